@@ -1,0 +1,85 @@
+//! The one place that reads a clock.
+//!
+//! Two clocks matter here. The **queue's clock** (`TIME` in Redis, the machine's in the embedded
+//! file) decides what is due and which lease has ended; a worker only ever learns it from a claim's
+//! answer and carries it forward on the monotonic clock ([`QueueTime`]). The **wall clock** of this
+//! process ([`wall_ms`]) serves where no queue has spoken yet: a starter that reads a file.
+//!
+//! Every other module is kept from `SystemTime::now` and `Instant::now` by `clippy.toml`.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch, or a span of them. Signed, so that differences are plain.
+pub type Millis = i64;
+
+/// This machine's wall clock, in milliseconds since the Unix epoch.
+#[must_use]
+#[allow(clippy::disallowed_methods)] // this is the place
+pub fn wall_ms() -> Millis {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => millis(since),
+        // A clock before 1970 is broken; 0 makes everything look new rather than panic.
+        Err(_) => 0,
+    }
+}
+
+/// A duration in whole milliseconds, saturating.
+#[must_use]
+pub fn millis(span: Duration) -> Millis {
+    Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// Milliseconds as a duration; a negative span is zero.
+#[must_use]
+pub fn span(ms: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+/// A monotonic reading, for spans inside one process.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[must_use]
+    #[allow(clippy::disallowed_methods)] // this is the place
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Whole milliseconds since the start.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> Millis {
+        millis(self.elapsed())
+    }
+}
+
+/// The queue's clock as a claim reported it, carried forward on the monotonic clock.
+///
+/// It dates answers: no worker's wall clock, however wrong, can make an older answer look newer
+/// (invariant 4). The reply's way back makes it late by at most one network delay.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueTime {
+    at: Millis,
+    read: Stopwatch,
+}
+
+impl QueueTime {
+    /// The queue said `at` just now.
+    #[must_use]
+    pub fn read(at: Millis) -> Self {
+        Self { at, read: Stopwatch::start() }
+    }
+
+    /// The queue's clock now, in milliseconds since the epoch.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.at.saturating_add(self.read.elapsed_ms())
+    }
+}

@@ -1,0 +1,10 @@
+//! Keeps every tweet of a system fresh, by age, within an API quota, and loses none.
+
+pub mod clock;
+pub mod credential;
+pub mod lookup;
+pub mod queue;
+pub mod simulator;
+pub mod starter;
+pub mod store;
+pub mod tweet;

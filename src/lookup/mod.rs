@@ -1,0 +1,126 @@
+//! The seam to a provider: a batch of ids in, one outcome per *asked* id out.
+//!
+//! A provider states what it can take ([`Capabilities`]) and turns everything that can go wrong into
+//! a decision ([`LookupError`]). It knows no queue and no store. [`twitter_v1`] is the first.
+
+pub mod http;
+pub mod twitter_v1;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::clock::Millis;
+use crate::credential::Credential;
+use crate::tweet::Tweet;
+
+/// What a provider can take, and what it charges for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Ids in one call, at the most.
+    pub batch_limit: usize,
+    /// What the quota counts.
+    pub charge: Charge,
+    /// The endpoint's name in the quota ledger (Twitter's windows are per endpoint).
+    pub endpoint: &'static str,
+}
+
+/// What a provider's quota counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// A call costs the same however many ids it carries: fill it, also with ids due a little later.
+    PerCall,
+    /// Every id costs: never ask for one before it is due.
+    PerId,
+}
+
+/// What came of one asked id.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Returned whole. Its own id may be a newer one (edits); the outcome stays with the asked id.
+    Found(Tweet),
+    /// Returned, with its text withheld in some countries.
+    Withheld {
+        /// What came; `text` is `None`.
+        tweet: Tweet,
+        /// Country codes, comma separated.
+        countries: String,
+    },
+    /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
+    Unavailable,
+    /// Returned in a shape we cannot read; says what was wrong.
+    Broken(String),
+}
+
+/// What an answer said of the credential's window for this endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Calls per window.
+    pub limit: u32,
+    /// Calls left in this window.
+    pub remaining: u32,
+    /// When the window ends, ms since the epoch, by the provider's clock.
+    pub reset_at: Millis,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// One per asked id, in the order asked.
+    pub outcomes: Vec<Outcome>,
+    /// What it said about the quota, if it did.
+    pub quota: Option<Quota>,
+    /// Objects in the answer that nobody asked for: logged, never stored.
+    pub unasked: usize,
+}
+
+/// Why a call gave no outcomes. The variants are decisions; none of them is any id's fault except
+/// [`LookupError::BadRequest`], which may be.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The provider is down, unreachable or too slow: give the ids back and back off.
+    #[error("the API is not available: {0}")]
+    Outage(String),
+    /// This credential has no calls left: park it and go on with the next.
+    #[error("rate limited (HTTP {status}), for {} s", pause.as_secs())]
+    Throttled {
+        /// The HTTP status.
+        status: u16,
+        /// How long to leave this credential alone.
+        pause: Duration,
+        /// What the answer said about the quota.
+        quota: Option<Quota>,
+    },
+    /// This credential is refused: park it for long, loudly, and go on with the others.
+    #[error("the API refuses the credential: {0}")]
+    Credential(String),
+    /// Our clock is off: correct it by so many milliseconds (theirs minus ours), then call again.
+    #[error("the API says our clock is off by {0} ms")]
+    Clock(Millis),
+    /// Too many ids or too long a request: halve the batch.
+    #[error("the API says the batch is too large: {0}")]
+    BatchTooLarge(String),
+    /// The request is refused as a whole; one of its ids may be why: bisect.
+    #[error("the API refuses the request: {0}")]
+    BadRequest(String),
+    /// What came is not an answer; says what it was. Nothing is saved; treated as an outage.
+    #[error("the API's answer cannot be read: {0}")]
+    BadAnswer(String),
+    /// It can never work as configured: stop the process with this message.
+    #[error("{0}")]
+    Stop(String),
+}
+
+/// A provider.
+#[async_trait]
+pub trait Lookup: Send + Sync + std::fmt::Debug {
+    /// What it can take.
+    fn capabilities(&self) -> Capabilities;
+
+    /// When the post with this id was made, where the id itself says so; an error where the id is
+    /// not of this provider's form.
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String>;
+
+    /// One call. `ids` are distinct, of this provider's form, and at most `batch_limit`.
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError>;
+}

@@ -1,0 +1,224 @@
+//! Where tweets are kept: the current state of each, and the history of its metrics.
+//!
+//! One trait, two backends ([`postgres`], [`sqlite`]), one contract suite (`tests/it/store.rs`).
+//!
+//! Rules every backend keeps:
+//! - every call is one transaction over the whole batch (set-based), and repeating it changes nothing;
+//! - an answer older than the stored one changes nothing and is counted ([`Saved::older`]);
+//! - a history row is written only when a count differs from the stored one;
+//! - a `None` never overwrites a stored value;
+//! - *dead* and *ended* stand here before they stand in the queue.
+
+mod postgres;
+mod sqlite;
+
+use async_trait::async_trait;
+
+pub use self::postgres::PostgresStore;
+pub use self::sqlite::SqliteStore;
+use crate::clock::Millis;
+use crate::tweet::{Metrics, Tweet, TweetState};
+
+/// A tweet the starter hands over, before it is scheduled.
+#[derive(Debug, Clone)]
+pub struct NewTweet {
+    /// The id under which it is looked up.
+    pub id: String,
+    /// When it was made, ms since the epoch.
+    pub created_at: Millis,
+    /// When its first update is due, ms since the epoch; `None` when it is too old to be updated.
+    pub next_due: Option<Millis>,
+    /// What the ingest knew of it. Kept only until the first answer: its own age is unknown, so any
+    /// answer overwrites it, and it makes no history row.
+    pub content: Option<Tweet>,
+}
+
+/// What [`Store::record`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Rows that were not there.
+    pub new: u64,
+    /// Rows that were there and stay as they are.
+    pub known: u64,
+    /// Rows that were *ended* or *unavailable* and live again.
+    pub revived: u64,
+}
+
+/// What the store knows of a tweet before an answer is judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Its state.
+    pub state: TweetState,
+    /// When it was made, ms since the epoch.
+    pub created_at: Option<Millis>,
+    /// When the newest answer about it was given, ms since the epoch; `None` before the first.
+    pub checked_at: Option<Millis>,
+    /// How often in a row it was not returned.
+    pub misses: u32,
+    /// Since when it is not returned, ms since the epoch.
+    pub missing_since: Option<Millis>,
+}
+
+/// One answer about one tweet, judged and ready to be stored.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// The id that was asked for: the row's key.
+    pub id: String,
+    /// When the answer was given, on the queue's clock, ms since the epoch.
+    pub answered_at: Millis,
+    /// What was seen.
+    pub seen: Seen,
+    /// The state it is in from now on.
+    pub state: TweetState,
+    /// When it is due again, ms since the epoch; `None` when its life is over.
+    pub next_due: Option<Millis>,
+}
+
+/// What an answer said of one tweet.
+#[derive(Debug, Clone)]
+pub enum Seen {
+    /// Returned, whole. Clears misses and the withheld mark.
+    Found(Tweet),
+    /// Returned, but its text is withheld: counts are stored, the stored text, author and raw object
+    /// stay, the tweet is marked with the countries. Clears misses.
+    Withheld {
+        /// What came; its text is not stored.
+        tweet: Tweet,
+        /// Country codes, comma separated (`XY` is Twitter's "everywhere").
+        countries: String,
+    },
+    /// Not returned: absolute figures, so that a repeated save counts nothing twice.
+    Missing {
+        /// Misses in a row, this one included.
+        misses: u32,
+        /// When the first of them was answered, ms since the epoch.
+        since: Millis,
+    },
+    /// Returned in a shape we cannot read: only the time of the check is stored.
+    Broken,
+}
+
+/// What [`Store::save`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Rows written (repeated ones included).
+    pub saved: u64,
+    /// Answers refused because a newer one is stored, or the tweet is dead.
+    pub older: u64,
+    /// History rows written: a count had changed.
+    pub changed: u64,
+}
+
+/// A stored tweet, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredTweet {
+    /// The id under which it is looked up.
+    pub id: String,
+    /// Its state.
+    pub state: TweetState,
+    /// When it was made, ms since the epoch.
+    pub created_at: Option<Millis>,
+    /// The newest known id of it (after edits), where it differs.
+    pub current_id: Option<String>,
+    /// Its text.
+    pub text: Option<String>,
+    /// The author's id.
+    pub author_id: Option<String>,
+    /// The author's handle.
+    pub author_name: Option<String>,
+    /// Its counts.
+    pub metrics: Metrics,
+    /// Countries in which it is withheld, comma separated; `None` when it is not.
+    pub withheld_in: Option<String>,
+    /// The newest object as the provider sent it.
+    pub raw: Option<String>,
+    /// When the starter recorded it, ms since the epoch.
+    pub first_seen: Millis,
+    /// When the newest answer about it was given, ms since the epoch.
+    pub checked_at: Option<Millis>,
+    /// When it is due again, ms since the epoch.
+    pub next_due: Option<Millis>,
+    /// Answers stored about it.
+    pub lookups: u64,
+    /// Misses in a row.
+    pub misses: u32,
+    /// Since when it is missing, ms since the epoch.
+    pub missing_since: Option<Millis>,
+    /// Why it is dead.
+    pub reason: Option<String>,
+}
+
+/// One row of a tweet's history: its counts from `checked_at` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricsAt {
+    /// When the answer was given, ms since the epoch.
+    pub checked_at: Millis,
+    /// The counts then.
+    pub metrics: Metrics,
+}
+
+/// How many tweets are in which state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct StateCounts {
+    /// See [`TweetState::Live`].
+    pub live: u64,
+    /// See [`TweetState::Unavailable`].
+    pub unavailable: u64,
+    /// See [`TweetState::Ended`].
+    pub ended: u64,
+    /// See [`TweetState::Dead`].
+    pub dead: u64,
+}
+
+/// Why the store could not do it. The variants are what the caller does next.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing was stored, or it is not known whether it was; the same call may be made again.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// The tables are missing or of another version: run `twitter-updater migrate`.
+    #[error("the store's tables are not as this version needs them: {0}; run `twitter-updater migrate`")]
+    Schema(String),
+    /// The statement cannot succeed however often it is made: a bug or a corrupt table.
+    #[error("the store refused the statement: {0}")]
+    Refused(String),
+}
+
+/// The store's contract.
+///
+/// `namespace` is a pipeline (`tweet:update`); ids are unique inside one.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// Creates or updates the tables.
+    async fn migrate(&self) -> Result<(), StoreError>;
+
+    /// Says whether the store answers and its tables are of this version.
+    async fn check(&self) -> Result<(), StoreError>;
+
+    /// Records tweets before they are scheduled: a row that is not there is made (*live*, or *ended*
+    /// when `next_due` is `None`); one that is *ended* or *unavailable* lives again when `next_due`
+    /// is given (misses cleared); *live* and *dead* rows stay. An id twice in `tweets` counts once as
+    /// new, then as known.
+    ///
+    /// `at` is when, ms since the epoch.
+    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError>;
+
+    /// What is known of each id, in the order asked; `None` for one never recorded.
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError>;
+
+    /// Stores a batch of answers, all or nothing. A row that is not there is made (the queue may
+    /// have been filled without the store). A *dead* row stays as it is.
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError>;
+
+    /// Marks ids dead, with the reason, before they are buried in the queue.
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError>;
+
+    /// One tweet, whole.
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError>;
+
+    /// A tweet's history, oldest first.
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError>;
+
+    /// Tweets by state.
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError>;
+}

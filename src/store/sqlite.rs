@@ -1,0 +1,4 @@
+//! To come.
+/// To come.
+#[derive(Debug)]
+pub struct SqliteStore;

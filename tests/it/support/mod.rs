@@ -1,0 +1,3 @@
+//! What tests share: private servers and the places they live in.
+
+pub mod postgres;
