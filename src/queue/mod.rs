@@ -1,1 +1,396 @@
-//! To come.
+//! A delayed job queue with leases: the product's heart.
+//!
+//! A job is an id in a namespace (a pipeline, `tweet:update`). It knows no tweets. Two backends,
+//! [`RedisQueue`] and [`EmbeddedQueue`], pass one contract suite (`tests/it/queue.rs`).
+//!
+//! ```text
+//!              schedule                   claim: due, ≤ limit, by (now − due) ÷ patience
+//!   (nowhere) ─────────▶ delayed:<lane> ─────────────────────────▶ leased, under a fence
+//!                          ▲   ▲  │ ▲                                │ │ │ │   │
+//!                          │   │  │ └──────── Reschedule ────────────┘ │ │ │   │ the lease runs out:
+//!                          │   │  │ └──────── Retry ──────────────────┘ │ │   │ claimable at once by the
+//!                          │   └──┼────────── release (old due) ─────────┘ │   │ next claim, a delivery
+//!                          │      │                                        │   │ counted
+//!                          │   (being due is a matter of time,             │   └──▶ (leased again)
+//!                          │    no move)                                   │
+//!   dead ◀── Bury ─────────┼───────────────────────────────────────────────┤
+//!   ended (in the store) ◀─┴── Finish ─────────────────────────────────────┘
+//! ```
+//!
+//! An id is in exactly one place. Each move writes where the id goes before it removes it from where
+//! it was, and if it is ever found in two, *leased* wins.
+//!
+//! **The buffer is the set of due ids.** The specification's worker keeps up to 100 ids in memory and
+//! flushes when full or after `bufferTTL`; with N workers that thins every request to 1/N. Here a
+//! claim answers a batch when `limit` ids are due over all lanes, or when the oldest has waited
+//! `linger`, so the fill does not depend on the number of workers, and a killed worker loses no buffer.
+
+mod embedded;
+pub mod keys;
+mod redis;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+pub use self::embedded::EmbeddedQueue;
+pub use self::redis::{RedisOptions, RedisPool, RedisQueue};
+use crate::clock::{Millis, QueueTime};
+
+/// The longest id, in bytes. Bluesky's at-uris are the longest known, about 100.
+pub const MAX_ID_BYTES: usize = 512;
+
+/// A class of jobs inside a namespace, with how long one of them can wait: the interval at which it
+/// is refreshed. Under overload every lane is late by the same multiple of its patience.
+///
+/// A lane travels with the jobs put into it, so the queue always knows every lane that holds any,
+/// also after a change of configuration or a wiped Redis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lane {
+    /// Its name in the keys: `18m`.
+    pub name: Arc<str>,
+    /// Its patience in milliseconds, at least 1.
+    pub patience: Millis,
+}
+
+impl Lane {
+    /// A lane. `patience` below 1 ms counts as 1 ms, since the queue divides by it.
+    pub fn new(name: impl Into<Arc<str>>, patience: Duration) -> Self {
+        Self { name: name.into(), patience: crate::clock::millis(patience).max(1) }
+    }
+}
+
+/// A job to be put into the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewJob {
+    /// Its id: 1 to [`MAX_ID_BYTES`] bytes without white space or control characters.
+    pub id: String,
+    /// Where it goes.
+    pub lane: Lane,
+    /// How long from now (the queue's now) until it is due, in milliseconds.
+    pub delay: Millis,
+}
+
+/// What [`Queue::schedule`] did with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduled {
+    /// It is in the queue now and was not before.
+    Scheduled,
+    /// It was delayed already and stays as it was.
+    Known,
+    /// A worker has it right now; it stays as it is.
+    Leased,
+    /// It is buried and stays so.
+    Dead,
+}
+
+/// A job as claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its id.
+    pub id: String,
+    /// The lane it came from; the first lane (least patience) when its lease had run out.
+    pub lane: Arc<str>,
+    /// When it was due, ms since the epoch; for a lease that ran out, its end.
+    pub due: Millis,
+    /// How often a lease on it ran out or a counted retry was made since it last succeeded.
+    pub deliveries: u32,
+}
+
+/// What a claim asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimRequest<'a> {
+    /// Names this claim. The same token again within the lease answers the same batch, so a claim
+    /// whose reply was lost is simply made again.
+    pub token: &'a str,
+    /// Ids in a batch, at the most.
+    pub limit: usize,
+    /// How long the oldest due id may wait for the batch to fill (the specification's `bufferTTL`).
+    pub linger: Duration,
+    /// How early an id may be taken into a batch that is sent short, as a share of its lane's
+    /// patience (0.02: an hourly tweet up to 72 s early). Since it bounds how much shorter any
+    /// interval gets, it bounds the extra calls: at most `1 ÷ (1 − lookahead)` of the demand.
+    /// 0 turns it off (providers that charge per id).
+    pub lookahead: f64,
+    /// How long the batch is ours.
+    pub lease: Duration,
+}
+
+/// Proof of a claim: its lease's deadline, which no other claim of the namespace shares, and its
+/// token.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Fence {
+    /// The lease's deadline on the queue's clock, ms since the epoch: unique and rising.
+    pub deadline: Millis,
+    /// The claim's token.
+    pub token: String,
+}
+
+/// Ids that are ours until the lease ends.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// What settles them.
+    pub fence: Fence,
+    /// The queue's clock at the claim, carried forward.
+    pub now: QueueTime,
+    /// The queue's clock at the claim, ms since the epoch: what lateness is measured against.
+    pub claimed_at: Millis,
+    /// The jobs, most urgent first.
+    pub jobs: Vec<Job>,
+}
+
+/// What a claim answers.
+#[derive(Debug, Clone)]
+pub enum Claim {
+    /// A batch.
+    Batch(Batch),
+    /// Nothing to do yet.
+    Empty {
+        /// How long until it may be worth asking again: the least of when a batch can be ready, the
+        /// next lease's end, and `linger` (something may be scheduled meanwhile).
+        wait: Duration,
+        /// Why nothing is claimed although something may be due: somebody paused the namespace.
+        paused: Option<String>,
+    },
+}
+
+/// What becomes of a claimed job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Done for now; due again after `delay` ms.
+    Reschedule {
+        /// The lane it goes to.
+        lane: Lane,
+        /// How long from now, in milliseconds.
+        delay: Millis,
+    },
+    /// Its life is over; the store says so already.
+    Finish,
+    /// Not done; due again in its lane after a while.
+    Retry {
+        /// How long from now, in milliseconds.
+        after: Millis,
+        /// Whether this counts as a delivery: only when the job itself may be at fault.
+        counted: bool,
+    },
+    /// Set aside for a person to look at; the store says so already.
+    Bury {
+        /// One line for that person.
+        reason: String,
+    },
+}
+
+/// How many of the given jobs the fence still held, and how many it did not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// The verdict was applied.
+    pub settled: u64,
+    /// The claim held the id no longer; nothing was changed.
+    pub lost: u64,
+}
+
+/// Where an id is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// In a lane, due at `due` ms since the epoch.
+    Delayed {
+        /// The lane.
+        lane: String,
+        /// When it is due.
+        due: Millis,
+    },
+    /// Under the lease that ends at `fence` ms since the epoch.
+    Leased {
+        /// The lease's deadline.
+        fence: Millis,
+    },
+    /// Buried at `at` ms since the epoch.
+    Dead {
+        /// When.
+        at: Millis,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A member of `incoming`: an id some ingest put there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming {
+    /// What was put there; nobody has checked it.
+    pub member: String,
+    /// The post's date, ms since the epoch; 0 to take it from the id.
+    pub created_at: Millis,
+}
+
+/// One lane of [`Stats`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LaneStats {
+    /// The lane.
+    pub lane: String,
+    /// Its patience, ms.
+    pub patience_ms: Millis,
+    /// Ids in it.
+    pub delayed: u64,
+    /// Ids of those that are due.
+    pub due: u64,
+    /// How late the oldest of them is, ms.
+    pub oldest_lateness_ms: Millis,
+}
+
+/// A worker as its beat shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerStats {
+    /// Its name.
+    pub worker: String,
+    /// Since its last beat, ms.
+    pub beat_age_ms: Millis,
+    /// What it says of itself.
+    pub fields: BTreeMap<String, String>,
+}
+
+/// A namespace at one moment. The words are those of the keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// The namespace.
+    pub namespace: String,
+    /// The queue's clock, ms since the epoch.
+    pub now_ms: Millis,
+    /// Its lanes, most impatient first.
+    pub lanes: Vec<LaneStats>,
+    /// Ids in all lanes.
+    pub delayed: u64,
+    /// Ids of those that are due.
+    pub due: u64,
+    /// How late the oldest due id is, ms.
+    pub oldest_lateness_ms: Millis,
+    /// Ids under a lease.
+    pub leased: u64,
+    /// Ids of those whose lease has run out and that nobody has claimed yet.
+    pub expired: u64,
+    /// Buried ids.
+    pub dead: u64,
+    /// Ids somebody put into `incoming` that are not drained yet.
+    pub incoming: u64,
+    /// Malformed members of `incoming`, moved aside.
+    pub incoming_refused: u64,
+    /// Why nothing is claimed, when it is paused.
+    pub paused: Option<String>,
+    /// Counters since the queue was made.
+    pub counters: BTreeMap<String, i64>,
+    /// Workers that have beaten lately.
+    pub workers: Vec<WorkerStats>,
+}
+
+impl Stats {
+    /// Puts the lanes in order, most impatient first, and adds them up.
+    fn with_lanes(mut self, mut lanes: Vec<LaneStats>) -> Self {
+        lanes.sort_by(|a, b| (a.patience_ms, &a.lane).cmp(&(b.patience_ms, &b.lane)));
+        self.delayed = lanes.iter().map(|lane| lane.delayed).sum();
+        self.due = lanes.iter().map(|lane| lane.due).sum();
+        self.oldest_lateness_ms = lanes.iter().map(|lane| lane.oldest_lateness_ms).max().unwrap_or(0);
+        self.lanes = lanes;
+        self
+    }
+}
+
+/// Why the queue could not do it. The variants are what the caller does next.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// Not known whether it was done. Every call may be made again.
+    #[error("the queue is not available: {0}")]
+    Unavailable(String),
+    /// The queue's memory is full: nothing can be scheduled, claims and settles still drain it.
+    #[error("the queue is full: {0}")]
+    Full(String),
+    /// It can never work like this: the server's version or settings, or a bug of ours.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Says whether an id can be a job's.
+///
+/// # Errors
+/// One clause that says what is wrong with it.
+pub fn check_id(id: &str) -> Result<(), &'static str> {
+    if id.is_empty() {
+        Err("the id is empty")
+    } else if id.len() > MAX_ID_BYTES {
+        Err("the id is longer than 512 bytes")
+    } else if id.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        Err("the id has white space or control characters")
+    } else {
+        Ok(())
+    }
+}
+
+/// The ids in a batch that holds an id with so many deliveries: halved each time.
+///
+/// An id that kills its worker takes its batch with it; halving finds it in log2(limit) rounds
+/// without calling any of the others guilty.
+#[must_use]
+pub fn suspect_limit(limit: usize, deliveries: u32) -> usize {
+    limit.checked_shr(deliveries).unwrap_or(0).max(1)
+}
+
+/// The queue's contract, for one namespace.
+///
+/// Every call may be repeated when its reply was lost.
+#[async_trait]
+pub trait Queue: Send + Sync + std::fmt::Debug {
+    /// The namespace.
+    fn namespace(&self) -> &str;
+
+    /// Checks that the service is there and fit, and says what a person should know about it.
+    async fn check(&self) -> Result<Vec<String>, QueueError>;
+
+    /// Adds each id that is in none of the places. Answers in the order given; an id twice in `jobs`
+    /// is scheduled once, then known.
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError>;
+
+    /// Takes a batch, if one is ready.
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError>;
+
+    /// Applies each verdict to the ids the fence still holds.
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError>;
+
+    /// Gives ids the fence still holds back to their lanes with their old due time, uncounted.
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError>;
+
+    /// The namespace at this moment.
+    async fn stats(&self) -> Result<Stats, QueueError>;
+
+    /// Every place each id is in, in the order asked. More than one place for an id is an error of
+    /// ours; none means it was never scheduled, or its life has ended.
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError>;
+
+    /// Up to `limit` members of `incoming` for `drainer`, while no other drainer is at it: several
+    /// may drain at once without harm, it only would be the same work twice.
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError>;
+
+    /// Removes members from `incoming` that are scheduled now.
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError>;
+
+    /// Moves members of `incoming` aside, each with the reason.
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError>;
+
+    /// Puts ids into `incoming`, as an ingest in another language would.
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError>;
+
+    /// Says that `worker` is alive, what it says of itself, and adds to the namespace's counters.
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+    ) -> Result<(), QueueError>;
+
+    /// Takes a worker that stopped off the list.
+    async fn leave(&self, worker: &str) -> Result<(), QueueError>;
+
+    /// Pauses (a reason) or resumes (`None`) claiming.
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError>;
+}

@@ -1,0 +1,125 @@
+//! Which due jobs make the next batch, or when one will be ready: the rules of DESIGN, pure.
+//!
+//! `lua/claim.lua` says the same in Redis; the contract suite holds the two together.
+
+use crate::clock::Millis;
+
+/// A delayed job as the picker sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub id: String,
+    pub lane: usize,
+    pub due: Millis,
+    pub deliveries: u32,
+}
+
+/// Due jobs and what may be taken early: `candidates` are each lane's first `limit`, by due time.
+pub(super) struct Pick<'a> {
+    pub now: Millis,
+    pub limit: usize,
+    pub linger: Millis,
+    pub lookahead: f64,
+    /// Each lane's patience.
+    pub patience: &'a [Millis],
+}
+
+impl Pick<'_> {
+    /// (now − due) ÷ patience: how late, measured in the lane's own interval.
+    fn urgency(&self, job: &Candidate) -> f64 {
+        // Both fit a double exactly: milliseconds since the epoch are below 2^53.
+        (self.now - job.due) as f64 / self.patience[job.lane] as f64
+    }
+
+    /// The batch, most urgent first; or, when none is ready, how long the oldest due job has waited
+    /// (`None`: nothing is due).
+    pub fn batch(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Option<Millis>> {
+        candidates.sort_by(|a, b| self.urgency(b).total_cmp(&self.urgency(a)).then_with(|| a.lane.cmp(&b.lane)));
+        let due = candidates.iter().filter(|job| job.due <= self.now).count();
+        if due < self.limit {
+            let waited = candidates.iter().map(|job| self.now - job.due).filter(|waited| *waited >= 0).max();
+            if waited.is_none_or(|waited| waited < self.linger) {
+                return Err(waited);
+            }
+        }
+        let least = if due < self.limit && self.lookahead > 0.0 { -self.lookahead } else { 0.0 };
+        candidates.retain(|job| self.urgency(job) >= least);
+        candidates.truncate(self.limit);
+        Ok(self.suspects_apart(candidates))
+    }
+
+    /// Suspects travel apart from the others, in batches halved per delivery. The most urgent job
+    /// says which of the two this batch is.
+    fn suspects_apart(&self, picked: Vec<Candidate>) -> Vec<Candidate> {
+        let of_suspects = picked.first().is_some_and(|job| job.deliveries > 0);
+        let mut kept = Vec::with_capacity(picked.len());
+        let mut most = 0;
+        for job in picked {
+            if (job.deliveries > 0) == of_suspects {
+                most = most.max(job.deliveries);
+                if kept.len() < super::super::suspect_limit(self.limit, most) {
+                    kept.push(job);
+                }
+            }
+        }
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn job(id: &str, lane: usize, due: Millis) -> Candidate {
+        Candidate { id: id.into(), lane, due, deliveries: 0 }
+    }
+
+    const PICK: Pick<'_> = Pick { now: 100_000, limit: 3, linger: 5_000, lookahead: 0.02, patience: &[180_000, 86_400_000] };
+
+    fn ids(batch: &[Candidate]) -> Vec<&str> {
+        batch.iter().map(|job| job.id.as_str()).collect()
+    }
+
+    #[test]
+    fn nothing_due_is_no_batch() {
+        assert_eq!(PICK.batch(vec![]), Err(None));
+        assert_eq!(PICK.batch(vec![job("a", 0, 100_001)]), Err(None));
+    }
+
+    #[test]
+    fn a_few_wait_for_the_linger_and_a_full_batch_does_not() {
+        assert_eq!(PICK.batch(vec![job("a", 0, 96_000)]), Err(Some(4_000)));
+        assert_eq!(ids(&PICK.batch(vec![job("a", 0, 95_000)]).unwrap()), ["a"]);
+        assert_eq!(PICK.batch((0..3).map(|n| job(&n.to_string(), 0, 100_000)).collect()).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_short_batch_is_filled_relative_to_patience() {
+        // 1,000 s early is 1.2 % of a day; 3 s early is 1.7 % of 3 minutes; 4 s is 2.2 %: too early.
+        let batch = PICK.batch(vec![job("due", 0, 90_000), job("3s", 0, 103_000), job("4s", 0, 104_000), job("day", 1, 1_100_000)]);
+        assert_eq!(ids(&batch.unwrap()), ["due", "day", "3s"]);
+    }
+
+    #[test]
+    fn suspects_travel_apart_and_halved() {
+        let suspect = |id: &str, due, deliveries| Candidate { deliveries, ..job(id, 0, due) };
+        let batch = PICK.batch(vec![job("a", 0, 1_000), suspect("s", 0, 1), job("b", 0, 2_000)]).unwrap();
+        assert_eq!(ids(&batch), ["s"]);
+        let batch = PICK.batch(vec![job("a", 0, 0), suspect("s", 500, 1), job("b", 0, 2_000)]).unwrap();
+        assert_eq!(ids(&batch), ["a", "b"]);
+    }
+
+    proptest! {
+        /// Nobody left behind is more urgent than anybody taken.
+        #[test]
+        fn the_most_urgent_go_first(dues in prop::collection::vec((0usize..2, 0i64..100_000), 3..40)) {
+            let all: Vec<_> = dues.iter().enumerate().map(|(n, (lane, due))| job(&n.to_string(), *lane, *due)).collect();
+            let batch = PICK.batch(all.clone()).unwrap();
+            let least = batch.iter().map(|job| PICK.urgency(job)).fold(f64::INFINITY, f64::min);
+            for other in all.iter().filter(|job| !batch.contains(job)) {
+                prop_assert!(PICK.urgency(other) <= least);
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+-- The embedded queue: one row per id, so an id cannot be in two places.
+-- Times are milliseconds since the epoch; state is 0 delayed, 1 leased, 2 dead.
+
+CREATE TABLE IF NOT EXISTS queue_job (
+    namespace  TEXT    NOT NULL,
+    id         TEXT    NOT NULL,
+    state      INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
+    lane       TEXT    NOT NULL,
+    due        INTEGER NOT NULL,           -- when due; of a dead one, when it was buried
+    fence      INTEGER,                    -- the lease's deadline, while leased
+    token      TEXT,                       -- the claim's token, while leased
+    deliveries INTEGER NOT NULL DEFAULT 0, -- leases that ran out since it last succeeded
+    reason     TEXT,                       -- why it is dead
+    PRIMARY KEY (namespace, id)
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS queue_job_delayed ON queue_job (namespace, lane, due) WHERE state = 0;
+CREATE INDEX IF NOT EXISTS queue_job_leased ON queue_job (namespace, fence) WHERE state = 1;
+CREATE INDEX IF NOT EXISTS queue_job_suspect ON queue_job (namespace, id) WHERE deliveries > 0;
+CREATE INDEX IF NOT EXISTS queue_job_dead ON queue_job (namespace, due) WHERE state = 2;
+
+CREATE TABLE IF NOT EXISTS queue_namespace (
+    namespace     TEXT    NOT NULL PRIMARY KEY,
+    fence         INTEGER NOT NULL DEFAULT 0, -- the last one
+    paused        TEXT,                       -- a reason; while it is there nothing is claimed
+    drainer       TEXT,                       -- the worker that drains queue_incoming
+    drainer_until INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS queue_lane (
+    namespace TEXT    NOT NULL,
+    lane      TEXT    NOT NULL,
+    patience  INTEGER NOT NULL, -- ms
+    PRIMARY KEY (namespace, lane)
+) WITHOUT ROWID;
+
+-- minute 0 holds the counters since the beginning; the others those of one minute since the epoch.
+CREATE TABLE IF NOT EXISTS queue_counter (
+    namespace TEXT    NOT NULL,
+    minute    INTEGER NOT NULL,
+    name      TEXT    NOT NULL,
+    value     INTEGER NOT NULL,
+    PRIMARY KEY (namespace, minute, name)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS queue_incoming (
+    namespace  TEXT    NOT NULL,
+    member     TEXT    NOT NULL,
+    created_at INTEGER NOT NULL, -- the post's date; 0: take it from the id
+    PRIMARY KEY (namespace, member)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS queue_incoming_refused (
+    namespace TEXT NOT NULL,
+    member    TEXT NOT NULL,
+    reason    TEXT NOT NULL,
+    PRIMARY KEY (namespace, member)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS queue_worker (
+    namespace TEXT    NOT NULL,
+    worker    TEXT    NOT NULL,
+    beat      INTEGER NOT NULL,
+    fields    TEXT    NOT NULL, -- a JSON object
+    PRIMARY KEY (namespace, worker)
+) WITHOUT ROWID;

@@ -1,0 +1,153 @@
+//! Every Redis key of the queue, with its type. People with redis-cli read this file.
+//!
+//! All keys of a namespace carry the same hash tag, so they live in one slot of a cluster.
+//! Outsiders write `incoming` only; everything else is theirs to read.
+//!
+//! | key | type | holds |
+//! |---|---|---|
+//! | `{ns}:delayed:<lane>` | ZSET | id → due, ms since the epoch |
+//! | `{ns}:lanes` | HASH | lane → patience, ms |
+//! | `{ns}:leased` | ZSET | id → fence: the lease's deadline, ms since the epoch |
+//! | `{ns}:fence` | STRING | the last fence |
+//! | `{ns}:claim:<token>` | STRING | the batch of that claim until it is settled or its lease ends |
+//! | `{ns}:deliveries` | HASH | id → leases that ran out (only ids that have any) |
+//! | `{ns}:incoming` | ZSET | id → the post's date, ms since the epoch (0: take it from the id) |
+//! | `{ns}:incoming:refused` | HASH | malformed member → reason |
+//! | `{ns}:incoming:drainer` | STRING | the worker that drains it, expires |
+//! | `{ns}:dead` | ZSET | id → buried at, ms since the epoch |
+//! | `{ns}:dead:why` | HASH | id → reason |
+//! | `{ns}:stats` | HASH | counters since the beginning |
+//! | `{ns}:rate:<minute>` | HASH | the same counters of one minute since the epoch; expires |
+//! | `{ns}:workers` | ZSET | worker → last beat, ms since the epoch |
+//! | `{ns}:worker:<id>` | HASH | what that worker says of itself; expires |
+//! | `{ns}:paused` | STRING | a reason; while it exists nothing is claimed |
+//! | `twitter-updater:namespaces` | SET | the namespaces there are |
+
+/// The set of namespaces.
+pub const NAMESPACES: &str = "twitter-updater:namespaces";
+
+/// The keys of one namespace. The scripts build the names of lanes, claims, minutes and workers from
+/// [`Keys::prefix`] in the same way: which lanes exist is known to the queue alone.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    /// `{ns}:`
+    pub prefix: String,
+}
+
+impl Keys {
+    /// The keys of that namespace.
+    #[must_use]
+    pub fn new(namespace: &str) -> Self {
+        Self { prefix: format!("{{{namespace}}}:") }
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// ZSET id → due.
+    #[must_use]
+    pub fn delayed(&self, lane: &str) -> String {
+        self.key(&format!("delayed:{lane}"))
+    }
+
+    /// HASH lane → patience.
+    #[must_use]
+    pub fn lanes(&self) -> String {
+        self.key("lanes")
+    }
+
+    /// ZSET id → fence.
+    #[must_use]
+    pub fn leased(&self) -> String {
+        self.key("leased")
+    }
+
+    /// HASH id → deliveries.
+    #[must_use]
+    pub fn deliveries(&self) -> String {
+        self.key("deliveries")
+    }
+
+    /// ZSET id → the post's date.
+    #[must_use]
+    pub fn incoming(&self) -> String {
+        self.key("incoming")
+    }
+
+    /// HASH member → reason.
+    #[must_use]
+    pub fn incoming_refused(&self) -> String {
+        self.key("incoming:refused")
+    }
+
+    /// STRING worker, expires.
+    #[must_use]
+    pub fn incoming_drainer(&self) -> String {
+        self.key("incoming:drainer")
+    }
+
+    /// ZSET id → buried at.
+    #[must_use]
+    pub fn dead(&self) -> String {
+        self.key("dead")
+    }
+
+    /// HASH id → reason.
+    #[must_use]
+    pub fn dead_why(&self) -> String {
+        self.key("dead:why")
+    }
+
+    /// HASH of counters.
+    #[must_use]
+    pub fn stats(&self) -> String {
+        self.key("stats")
+    }
+
+    /// ZSET worker → last beat.
+    #[must_use]
+    pub fn workers(&self) -> String {
+        self.key("workers")
+    }
+
+    /// HASH of what a worker says of itself.
+    #[must_use]
+    pub fn worker(&self, worker: &str) -> String {
+        self.key(&format!("worker:{worker}"))
+    }
+
+    /// STRING reason.
+    #[must_use]
+    pub fn paused(&self) -> String {
+        self.key("paused")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_share_the_hash_tag() {
+        let keys = Keys::new("tweet:update");
+        let all = [
+            keys.delayed("18m"),
+            keys.lanes(),
+            keys.leased(),
+            keys.deliveries(),
+            keys.incoming(),
+            keys.incoming_refused(),
+            keys.incoming_drainer(),
+            keys.dead(),
+            keys.dead_why(),
+            keys.stats(),
+            keys.workers(),
+            keys.worker("w1"),
+            keys.paused(),
+        ];
+        for key in all {
+            assert!(key.starts_with("{tweet:update}:"), "{key}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+-- What every script shares. It stands before each script's own text.
+--
+-- KEYS[1] is the namespace's prefix, "{namespace}:". The other keys are built from it: which lanes
+-- exist is known to the queue alone, and all of them share the prefix's slot.
+
+local PREFIX = KEYS[1]
+
+-- unpack() ends at 8,000 values; a thousand pairs stay well below.
+local CHUNK = 1000
+
+local function key(name)
+  return PREFIX .. name
+end
+
+-- The queue's clock, in whole milliseconds since the epoch.
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- A number as its decimal digits: tostring() would write 1.7e+12.
+local function digits(number)
+  return string.format('%.0f', number)
+end
+
+-- Runs a command on any number of trailing values, a chunk at a time; answers the sum of the replies.
+local function in_chunks(command, target, option, values)
+  local sum = 0
+  for first = 1, #values, CHUNK do
+    local last = math.min(first + CHUNK - 1, #values)
+    if option then
+      sum = sum + redis.call(command, target, option, unpack(values, first, last))
+    else
+      sum = sum + redis.call(command, target, unpack(values, first, last))
+    end
+  end
+  return sum
+end
+
+-- Adds to a counter, for ever and for this minute. Minutes are kept for two hours.
+local function count(now, name, by)
+  if by == 0 then return end
+  redis.call('HINCRBY', key('stats'), name, by)
+  local minute = key('rate:' .. digits(math.floor(now / 60000)))
+  if redis.call('HINCRBY', minute, name, by) == by then
+    redis.call('EXPIRE', minute, 7200)
+  end
+end
+
+-- Writes down a lane and its patience, which travel with the jobs: also after a wiped Redis every
+-- lane that holds a job is known to the next claim.
+-- Without a patience (a job goes back where it came from) a lane that is known stays as it is.
+local function know_lane(lane, patience)
+  if patience == '' then
+    redis.call('HSETNX', key('lanes'), lane, 60000)
+  elseif redis.call('HGET', key('lanes'), lane) ~= patience then
+    redis.call('HSET', key('lanes'), lane, patience)
+  end
+end

@@ -1,0 +1,55 @@
+-- Adds jobs that are in none of the places. Not flagged allow-oom: a full Redis refuses new jobs and
+-- still drains.
+--
+-- ARGV   groups, each: lane, patience (ms), n, then n times: id, delay (ms)
+-- returns one letter per id, in order: s scheduled, k known (delayed already), l leased, d dead
+
+local now = now_ms()
+local answer = {}
+local scheduled = 0
+
+local at = 1
+while at <= #ARGV do
+  local lane, patience, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  at = at + 3
+  know_lane(lane, patience)
+
+  local places = { { key('leased'), 'l' }, { key('dead'), 'd' } }
+  for _, other in ipairs(redis.call('HKEYS', key('lanes'))) do
+    places[#places + 1] = { key('delayed:' .. other), 'k' }
+  end
+
+  for first = 0, n - 1, CHUNK / 2 do
+    local last = math.min(first + CHUNK / 2, n) - 1
+    local ids, found = {}, {}
+    for i = first, last do
+      ids[#ids + 1] = ARGV[at + 2 * i]
+    end
+    for _, place in ipairs(places) do
+      if redis.call('EXISTS', place[1]) == 1 then
+        for i, score in ipairs(redis.call('ZMSCORE', place[1], unpack(ids))) do
+          if score and not found[i] then found[i] = place[2] end
+        end
+      end
+    end
+
+    local adds, mine = {}, {}
+    for i, id in ipairs(ids) do
+      local letter = found[i] or (mine[id] and 'k')
+      if not letter then
+        letter = 's'
+        mine[id] = true
+        adds[#adds + 1] = digits(now + ARGV[at + 2 * (first + i - 1) + 1])
+        adds[#adds + 1] = id
+      end
+      answer[#answer + 1] = letter
+    end
+    if #adds > 0 then
+      scheduled = scheduled + in_chunks('ZADD', key('delayed:' .. lane), 'NX', adds)
+    end
+  end
+  at = at + 2 * n
+end
+
+count(now, 'scheduled', scheduled)
+return table.concat(answer)

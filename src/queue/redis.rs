@@ -1,0 +1,522 @@
+//! The queue in Redis: sorted sets, and one script per call, so that each call is one atomic step on
+//! the server's clock.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use deadpool_redis::{Connection, Manager, Pool, Runtime};
+use redis::io::tcp::TcpSettings;
+use redis::{AsyncConnectionConfig, ErrorKind, IntoConnectionInfo, RedisError, Script, ScriptInvocation};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::keys::{self, Keys};
+use super::{
+    Batch, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue, QueueError, Scheduled,
+    Settled, Stats, Verdict, WorkerStats, check_id,
+};
+use crate::clock::{self, Millis, QueueTime};
+
+/// How long a drainer of `incoming` keeps the place after its last read.
+const DRAINER_HOLD_MS: Millis = 10_000;
+/// How long a worker stays on the list after its last beat.
+const WORKER_EXPIRY_MS: Millis = 60_000;
+/// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
+const SCHEDULE_CHUNK: usize = 1_000;
+
+/// Still drains when memory is full.
+const ALLOW_OOM: &str = "flags=allow-oom";
+/// Refused when memory is full.
+const DENY_OOM: &str = "";
+/// May run on a replica and for a read-only user.
+const NO_WRITES: &str = "flags=no-writes";
+
+/// A script: its flags, what all share, and its own text.
+macro_rules! script {
+    ($name:ident, $flags:expr, $file:literal) => {
+        static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(&format!("#!lua {}\n{}\n{}", $flags, include_str!("lua/common.lua"), include_str!($file)))
+        });
+    };
+}
+
+script!(SCHEDULE, DENY_OOM, "lua/schedule.lua");
+script!(CLAIM, ALLOW_OOM, "lua/claim.lua");
+script!(SETTLE, ALLOW_OOM, "lua/settle.lua");
+script!(STATS, NO_WRITES, "lua/stats.lua");
+script!(INCOMING, ALLOW_OOM, "lua/incoming.lua");
+script!(BEAT, ALLOW_OOM, "lua/beat.lua");
+
+/// How to reach Redis.
+#[derive(Debug, Clone)]
+pub struct RedisOptions {
+    /// `redis://`, `rediss://` or `redis+unix://`; may hold a password, so it is shown nowhere.
+    pub url: SecretString,
+    /// Connections, at the most.
+    pub connections: usize,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+    /// How long to wait for an answer. (The client's own default is 500 ms, which a Redis that
+    /// rewrites its AOF exceeds now and then.)
+    pub response_timeout: Duration,
+}
+
+/// Connections to one Redis, shared by all namespaces of a process.
+#[derive(Clone)]
+pub struct RedisPool {
+    pool: Pool,
+}
+
+impl std::fmt::Debug for RedisPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RedisPool")
+    }
+}
+
+impl RedisPool {
+    /// A pool; nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`QueueError::Refused`] for a URL that is none.
+    pub fn new(options: &RedisOptions) -> Result<Self, QueueError> {
+        // The error of a bad URL may quote it, password included; ours does not.
+        let refused = |_| QueueError::Refused("queue.redis.url is not a redis:// address".to_owned());
+        let info = options.url.expose_secret().into_connection_info().map_err(refused)?;
+        let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(options.connect_timeout))
+            .set_response_timeout(Some(options.response_timeout));
+        let manager = Manager::new_with_config(info, config).map_err(refused)?;
+        let pool = Pool::builder(manager)
+            .max_size(options.connections.max(1))
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(options.response_timeout))
+            .create_timeout(Some(options.connect_timeout))
+            .recycle_timeout(Some(options.response_timeout))
+            .build()
+            .map_err(|error| QueueError::Refused(format!("the Redis pool cannot be built: {error}")))?;
+        Ok(Self { pool })
+    }
+
+    async fn connection(&self) -> Result<Connection, QueueError> {
+        self.pool.get().await.map_err(|error| match error {
+            deadpool_redis::PoolError::Backend(error) => decide(&error),
+            other => QueueError::Unavailable(format!("no connection to Redis: {other}")),
+        })
+    }
+}
+
+/// What a Redis error means for the caller.
+fn decide(error: &RedisError) -> QueueError {
+    // A server's error starts with its code; ours (input, output) carry no secret.
+    let text = error.to_string();
+    if error.code() == Some("OOM") || text.contains("OOM command not allowed") {
+        return QueueError::Full("Redis has reached its maxmemory: raise it, or let the queue drain".to_owned());
+    }
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => QueueError::Refused("Redis refuses the user or password".to_owned()),
+        ErrorKind::Server(_) | ErrorKind::Extension => match error.code() {
+            Some("LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS")
+            | Some("MOVED" | "ASK" | "UNBLOCKED") => QueueError::Unavailable(text),
+            _ => QueueError::Refused(format!("Redis refuses: {text}")),
+        },
+        ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
+            QueueError::Refused(format!("Redis answered in a shape we do not know: {text}"))
+        }
+        _ => QueueError::Unavailable(text),
+    }
+}
+
+/// The queue of one namespace in Redis.
+#[derive(Debug, Clone)]
+pub struct RedisQueue {
+    pool: RedisPool,
+    namespace: String,
+    keys: Keys,
+}
+
+impl RedisQueue {
+    /// The queue of that namespace.
+    #[must_use]
+    pub fn new(pool: RedisPool, namespace: &str) -> Self {
+        Self { pool, namespace: namespace.to_owned(), keys: Keys::new(namespace) }
+    }
+
+    async fn invoke<T: redis::FromRedisValue>(&self, invocation: &ScriptInvocation<'_>) -> Result<T, QueueError> {
+        let mut connection = self.pool.connection().await?;
+        invocation.invoke_async(&mut *connection).await.map_err(|error| decide(&error))
+    }
+
+    async fn run<T: redis::FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Result<T, QueueError> {
+        let mut connection = self.pool.connection().await?;
+        pipeline.query_async(&mut *connection).await.map_err(|error| decide(&error))
+    }
+
+    async fn settle_groups(&self, fence: &Fence, groups: Groups<'_>) -> Result<Settled, QueueError> {
+        let mut call = SETTLE.key(&self.keys.prefix);
+        call.arg(fence.deadline).arg(&fence.token);
+        for ((verdict, lane, patience), jobs) in &groups {
+            call.arg(*verdict).arg(*lane).arg(patience).arg(jobs.len());
+            for (id, value) in jobs {
+                call.arg(*id).arg(value);
+            }
+        }
+        let (settled, lost) = self.invoke(&call).await?;
+        Ok(Settled { settled, lost })
+    }
+}
+
+/// (verdict, lane, patience or '') → (id, value)
+type Groups<'a> = BTreeMap<(&'a str, &'a str, String), Vec<(&'a str, String)>>;
+
+/// `id due lane deliveries` lines under a `fence claimed_at` line.
+fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
+    let mut lines = record.lines();
+    let (deadline, claimed_at) = lines.next()?.split_once(' ')?;
+    let mut lane_names: Vec<std::sync::Arc<str>> = Vec::new();
+    let mut jobs = Vec::with_capacity(128);
+    for line in lines {
+        let mut fields = line.split(' ');
+        let (id, due, lane, deliveries) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let lane = match lane_names.iter().find(|known| &***known == lane) {
+            Some(known) => known.clone(),
+            None => {
+                lane_names.push(lane.into());
+                lane_names.last()?.clone()
+            }
+        };
+        // A score somebody wrote by hand may have a fraction.
+        let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
+        jobs.push(Job { id: id.to_owned(), lane, due, deliveries: deliveries.parse().ok()? });
+    }
+    Some(Batch {
+        fence: Fence { deadline: deadline.parse().ok()?, token: token.to_owned() },
+        now: QueueTime::read(now),
+        claimed_at: claimed_at.parse().ok()?,
+        jobs,
+    })
+}
+
+/// Flat `name, number, …` as a map; what is no number is left out.
+fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
+    flat.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
+}
+
+#[async_trait]
+impl Queue for RedisQueue {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn check(&self) -> Result<Vec<String>, QueueError> {
+        let mut connection = self.pool.connection().await?;
+        let info: redis::InfoDict =
+            redis::cmd("INFO").query_async(&mut *connection).await.map_err(|error| decide(&error))?;
+        let version: String = info.get("redis_version").unwrap_or_default();
+        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_none_or(|major| major < 7) {
+            return Err(QueueError::Refused(format!("Redis 7 or newer is needed, this is {version:?}")));
+        }
+        let policy: String = info.get("maxmemory_policy").unwrap_or_default();
+        if policy != "noeviction" {
+            return Err(QueueError::Refused(format!(
+                "Redis has maxmemory-policy {policy:?} and would throw scheduled tweets away; set it to noeviction"
+            )));
+        }
+        let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");
+        let mut findings = vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
+        if !aof {
+            findings.push(
+                "Redis runs without an AOF: a restart loses what was scheduled since its last snapshot (appendonly yes)"
+                    .to_owned(),
+            );
+        }
+        let mut register = redis::pipe();
+        register.sadd(keys::NAMESPACES, &self.namespace).ignore();
+        register.query_async::<()>(&mut *connection).await.map_err(|error| decide(&error))?;
+        Ok(findings)
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        for job in jobs {
+            check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+        }
+        let mut answers = Vec::with_capacity(jobs.len());
+        for jobs in jobs.chunks(SCHEDULE_CHUNK) {
+            let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
+            for (at, job) in jobs.iter().enumerate() {
+                match lanes.iter_mut().find(|(lane, _)| **lane == job.lane) {
+                    Some((_, members)) => members.push(at),
+                    None => lanes.push((&job.lane, vec![at])),
+                }
+            }
+            let mut call = SCHEDULE.key(&self.keys.prefix);
+            for (lane, members) in &lanes {
+                call.arg(&*lane.name).arg(lane.patience).arg(members.len());
+                for &at in members {
+                    call.arg(&jobs[at].id).arg(jobs[at].delay.max(0));
+                }
+            }
+            let letters: String = self.invoke(&call).await?;
+            let mut of_chunk = vec![Scheduled::Known; jobs.len()];
+            let order = lanes.iter().flat_map(|(_, members)| members);
+            for (&at, letter) in order.zip(letters.bytes()) {
+                of_chunk[at] = match letter {
+                    b's' => Scheduled::Scheduled,
+                    b'l' => Scheduled::Leased,
+                    b'd' => Scheduled::Dead,
+                    _ => Scheduled::Known,
+                };
+            }
+            answers.extend(of_chunk);
+        }
+        Ok(answers)
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+        let mut call = CLAIM.key(&self.keys.prefix);
+        call.arg(request.token)
+            .arg(request.limit)
+            .arg(clock::millis(request.linger))
+            .arg(request.lookahead)
+            .arg(clock::millis(request.lease).max(1));
+        let answer: Vec<redis::Value> = self.invoke(&call).await?;
+        let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
+        let read = |at: usize| answer.get(at).cloned().ok_or_else(unknown);
+        let now: Millis = redis::from_redis_value(read(1)?).map_err(|_| unknown())?;
+        let kind: String = redis::from_redis_value(read(0)?).map_err(|_| unknown())?;
+        if kind == "batch" {
+            let record: String = redis::from_redis_value(read(2)?).map_err(|_| unknown())?;
+            return Ok(Claim::Batch(read_record(&record, request.token, now).ok_or_else(unknown)?));
+        }
+        let wait: Millis = redis::from_redis_value(read(2)?).map_err(|_| unknown())?;
+        let paused: String = redis::from_redis_value(read(3)?).map_err(|_| unknown())?;
+        Ok(Claim::Empty { wait: clock::span(wait), paused: (!paused.is_empty()).then_some(paused) })
+    }
+
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+        let mut groups = Groups::new();
+        for (job, verdict) in verdicts {
+            let (group, value) = match verdict {
+                Verdict::Reschedule { lane, delay } => {
+                    (("reschedule", &*lane.name, lane.patience.to_string()), delay.max(&0).to_string())
+                }
+                Verdict::Finish => (("finish", "", String::new()), String::new()),
+                Verdict::Retry { after, counted } => {
+                    let word = if *counted { "retry+" } else { "retry" };
+                    ((word, &*job.lane, String::new()), after.max(&0).to_string())
+                }
+                Verdict::Bury { reason } => (("bury", "", String::new()), reason.clone()),
+            };
+            groups.entry(group).or_default().push((&job.id, value));
+        }
+        self.settle_groups(fence, groups).await
+    }
+
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+        let mut groups = Groups::new();
+        for job in jobs {
+            groups.entry(("release", &*job.lane, String::new())).or_default().push((&job.id, job.due.to_string()));
+        }
+        self.settle_groups(fence, groups).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        type Answer = (
+            Millis,
+            Vec<(String, Millis, u64, u64, Millis)>,
+            (u64, u64, u64, u64, u64),
+            String,
+            Vec<(String, String)>,
+            Vec<(String, Millis, Vec<(String, String)>)>,
+        );
+        let (now, lanes, (leased, expired, dead, incoming, incoming_refused), paused, flat, workers): Answer =
+            self.invoke(&STATS.key(&self.keys.prefix)).await?;
+        let lanes = lanes
+            .into_iter()
+            .map(|(lane, patience_ms, delayed, due, oldest)| LaneStats {
+                lane,
+                patience_ms,
+                delayed,
+                due,
+                oldest_lateness_ms: if due > 0 { now - oldest } else { 0 },
+            })
+            .collect();
+        let workers = workers
+            .into_iter()
+            .map(|(worker, beat, fields)| WorkerStats {
+                worker,
+                beat_age_ms: now - beat,
+                fields: fields.into_iter().collect(),
+            })
+            .collect();
+        Ok(Stats {
+            namespace: self.namespace.clone(),
+            now_ms: now,
+            leased,
+            expired,
+            dead,
+            incoming,
+            incoming_refused,
+            paused: (!paused.is_empty()).then_some(paused),
+            counters: counters(flat),
+            workers,
+            ..Stats::default()
+        }
+        .with_lanes(lanes))
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        let mut connection = self.pool.connection().await?;
+        let lanes: Vec<String> = redis::cmd("HKEYS")
+            .arg(self.keys.lanes())
+            .query_async(&mut *connection)
+            .await
+            .map_err(|error| decide(&error))?;
+        let mut places = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(SCHEDULE_CHUNK) {
+            let mut ask = redis::pipe();
+            ask.atomic(); // an id on its way from one place to another is seen once
+            for set in lanes.iter().map(|lane| self.keys.delayed(lane)).chain([self.keys.leased(), self.keys.dead()]) {
+                ask.cmd("ZMSCORE").arg(set).arg(ids);
+            }
+            ask.cmd("HMGET").arg(self.keys.dead_why()).arg(ids);
+            let answers: Vec<Vec<Option<String>>> =
+                ask.query_async(&mut *connection).await.map_err(|error| decide(&error))?;
+            let score = |set: usize, at: usize| -> Option<Millis> {
+                let text = answers.get(set)?.get(at)?.as_ref()?;
+                text.parse::<f64>().ok().map(|score| score as Millis)
+            };
+            let (leased, dead, why) = (lanes.len(), lanes.len() + 1, lanes.len() + 2);
+            for at in 0..ids.len() {
+                let mut of_id = Vec::new();
+                for (set, lane) in lanes.iter().enumerate() {
+                    of_id.extend(score(set, at).map(|due| Place::Delayed { lane: lane.clone(), due }));
+                }
+                of_id.extend(score(leased, at).map(|fence| Place::Leased { fence }));
+                of_id.extend(score(dead, at).map(|buried| Place::Dead {
+                    at: buried,
+                    reason: answers.get(why).and_then(|why| why.get(at)?.clone()).unwrap_or_default(),
+                }));
+                places.push(of_id);
+            }
+        }
+        Ok(places)
+    }
+
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let mut call = INCOMING.key(&self.keys.prefix);
+        call.arg(drainer).arg(limit).arg(DRAINER_HOLD_MS);
+        let members: Vec<(Vec<u8>, f64)> = self.invoke(&call).await?;
+        Ok(members
+            .into_iter()
+            // What is no UTF-8 stays recognisable: refused by its form, then found by its bytes.
+            .map(|(member, score)| Incoming { member: escape(&member), created_at: score as Millis })
+            .collect())
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        if members.is_empty() {
+            return Ok(());
+        }
+        let mut remove = redis::pipe();
+        remove.cmd("ZREM").arg(self.keys.incoming()).arg(members).ignore();
+        self.run(&remove).await
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        let mut aside = redis::pipe();
+        aside.atomic();
+        for (member, reason) in members {
+            let bytes = unescape(member);
+            aside.cmd("HSET").arg(self.keys.incoming_refused()).arg(&bytes).arg(reason).ignore();
+            aside.cmd("ZREM").arg(self.keys.incoming()).arg(&bytes).ignore();
+        }
+        self.run(&aside).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        let mut put = redis::pipe();
+        for members in members.chunks(SCHEDULE_CHUNK) {
+            let put = put.cmd("ZADD").arg(self.keys.incoming());
+            for incoming in members {
+                put.arg(incoming.created_at).arg(&incoming.member);
+            }
+            put.ignore();
+        }
+        self.run(&put).await
+    }
+
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+    ) -> Result<(), QueueError> {
+        let mut call = BEAT.key(&self.keys.prefix);
+        call.arg(worker).arg(WORKER_EXPIRY_MS).arg(fields.len());
+        for (field, value) in fields {
+            call.arg(*field).arg(value);
+        }
+        for (counter, by) in counters {
+            call.arg(*counter).arg(*by);
+        }
+        self.invoke(&call).await
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+        let mut leave = redis::pipe();
+        leave.atomic();
+        leave.del(self.keys.worker(worker)).ignore();
+        leave.zrem(self.keys.workers(), worker).ignore();
+        self.run(&leave).await
+    }
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        let mut pause = redis::pipe();
+        match reason {
+            Some(reason) => pause.set(self.keys.paused(), reason).ignore(),
+            None => pause.del(self.keys.paused()).ignore(),
+        };
+        self.run(&pause).await
+    }
+}
+
+/// Bytes as text that can be turned back: UTF-8 as it is, anything else as `\x..` after a NUL, which
+/// no valid id holds.
+fn escape(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with('\0') => text.to_owned(),
+        _ => std::iter::once('\0').chain(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).map(char::from)).collect(),
+    }
+}
+
+/// The bytes [`escape`] was given.
+fn unescape(text: &str) -> Vec<u8> {
+    match text.strip_prefix('\0') {
+        None => text.as_bytes().to_vec(),
+        Some(hex) => (0..hex.len() / 2).filter_map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_survive_the_way_through_text() {
+        for bytes in [&b"123"[..], b"", b"\xff\xfe", b"\0abc", "t\u{fffd}".as_bytes()] {
+            assert_eq!(unescape(&escape(bytes)), bytes);
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_back() {
+        let batch = read_record("2000 1000\n11 900 18m 0\n12 950.5 1d 2\n", "t", 1000).unwrap();
+        assert_eq!(batch.fence, Fence { deadline: 2000, token: "t".into() });
+        assert_eq!(batch.claimed_at, 1000);
+        assert_eq!(batch.jobs[1], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2 });
+        assert!(read_record("2000 1000\n11 900 18m\n", "t", 1000).is_none());
+    }
+}
