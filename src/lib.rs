@@ -8,3 +8,4 @@ pub mod simulator;
 pub mod starter;
 pub mod store;
 pub mod tweet;
+pub mod tweet_age;

@@ -1,0 +1,251 @@
+//! The age table: how long until a tweet of some age is updated again. Pure.
+//!
+//! The specification's `Config.getTweetUpdateDelay`. Its `conf->tweetAge[18m]` is written
+//! `18m: 3m` here: a tweet younger than 18 minutes is updated every 3 minutes. Each bracket reaches
+//! from the bound before it (included) to its own (excluded); past the last one a tweet's life is
+//! over, the specification's `-1`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::clock::{self, Millis};
+use crate::queue::Lane;
+use crate::tweet::FUTURE_TOLERANCE_MS;
+
+/// Brackets by age, youngest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgeTable {
+    brackets: Vec<Bracket>,
+}
+
+/// Tweets younger than `under` (and not younger than the bracket before) are updated every
+/// `lane.patience` ms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bracket {
+    /// The age at which the bracket ends, in ms: excluded.
+    pub under: Millis,
+    /// The lane of its tweets, named as the bound is written (`18m`); its patience is the interval.
+    pub lane: Lane,
+}
+
+impl AgeTable {
+    /// The brackets, youngest first.
+    #[must_use]
+    pub fn brackets(&self) -> &[Bracket] {
+        &self.brackets
+    }
+
+    /// The age at which a tweet's life ends, in ms.
+    #[must_use]
+    pub fn lifetime(&self) -> Millis {
+        self.brackets.last().map_or(0, |bracket| bracket.under)
+    }
+
+    /// The lane of a tweet made at `created_at`, both in ms since the epoch; `None` when its life is
+    /// over, or when it is dated more than a minute into the future (up to a minute is clock skew
+    /// and counts as age 0).
+    #[must_use]
+    pub fn lane(&self, created_at: Millis, now: Millis) -> Option<&Lane> {
+        let age = now.saturating_sub(created_at);
+        if age < -FUTURE_TOLERANCE_MS {
+            return None;
+        }
+        self.brackets.iter().find(|bracket| age < bracket.under).map(|bracket| &bracket.lane)
+    }
+
+    /// How long until that tweet is updated next, in ms; `None` is the specification's `-1`.
+    #[must_use]
+    pub fn get_tweet_update_delay(&self, created_at: Millis, now: Millis) -> Option<Millis> {
+        self.lane(created_at, now).map(|lane| lane.patience)
+    }
+}
+
+/// Why a text is no age table; says where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAgeTable {
+    /// No bracket at all.
+    #[error("it has no bracket; write it like \"18m: 3m, 60m: 10m\"")]
+    Empty,
+    /// Not `age: interval`.
+    #[error("{0:?} is not \"age: interval\", like \"18m: 3m\"")]
+    NotAPair(String),
+    /// One of the two is no duration.
+    #[error("{text:?} in {bracket:?} is not a duration ({why})")]
+    NotADuration {
+        /// The part.
+        text: String,
+        /// The bracket.
+        bracket: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A zero age or interval.
+    #[error("{0:?} has a zero; ages and intervals are at least 1ms")]
+    Zero(String),
+    /// Ages must rise.
+    #[error("the ages must rise: {0:?} does not lie above the one before")]
+    NotRising(String),
+}
+
+impl FromStr for AgeTable {
+    type Err = BadAgeTable;
+
+    fn from_str(text: &str) -> Result<Self, BadAgeTable> {
+        let mut brackets: Vec<Bracket> = Vec::new();
+        for bracket in text.split(',').map(str::trim).filter(|bracket| !bracket.is_empty()) {
+            let (under, every) =
+                bracket.split_once(':').ok_or_else(|| BadAgeTable::NotAPair(bracket.to_owned()))?;
+            let (name, every) = (under.trim(), every.trim());
+            let under = duration(name, bracket)?;
+            let every = duration(every, bracket)?;
+            if under.as_millis() == 0 || every.as_millis() == 0 {
+                return Err(BadAgeTable::Zero(bracket.to_owned()));
+            }
+            let under = clock::millis(under);
+            if brackets.last().is_some_and(|before| before.under >= under) {
+                return Err(BadAgeTable::NotRising(bracket.to_owned()));
+            }
+            // White space has no place in a key: "1day 12h" names its lane "1day12h".
+            let name: String = name.split_whitespace().collect();
+            brackets.push(Bracket { under, lane: Lane::new(name, every) });
+        }
+        if brackets.is_empty() { Err(BadAgeTable::Empty) } else { Ok(Self { brackets }) }
+    }
+}
+
+fn duration(text: &str, bracket: &str) -> Result<Duration, BadAgeTable> {
+    humantime::parse_duration(text).map_err(|why| BadAgeTable::NotADuration {
+        text: text.to_owned(),
+        bracket: bracket.to_owned(),
+        why: why.to_string(),
+    })
+}
+
+impl fmt::Display for AgeTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, Bracket { lane, .. }) in self.brackets.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{}: {}", lane.name, humantime::format_duration(clock::span(lane.patience)))?;
+        }
+        Ok(())
+    }
+}
+
+impl serde::Serialize for AgeTable {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for AgeTable {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTE: Millis = 60_000;
+    const HOUR: Millis = 60 * MINUTE;
+    const DAY: Millis = 24 * HOUR;
+
+    fn spec() -> AgeTable {
+        "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()
+    }
+
+    /// `Config.getTweetUpdateDelay` as the specification words it, step by step, with its numbers.
+    fn plainly(delta: Millis) -> Millis {
+        if (0..1_080_000).contains(&delta) {
+            return 3 * MINUTE; // 5. the value held by key '18m'
+        }
+        if (1_080_000..3_600_000).contains(&delta) {
+            return 10 * MINUTE; // 6. '60m'
+        }
+        if (3_600_000..86_400_000).contains(&delta) {
+            return HOUR; // 7. '1d'
+        }
+        if (86_400_000..604_800_000).contains(&delta) {
+            return 6 * HOUR; // 8. '7d'
+        }
+        if (604_800_000..2_592_000_000).contains(&delta) {
+            return DAY; // 9. '30d'
+        }
+        -1 // 10.
+    }
+
+    proptest! {
+        #[test]
+        fn the_default_table_is_the_specification(now in 1_300_000_000_000i64..4_000_000_000_000, delta in 0..40 * DAY) {
+            prop_assert_eq!(spec().get_tweet_update_delay(now - delta, now).unwrap_or(-1), plainly(delta));
+        }
+
+        #[test]
+        fn any_table_is_lower_inclusive_and_upper_exclusive(
+            steps in prop::collection::vec((1i64..10_000_000, 1i64..10_000_000), 1..9),
+        ) {
+            let mut under = 0;
+            let mut text = Vec::new();
+            let mut bounds = Vec::new();
+            for (step, every) in steps {
+                bounds.push((under, every));
+                under += step;
+                text.push(format!("{under}ms: {every}ms"));
+            }
+            let table: AgeTable = text.join(", ").parse().unwrap();
+            let now = 1_700_000_000_000;
+            for (lower, every) in bounds {
+                prop_assert_eq!(table.get_tweet_update_delay(now - lower, now), Some(every));
+            }
+            prop_assert_eq!(table.get_tweet_update_delay(now - under, now), None);
+            prop_assert_eq!(table.lifetime(), under);
+        }
+
+        #[test]
+        fn what_is_written_is_read_back(text in "[0-9a-z:, ]{0,40}") {
+            if let Ok(table) = text.parse::<AgeTable>() {
+                prop_assert_eq!(table.to_string().parse::<AgeTable>().unwrap(), table);
+            }
+        }
+    }
+
+    #[test]
+    fn every_bound_belongs_to_the_bracket_above() {
+        let now = 1_700_000_000_000;
+        for bound in [1_080_000, 3_600_000, 86_400_000, 604_800_000, 2_592_000_000] {
+            for delta in [bound - 1, bound, bound + 1] {
+                assert_eq!(spec().get_tweet_update_delay(now - delta, now).unwrap_or(-1), plainly(delta), "{delta}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_minute_of_clock_skew_is_age_zero() {
+        let now = 1_700_000_000_000;
+        assert_eq!(spec().get_tweet_update_delay(now + 60_000, now), Some(3 * MINUTE));
+        assert_eq!(spec().get_tweet_update_delay(now + 60_001, now), None);
+        assert_eq!(spec().get_tweet_update_delay(i64::MAX, now), None);
+        assert_eq!(spec().get_tweet_update_delay(i64::MIN, now), None);
+    }
+
+    #[test]
+    fn bad_tables_say_where() {
+        for (text, says) in [
+            ("", "no bracket"),
+            ("18m", "\"18m\" is not"),
+            ("18m: 3m, soon: 1h", "\"soon\""),
+            ("18m: 3m, 1h: often", "\"often\""),
+            ("1h: 3m, 18m: 1h", "\"18m: 1h\""),
+            ("1h: 3m, 60m: 1h", "\"60m: 1h\""),
+            ("1h: 0s", "zero"),
+        ] {
+            let error = text.parse::<AgeTable>().unwrap_err().to_string();
+            assert!(error.contains(says), "{text:?}: {error}");
+        }
+    }
+}
