@@ -94,8 +94,7 @@ impl FromStr for AgeTable {
     fn from_str(text: &str) -> Result<Self, BadAgeTable> {
         let mut brackets: Vec<Bracket> = Vec::new();
         for bracket in text.split(',').map(str::trim).filter(|bracket| !bracket.is_empty()) {
-            let (under, every) =
-                bracket.split_once(':').ok_or_else(|| BadAgeTable::NotAPair(bracket.to_owned()))?;
+            let (under, every) = bracket.split_once(':').ok_or_else(|| BadAgeTable::NotAPair(bracket.to_owned()))?;
             let (name, every) = (under.trim(), every.trim());
             let under = duration(name, bracket)?;
             let every = duration(every, bracket)?;

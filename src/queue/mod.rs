@@ -381,12 +381,7 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError>;
 
     /// Says that `worker` is alive, what it says of itself, and adds to the namespace's counters.
-    async fn beat(
-        &self,
-        worker: &str,
-        fields: &[(&str, String)],
-        counters: &[(&str, i64)],
-    ) -> Result<(), QueueError>;
+    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError>;
 
     /// Takes a worker that stopped off the list.
     async fn leave(&self, worker: &str) -> Result<(), QueueError>;

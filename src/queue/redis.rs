@@ -1,7 +1,7 @@
 //! The queue in Redis: sorted sets, and one script per call, so that each call is one atomic step on
 //! the server's clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -117,7 +117,9 @@ fn decide(error: &RedisError) -> QueueError {
     match error.kind() {
         ErrorKind::AuthenticationFailed => QueueError::Refused("Redis refuses the user or password".to_owned()),
         ErrorKind::Server(_) | ErrorKind::Extension => match error.code() {
-            Some("LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS")
+            Some(
+                "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS",
+            )
             | Some("MOVED" | "ASK" | "UNBLOCKED") => QueueError::Unavailable(text),
             _ => QueueError::Refused(format!("Redis refuses: {text}")),
         },
@@ -225,7 +227,8 @@ impl Queue for RedisQueue {
             )));
         }
         let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");
-        let mut findings = vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
+        let mut findings =
+            vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
         if !aof {
             findings.push(
                 "Redis runs without an AOF: a restart loses what was scheduled since its last snapshot (appendonly yes)"
@@ -245,7 +248,12 @@ impl Queue for RedisQueue {
         let mut answers = Vec::with_capacity(jobs.len());
         for jobs in jobs.chunks(SCHEDULE_CHUNK) {
             let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
+            // The first of equal ids is asked for; the others follow its answer below.
+            let mut first: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
             for (at, job) in jobs.iter().enumerate() {
+                if *first.entry(&job.id).or_insert(at) != at {
+                    continue;
+                }
                 match lanes.iter_mut().find(|(lane, _)| **lane == job.lane) {
                     Some((_, members)) => members.push(at),
                     None => lanes.push((&job.lane, vec![at])),
@@ -268,6 +276,12 @@ impl Queue for RedisQueue {
                     b'd' => Scheduled::Dead,
                     _ => Scheduled::Known,
                 };
+            }
+            for (at, job) in jobs.iter().enumerate() {
+                let asked = first.get(&*job.id).copied().unwrap_or(at);
+                if asked != at && of_chunk[asked] != Scheduled::Scheduled {
+                    of_chunk[at] = of_chunk[asked];
+                }
             }
             answers.extend(of_chunk);
         }
@@ -448,12 +462,7 @@ impl Queue for RedisQueue {
         self.run(&put).await
     }
 
-    async fn beat(
-        &self,
-        worker: &str,
-        fields: &[(&str, String)],
-        counters: &[(&str, i64)],
-    ) -> Result<(), QueueError> {
+    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
         let mut call = BEAT.key(&self.keys.prefix);
         call.arg(worker).arg(WORKER_EXPIRY_MS).arg(fields.len());
         for (field, value) in fields {
@@ -488,7 +497,9 @@ impl Queue for RedisQueue {
 fn escape(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.starts_with('\0') => text.to_owned(),
-        _ => std::iter::once('\0').chain(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).map(char::from)).collect(),
+        _ => std::iter::once('\0')
+            .chain(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).map(char::from))
+            .collect(),
     }
 }
 
@@ -496,7 +507,9 @@ fn escape(bytes: &[u8]) -> String {
 fn unescape(text: &str) -> Vec<u8> {
     match text.strip_prefix('\0') {
         None => text.as_bytes().to_vec(),
-        Some(hex) => (0..hex.len() / 2).filter_map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect(),
+        Some(hex) => {
+            (0..hex.len() / 2).filter_map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect()
+        }
     }
 }
 

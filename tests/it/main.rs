@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 mod lookup;
+mod queue;
 mod recordings;
 mod simulator;
 mod store;

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
 use sqlx::{Row, Sqlite, Transaction};
 
 use self::pick::{Candidate, Pick};
@@ -254,8 +256,10 @@ impl EmbeddedQueue {
     }
 }
 
-const GIVE_BACK: &str = "UPDATE queue_job SET state = 0, lane = given.lane, due = given.number, fence = NULL, token = NULL";
-const RESCHEDULE: &str = "UPDATE queue_job SET state = 0, lane = given.lane, due = given.number, fence = NULL, token = NULL, deliveries = 0";
+const GIVE_BACK: &str =
+    "UPDATE queue_job SET state = 0, lane = given.lane, due = given.number, fence = NULL, token = NULL";
+const RESCHEDULE: &str =
+    "UPDATE queue_job SET state = 0, lane = given.lane, due = given.number, fence = NULL, token = NULL, deliveries = 0";
 const RETRY_COUNTED: &str = "UPDATE queue_job SET state = 0, lane = given.lane, due = given.number, fence = NULL, token = NULL, deliveries = deliveries + 1";
 const BURY: &str = "UPDATE queue_job SET state = 2, due = given.number, reason = given.text, fence = NULL, token = NULL, deliveries = 0";
 
@@ -427,7 +431,8 @@ impl Queue for EmbeddedQueue {
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        let (mut reschedule, mut retry, mut retry_counted, mut bury, mut finish) = (vec![], vec![], vec![], vec![], vec![]);
+        let (mut reschedule, mut retry, mut retry_counted, mut bury, mut finish) =
+            (vec![], vec![], vec![], vec![], vec![]);
         let mut lanes: Vec<&super::Lane> = Vec::new();
         for (job, verdict) in verdicts {
             match verdict {
@@ -550,12 +555,13 @@ impl Queue for EmbeddedQueue {
                 .fetch_all(&mut *tx)
                 .await
                 .map_err(decide)?;
-        let workers: Vec<(String, Millis, String)> =
-            sqlx::query_as("SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? ORDER BY beat LIMIT 1000")
-                .bind(&self.namespace)
-                .fetch_all(&mut *tx)
-                .await
-                .map_err(decide)?;
+        let workers: Vec<(String, Millis, String)> = sqlx::query_as(
+            "SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? ORDER BY beat LIMIT 1000",
+        )
+        .bind(&self.namespace)
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(decide)?;
         let workers = workers
             .into_iter()
             .map(|(worker, beat, fields)| WorkerStats {
@@ -688,12 +694,7 @@ impl Queue for EmbeddedQueue {
         tx.commit().await.map_err(decide)
     }
 
-    async fn beat(
-        &self,
-        worker: &str,
-        fields: &[(&str, String)],
-        counters: &[(&str, i64)],
-    ) -> Result<(), QueueError> {
+    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
         let fields: serde_json::Map<_, _> =

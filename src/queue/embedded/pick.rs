@@ -75,7 +75,8 @@ mod tests {
         Candidate { id: id.into(), lane, due, deliveries: 0 }
     }
 
-    const PICK: Pick<'_> = Pick { now: 100_000, limit: 3, linger: 5_000, lookahead: 0.02, patience: &[180_000, 86_400_000] };
+    const PICK: Pick<'_> =
+        Pick { now: 100_000, limit: 3, linger: 5_000, lookahead: 0.02, patience: &[180_000, 86_400_000] };
 
     fn ids(batch: &[Candidate]) -> Vec<&str> {
         batch.iter().map(|job| job.id.as_str()).collect()
@@ -97,7 +98,12 @@ mod tests {
     #[test]
     fn a_short_batch_is_filled_relative_to_patience() {
         // 1,000 s early is 1.2 % of a day; 3 s early is 1.7 % of 3 minutes; 4 s is 2.2 %: too early.
-        let batch = PICK.batch(vec![job("due", 0, 90_000), job("3s", 0, 103_000), job("4s", 0, 104_000), job("day", 1, 1_100_000)]);
+        let batch = PICK.batch(vec![
+            job("due", 0, 90_000),
+            job("3s", 0, 103_000),
+            job("4s", 0, 104_000),
+            job("day", 1, 1_100_000),
+        ]);
         assert_eq!(ids(&batch.unwrap()), ["due", "day", "3s"]);
     }
 

@@ -1,7 +1,7 @@
 -- Adds jobs that are in none of the places. Not flagged allow-oom: a full Redis refuses new jobs and
 -- still drains.
 --
--- ARGV   groups, each: lane, patience (ms), n, then n times: id, delay (ms)
+-- ARGV   distinct ids, in groups, each: lane, patience (ms), n, then n times: id, delay (ms)
 -- returns one letter per id, in order: s scheduled, k known (delayed already), l leased, d dead
 
 local now = now_ms()
@@ -33,16 +33,13 @@ while at <= #ARGV do
       end
     end
 
-    local adds, mine = {}, {}
+    local adds = {}
     for i, id in ipairs(ids) do
-      local letter = found[i] or (mine[id] and 'k')
-      if not letter then
-        letter = 's'
-        mine[id] = true
+      if not found[i] then
         adds[#adds + 1] = digits(now + ARGV[at + 2 * (first + i - 1) + 1])
         adds[#adds + 1] = id
       end
-      answer[#answer + 1] = letter
+      answer[#answer + 1] = found[i] or 's'
     end
     if #adds > 0 then
       scheduled = scheduled + in_chunks('ZADD', key('delayed:' .. lane), 'NX', adds)
