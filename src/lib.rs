@@ -1,6 +1,7 @@
 //! Keeps every tweet of a system fresh, by age, within an API quota, and loses none.
 
 pub mod clock;
+pub mod config;
 pub mod credential;
 pub mod lookup;
 pub mod queue;

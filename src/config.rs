@@ -1,0 +1,432 @@
+//! Settings: the compiled-in defaults, then files, then the environment.
+//!
+//! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
+//! from the environment or from files of their own and are shown nowhere.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use config::{Config, Environment, File, FileFormat};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::tweet_age::AgeTable;
+
+/// The compiled-in defaults.
+pub const DEFAULT: &str = include_str!("../config/default.toml");
+/// The demo's settings, which go over the defaults.
+pub const DEMO: &str = include_str!("../config/demo.toml");
+/// What the names of environment variables start with.
+pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
+
+/// All settings. The fields are documented in `config/default.toml`.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Settings {
+    pub tweet_age: AgeTable,
+    pub log: LogSettings,
+    pub queue: QueueSettings,
+    pub store: StoreSettings,
+    pub twitter: TwitterSettings,
+    pub updater: UpdaterSettings,
+    pub simulator: SimulatorSettings,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct LogSettings {
+    pub level: String,
+    pub format: LogFormat,
+}
+
+/// `log.format`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// `[queue]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct QueueSettings {
+    pub backend: QueueBackend,
+    pub embedded: FileSettings,
+    pub redis: RedisSettings,
+}
+
+/// `queue.backend`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum QueueBackend {
+    Embedded,
+    Redis,
+}
+
+/// `[queue.embedded]` and `[store.sqlite]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct FileSettings {
+    pub path: PathBuf,
+    #[serde(with = "humantime_serde")]
+    pub busy_timeout: Duration,
+}
+
+/// `[queue.redis]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct RedisSettings {
+    #[serde(serialize_with = "masked_url")]
+    pub url: SecretString,
+    pub connections: usize,
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    pub response_timeout: Duration,
+}
+
+/// `[store]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct StoreSettings {
+    pub backend: StoreBackend,
+    pub sqlite: FileSettings,
+    pub postgres: PostgresSettings,
+}
+
+/// `store.backend`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum StoreBackend {
+    Sqlite,
+    Postgres,
+}
+
+/// `[store.postgres]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PostgresSettings {
+    #[serde(serialize_with = "masked_url")]
+    pub url: SecretString,
+    pub connections: u32,
+    #[serde(with = "humantime_serde")]
+    pub statement_timeout: Duration,
+}
+
+/// `[twitter]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct TwitterSettings {
+    pub api: String,
+    pub bearer_token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub bearer_token: Option<SecretString>,
+    #[serde(with = "humantime_serde")]
+    pub timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    pub max_body_bytes: usize,
+}
+
+/// `[updater]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct UpdaterSettings {
+    #[serde(with = "humantime_serde")]
+    pub buffer_ttl: Duration,
+    pub lookahead: f64,
+    pub concurrency: usize,
+    #[serde(with = "humantime_serde")]
+    pub lease: Duration,
+    #[serde(with = "humantime_serde")]
+    pub save_timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    pub drain_deadline: Duration,
+    #[serde(with = "humantime_serde")]
+    pub unavailable_every: Duration,
+    pub unavailable_limit: u32,
+    #[serde(with = "humantime_serde")]
+    pub unavailable_for: Duration,
+    pub max_deliveries: u32,
+    pub name: String,
+}
+
+/// `[simulator]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct SimulatorSettings {
+    #[serde(with = "humantime_serde")]
+    pub latency: Duration,
+    #[serde(with = "humantime_serde")]
+    pub jitter: Duration,
+    pub calls_per_window: u32,
+    #[serde(with = "humantime_serde")]
+    pub window: Duration,
+    pub missing_share: f64,
+    pub withheld_share: f64,
+    pub retweet_share: f64,
+    #[serde(with = "humantime_serde")]
+    pub growth: Duration,
+    pub seed: u64,
+}
+
+/// A configuration that cannot be: one line that names the place, the reason and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("configuration: {0}")]
+pub struct BadConfig(pub String);
+
+impl Settings {
+    /// The defaults, then `layers` (compiled-in texts), then `file`, then the environment.
+    ///
+    /// # Errors
+    /// An unknown key, a value of the wrong form, or a contradiction.
+    pub fn load(layers: &[&str], file: Option<&Path>) -> Result<Self, BadConfig> {
+        Self::load_from(layers, file, Environment::with_prefix(ENVIRONMENT_PREFIX))
+    }
+
+    /// As [`Settings::load`], with these variables in place of the environment.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn load_with(layers: &[&str], file: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self::load_from(layers, file, Environment::with_prefix(ENVIRONMENT_PREFIX).source(Some(variables)))
+    }
+
+    fn load_from(layers: &[&str], file: Option<&Path>, environment: Environment) -> Result<Self, BadConfig> {
+        let mut files = Config::builder();
+        for layer in std::iter::once(&DEFAULT).chain(layers) {
+            files = files.add_source(File::from_str(layer, FileFormat::Toml));
+        }
+        if let Some(file) = file {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| BadConfig(format!("{} cannot be read: {error}", file.display())))?;
+            files = files.add_source(File::from_str(&text, FileFormat::Toml));
+        }
+        let whose = |error: config::ConfigError| match file {
+            Some(file) => BadConfig(format!("{}: {}", file.display(), one_line(&error))),
+            None => BadConfig(one_line(&error)),
+        };
+        let files = files.build().map_err(whose)?;
+        if files.get::<String>("twitter.bearer_token").is_ok() {
+            return Err(BadConfig(
+                "twitter.bearer_token has no place in a configuration file: put it into the environment as \
+                 TWITTER_UPDATER__TWITTER__BEARER_TOKEN, or into a file that twitter.bearer_token_file names"
+                    .to_owned(),
+            ));
+        }
+        let environment = environment.prefix_separator("__").separator("__");
+        let settings: Self = Config::builder()
+            .add_source(files)
+            .add_source(environment)
+            .build()
+            .and_then(Config::try_deserialize)
+            .map_err(whose)?;
+        settings.contradictions()?;
+        Ok(settings)
+    }
+
+    /// What each setting allows by itself but not together, or not at all.
+    fn contradictions(&self) -> Result<(), BadConfig> {
+        let refuse = |text: String| Err(BadConfig(text));
+        let show = humantime::format_duration;
+        let updater = &self.updater;
+        let needed = self.twitter.timeout + updater.save_timeout;
+        if updater.lease <= needed {
+            return refuse(format!(
+                "updater.lease ({}) must be longer than twitter.timeout + updater.save_timeout ({}), or a living \
+                 worker loses what it works on",
+                show(updater.lease),
+                show(needed)
+            ));
+        }
+        if updater.buffer_ttl < Duration::from_millis(10) {
+            return refuse(format!("updater.buffer_ttl ({}) must be at least 10ms", show(updater.buffer_ttl)));
+        }
+        if !(0.0..=0.5).contains(&updater.lookahead) {
+            return refuse(format!("updater.lookahead ({}) is a share, from 0 to 0.5", updater.lookahead));
+        }
+        if !(1..=256).contains(&updater.concurrency) {
+            return refuse(format!("updater.concurrency ({}) must be 1 to 256", updater.concurrency));
+        }
+        for (key, value) in [
+            ("updater.unavailable_every", updater.unavailable_every),
+            ("twitter.timeout", self.twitter.timeout),
+            ("twitter.connect_timeout", self.twitter.connect_timeout),
+            ("updater.save_timeout", updater.save_timeout),
+            ("queue.redis.response_timeout", self.queue.redis.response_timeout),
+            ("queue.redis.connect_timeout", self.queue.redis.connect_timeout),
+            ("store.postgres.statement_timeout", self.store.postgres.statement_timeout),
+            ("simulator.window", self.simulator.window),
+        ] {
+            if value.is_zero() {
+                return refuse(format!("{key} must be longer than 0s"));
+            }
+        }
+        if updater.unavailable_limit == 0 || updater.max_deliveries == 0 {
+            return refuse("updater.unavailable_limit and updater.max_deliveries must be at least 1".to_owned());
+        }
+        if self.queue.redis.connections == 0 || self.store.postgres.connections == 0 {
+            return refuse("queue.redis.connections and store.postgres.connections must be at least 1".to_owned());
+        }
+        for (key, share) in [
+            ("simulator.missing_share", self.simulator.missing_share),
+            ("simulator.withheld_share", self.simulator.withheld_share),
+            ("simulator.retweet_share", self.simulator.retweet_share),
+        ] {
+            if !(0.0..=1.0).contains(&share) {
+                return refuse(format!("{key} ({share}) is a share, from 0 to 1"));
+            }
+        }
+        match reqwest::Url::parse(&self.twitter.api) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
+            _ => refuse(format!("twitter.api ({:?}) is not an http:// or https:// address", masked(&self.twitter.api))),
+        }
+    }
+
+    /// The bearer token, from the environment or from its file; `None` when neither is given.
+    ///
+    /// # Errors
+    /// The file cannot be read or is empty; or both are given.
+    pub fn bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
+        let file = &self.twitter.bearer_token_file;
+        match (&self.twitter.bearer_token, file.as_os_str().is_empty()) {
+            (Some(_), false) => Err(BadConfig(
+                "both twitter.bearer_token (environment) and twitter.bearer_token_file are given; keep one".to_owned(),
+            )),
+            (Some(token), true) => Ok(Some(token.clone())),
+            (None, true) => Ok(None),
+            (None, false) => {
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    BadConfig(format!("twitter.bearer_token_file {} cannot be read: {error}", file.display()))
+                })?;
+                match text.trim() {
+                    "" => Err(BadConfig(format!("twitter.bearer_token_file {} is empty", file.display()))),
+                    token => Ok(Some(SecretString::from(token))),
+                }
+            }
+        }
+    }
+
+    /// The settings in effect as TOML, secrets masked.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        // Only maps with text keys, no value after a table: cannot fail; if it ever did, say so.
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}"))
+    }
+}
+
+/// The errors of the `config` crate may span lines, with a drawing of the place.
+fn one_line(error: &config::ConfigError) -> String {
+    error.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// An address without its passwords.
+fn masked(url: &str) -> String {
+    let Ok(mut url) = reqwest::Url::parse(url) else { return "(not an address)".to_owned() };
+    if url.password().is_some() {
+        // Refused only for addresses that cannot have a password, which then have none.
+        let _ = url.set_password(Some("***"));
+    }
+    let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    if query.iter().any(|(key, _)| key.contains("password")) {
+        let shown = query.into_iter().map(|(key, value)| {
+            let value = if key.contains("password") { "***".to_owned() } else { value };
+            (key, value)
+        });
+        url.query_pairs_mut().clear().extend_pairs(shown);
+    }
+    url.to_string()
+}
+
+fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&masked(url.expose_secret()))
+}
+
+fn masked_secret<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if secret.is_some() { "(set)" } else { "(not set)" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn with(file: &str, variables: &[(&str, &str)]) -> Result<Settings, BadConfig> {
+        let mut temporary = tempfile::NamedTempFile::new().unwrap();
+        temporary.write_all(file.as_bytes()).unwrap();
+        Settings::load_with(&[], Some(temporary.path()), variables)
+    }
+
+    #[test]
+    fn the_defaults_and_the_demo_hold() {
+        let settings = Settings::load_with(&[], None, &[]).unwrap();
+        assert_eq!(settings.updater.buffer_ttl, Duration::from_secs(5));
+        assert_eq!(settings.tweet_age.brackets().len(), 5);
+        assert_eq!(Settings::load_with(&[DEMO], None, &[]).unwrap().tweet_age.brackets().len(), 4);
+    }
+
+    #[test]
+    fn file_goes_over_defaults_and_environment_over_both() {
+        let file = "[updater]\nbuffer_ttl = \"7s\"\nconcurrency = 9\n";
+        let settings = with(file, &[("TWITTER_UPDATER__UPDATER__BUFFER_TTL", "8s")]).unwrap();
+        assert_eq!(settings.updater.buffer_ttl, Duration::from_secs(8));
+        assert_eq!(settings.updater.concurrency, 9);
+        let settings =
+            with("", &[("TWITTER_UPDATER__TWEET_AGE", "1h: 1m"), ("TWITTER_UPDATER_FIXTURES", "x")]).unwrap();
+        assert_eq!(settings.tweet_age.to_string(), "1h: 1m");
+    }
+
+    #[test]
+    fn a_bad_setting_is_one_line_that_names_it() {
+        for (file, variables, says) in [
+            ("[updater]\nbufer_ttl = \"5s\"\n", vec![], "bufer_ttl"),
+            ("[updater]\nbuffer_ttl = \"soon\"\n", vec![], "buffer_ttl"),
+            ("colour = 1\n", vec![], "colour"),
+            ("[queue]\nbackend = \"rabbit\"\n", vec![], "rabbit"),
+            ("[updater]\nlease = \"30s\"\n", vec![], "updater.lease"),
+            ("[updater]\nlookahead = 2.0\n", vec![], "updater.lookahead"),
+            ("[updater\n", vec![], "TOML"),
+            ("tweet_age = \"1h: 1m, 30m: 1m\"\n", vec![], "rise"),
+            ("[twitter]\napi = \"localhost:1234\"\n", vec![], "twitter.api"),
+            ("[twitter]\nbearer_token = \"canary\"\n", vec![], "no place in a configuration file"),
+            ("", vec![("TWITTER_UPDATER__UPDATER__LEES", "5s")], "lees"),
+        ] {
+            let error = with(file, &variables).unwrap_err().to_string();
+            assert!(error.contains(says), "{file:?}: {error}");
+            assert!(!error.contains('\n') && !error.contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_never_shown() {
+        let settings = with(
+            "[queue.redis]\nurl = \"redis://me:canary@h\"\n[store.postgres]\nurl = \"postgres:///db?host=/x&password=canary\"\n",
+            &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", "canary")],
+        )
+        .unwrap();
+        assert_eq!(settings.bearer_token().unwrap().unwrap().expose_secret(), "canary");
+        for shown in [settings.shown(), format!("{settings:?}")] {
+            assert!(!shown.contains("canary"), "{shown}");
+        }
+        assert!(settings.shown().contains("redis://me:***@h"), "{}", settings.shown());
+        assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
+    }
+}
