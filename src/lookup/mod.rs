@@ -12,6 +12,7 @@ use async_trait::async_trait;
 
 use crate::clock::Millis;
 use crate::credential::Credential;
+pub use crate::credential::Window as Quota;
 use crate::tweet::Tweet;
 
 /// What a provider can take, and what it charges for.
@@ -50,17 +51,6 @@ pub enum Outcome {
     Unavailable,
     /// Returned in a shape we cannot read; says what was wrong.
     Broken(String),
-}
-
-/// What an answer said of the credential's window for this endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
-    /// Calls per window.
-    pub limit: u32,
-    /// Calls left in this window.
-    pub remaining: u32,
-    /// When the window ends, ms since the epoch, by the provider's clock.
-    pub reset_at: Millis,
 }
 
 /// A whole answer.

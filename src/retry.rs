@@ -1,0 +1,88 @@
+//! How long to wait before trying again: exponential, with full jitter.
+//!
+//! The `backoff` crate computes the delays and nothing else; it is not maintained any more
+//! (RUSTSEC-2025-0012), so it stays behind this type.
+
+use std::time::Duration;
+
+use backoff::ExponentialBackoff;
+use backoff::backoff::Backoff as _;
+
+/// Delays that grow from attempt to attempt: the n-th is drawn evenly from 0 to
+/// `min(most, first × 2^n)`, so that many processes that failed together do not come back together.
+#[derive(Debug)]
+pub struct Retry {
+    delays: ExponentialBackoff,
+    attempts: u32,
+}
+
+impl Retry {
+    /// The first delay is at most `first`, every delay at most `most`.
+    #[must_use]
+    pub fn new(first: Duration, most: Duration) -> Self {
+        // Randomised by ± 100 % of half the step: evenly from 0 to the step.
+        let mut delays = ExponentialBackoff {
+            initial_interval: first / 2,
+            current_interval: first / 2,
+            max_interval: most / 2,
+            multiplier: 2.0,
+            randomization_factor: 1.0,
+            max_elapsed_time: None,
+            ..ExponentialBackoff::default()
+        };
+        delays.reset();
+        Self { delays, attempts: 0 }
+    }
+
+    /// The next delay.
+    pub fn next_delay(&mut self) -> Duration {
+        self.attempts += 1;
+        // `None` only with a `max_elapsed_time`, which there is not.
+        self.delays.next_backoff().unwrap_or(self.delays.max_interval)
+    }
+
+    /// Delays handed out since the last success.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// It worked: the next delay is a first one again.
+    pub fn succeeded(&mut self) {
+        self.delays.reset();
+        self.attempts = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_stay_below_their_step_and_use_it() {
+        let (first, most) = (Duration::from_millis(100), Duration::from_secs(3));
+        let mut largest = [Duration::ZERO; 8];
+        for _ in 0..300 {
+            let mut retry = Retry::new(first, most);
+            for (attempt, largest) in largest.iter_mut().enumerate() {
+                let delay = retry.next_delay();
+                let step = most.min(first * 2u32.pow(attempt as u32));
+                assert!(delay <= step, "attempt {attempt}: {delay:?} > {step:?}");
+                *largest = delay.max(*largest);
+            }
+        }
+        for (attempt, largest) in largest.into_iter().enumerate() {
+            let step = most.min(first * 2u32.pow(attempt as u32));
+            assert!(largest > step * 8 / 10, "attempt {attempt}: full jitter reaches up to its step, saw {largest:?}");
+        }
+    }
+
+    #[test]
+    fn a_success_starts_over() {
+        let mut retry = Retry::new(Duration::from_millis(100), Duration::from_secs(60));
+        (0..10).for_each(|_| drop(retry.next_delay()));
+        assert_eq!(retry.attempts(), 10);
+        retry.succeeded();
+        assert!(retry.next_delay() <= Duration::from_millis(100));
+    }
+}

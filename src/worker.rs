@@ -1,0 +1,314 @@
+//! THE loop: permit → claim → handle → settle. It knows no tweets.
+//!
+//! A worker runs as many of these loops as it may have batches in flight. They take turns at asking
+//! for work, so an idle process asks the queue once per wait, and a process that met an outage sends
+//! one probe per back-off step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::clock::{self, Stopwatch};
+use crate::credential::{Leave, Ledger, Permit};
+use crate::metrics::Metrics;
+use crate::queue::{Batch, Claim, ClaimRequest, Fence, Job, Queue, QueueError, Settled, Verdict};
+use crate::retry::Retry;
+use crate::shutdown::Stop;
+
+/// The first and the longest delay of a process that meets an outage.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// The same for one call to the queue that has to be made, while the lease lasts.
+const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// What a pipeline does with a batch.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// The endpoint whose quota a batch needs.
+    fn endpoint(&self) -> &'static str;
+
+    /// Does the work. It ends well before the lease does, whatever the services do, and may be
+    /// dropped at any await: what it has not said in its answer is done again.
+    async fn handle(&self, batch: &Batch, permit: Permit) -> Handled;
+}
+
+/// What came of a batch. Jobs named in neither list stay leased until the lease ends.
+#[derive(Debug, Default)]
+pub struct Handled {
+    /// Jobs with their verdicts.
+    pub verdicts: Vec<(Job, Verdict)>,
+    /// Jobs to give back at once, uncounted.
+    pub release: Vec<Job>,
+    /// Whether the process should go on as it is.
+    pub outlook: Outlook,
+}
+
+/// How a batch leaves the process.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Outlook {
+    /// All is well.
+    #[default]
+    Fine,
+    /// No fault of the services, and no sign that they work either: no quota, say.
+    Unchanged,
+    /// A service is out: back off.
+    Outage(String),
+    /// It can never work: stop the process with this message.
+    Stop(String),
+}
+
+impl Handled {
+    /// The whole batch goes back, uncounted.
+    #[must_use]
+    pub fn released(batch: &Batch, outlook: Outlook) -> Self {
+        Self { verdicts: Vec::new(), release: batch.jobs.clone(), outlook }
+    }
+}
+
+/// How a pipeline's batches are claimed.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimSettings {
+    /// Ids in a batch, at the most.
+    pub limit: usize,
+    /// See [`ClaimRequest::linger`].
+    pub linger: Duration,
+    /// See [`ClaimRequest::lookahead`].
+    pub lookahead: f64,
+    /// See [`ClaimRequest::lease`].
+    pub lease: Duration,
+}
+
+/// One namespace, and who handles it.
+pub struct Pipeline {
+    /// Its queue.
+    pub queue: Arc<dyn Queue>,
+    /// Its handler.
+    pub handler: Arc<dyn Handler>,
+    /// How its batches are claimed.
+    pub claims: ClaimSettings,
+}
+
+/// The loops of one process, over all its pipelines.
+pub struct Worker {
+    /// Its name in the queue.
+    pub name: String,
+    /// What it serves, in turn.
+    pub pipelines: Vec<Pipeline>,
+    /// Where it gets leave to call.
+    pub ledger: Arc<Ledger>,
+    /// Batches in flight, at the most.
+    pub concurrency: usize,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// When it ends.
+    pub stop: Stop,
+}
+
+/// Whose turn it is to ask for work, and what is known of the services.
+struct Turn {
+    /// The pipeline to ask first: they take turns.
+    next: usize,
+    /// Delays while a service is out.
+    retry: Retry,
+    /// How long to wait before asking again.
+    pause: Option<Duration>,
+}
+
+/// A claimed batch on its way. While a service is out it keeps the turn until it is settled, so
+/// nothing else is asked for: one probe per back-off step.
+struct Work {
+    pipeline: usize,
+    permit: Permit,
+    batch: Batch,
+    probe: Option<OwnedMutexGuard<Turn>>,
+}
+
+impl Worker {
+    /// Works until it is stopped; then everything claimed is settled or given back.
+    ///
+    /// # Errors
+    /// The message of a handler for which it can never work.
+    pub async fn run(self) -> Result<(), String> {
+        let worker = Arc::new(self);
+        let turn = Arc::new(Mutex::new(Turn { next: 0, retry: Retry::new(BACKOFF.0, BACKOFF.1), pause: None }));
+        let fatal = Arc::new(std::sync::OnceLock::new());
+        let tokens = Arc::new(AtomicU64::new(0));
+        let loops = TaskTracker::new();
+        for _ in 0..worker.concurrency {
+            let (worker, turn, fatal, tokens) = (worker.clone(), turn.clone(), fatal.clone(), tokens.clone());
+            loops.spawn(async move {
+                while let Some(work) = worker.next(turn.clone(), &tokens).await {
+                    if let Some(message) = worker.work(work, &turn).await {
+                        worker.stop.drain();
+                        let _ = fatal.set(message); // the first message is the one to show
+                    }
+                }
+            });
+        }
+        loops.close();
+        loops.wait().await;
+        fatal.get().map_or(Ok(()), |message| Err(message.clone()))
+    }
+
+    /// The next batch, from whichever pipeline has one; `None` when the worker is to stop.
+    async fn next(&self, turn: Arc<Mutex<Turn>>, tokens: &AtomicU64) -> Option<Work> {
+        let mut turn = tokio::select! {
+            biased;
+            () = self.stop.draining() => return None,
+            turn = turn.lock_owned() => turn,
+        };
+        loop {
+            if let Some(pause) = turn.pause.take() {
+                self.stop.sleep(pause).await;
+            }
+            let mut wait = Duration::from_secs(60);
+            for step in 0..self.pipelines.len() {
+                if self.stop.is_draining() {
+                    return None;
+                }
+                let at = (turn.next + step) % self.pipelines.len();
+                let pipeline = &self.pipelines[at];
+                let permit = match self.ledger.acquire(pipeline.handler.endpoint()) {
+                    Leave::Granted(permit) => permit,
+                    Leave::Wait(until) => {
+                        wait = wait.min(until);
+                        continue;
+                    }
+                };
+                let token = format!("{}-{}", self.name, tokens.fetch_add(1, Ordering::Relaxed));
+                match self.claim(pipeline, &token).await {
+                    Ok(Claim::Batch(batch)) => {
+                        turn.next = at + 1;
+                        let probe = (turn.retry.attempts() > 0).then_some(turn);
+                        return Some(Work { pipeline: at, permit, batch, probe });
+                    }
+                    Ok(Claim::Empty { wait: until, paused }) => {
+                        if let Some(reason) = paused {
+                            tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
+                        }
+                        self.ledger.give_back(permit);
+                        wait = wait.min(until);
+                    }
+                    Err(error) => {
+                        self.ledger.give_back(permit);
+                        wait = wait.min(outage(&mut turn, &error.to_string()));
+                    }
+                }
+            }
+            turn.pause = Some(wait);
+        }
+    }
+
+    /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
+    async fn claim(&self, pipeline: &Pipeline, token: &str) -> Result<Claim, QueueError> {
+        let ClaimSettings { limit, linger, lookahead, lease } = pipeline.claims;
+        let request = ClaimRequest { token, limit, linger, lookahead, lease };
+        match pipeline.queue.claim(&request).await {
+            Err(QueueError::Unavailable(first)) => {
+                tracing::debug!(error = first, "the claim's answer is lost: asking again with its token");
+                pipeline.queue.claim(&request).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Handles a claimed batch and settles it. Answers a message when the process can never work.
+    async fn work(&self, work: Work, turn: &Mutex<Turn>) -> Option<String> {
+        let Work { pipeline, permit, batch, probe } = work;
+        let Pipeline { queue, handler, .. } = &self.pipelines[pipeline];
+        let watch = Stopwatch::start();
+        let late = |job: &Job| (batch.claimed_at - job.due).max(0);
+        self.metrics.late(batch.jobs.iter().map(late));
+
+        let handled = tokio::select! {
+            biased;
+            handled = handler.handle(&batch, permit) => handled,
+            () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
+        };
+        let handled_ms = watch.elapsed_ms();
+        let settled = self.settle(&**queue, &batch.fence, &handled.verdicts, &handled.release).await;
+
+        tracing::info!(
+            namespace = queue.namespace(),
+            ids = batch.jobs.len(),
+            late_max_ms = batch.jobs.iter().map(late).max().unwrap_or(0),
+            handled_ms,
+            settle_ms = watch.elapsed_ms() - handled_ms,
+            settled = settled.settled,
+            lost = settled.lost,
+            released = handled.release.len(),
+            "batch"
+        );
+        let mut turn = match probe {
+            Some(turn) => turn,
+            // Nothing to note: the turn may be another's for as long as the queue is empty.
+            None if handled.outlook == Outlook::Fine || handled.outlook == Outlook::Unchanged => return None,
+            None => return self.note_outlook(&mut *turn.lock().await, handled.outlook),
+        };
+        self.note_outlook(&mut turn, handled.outlook)
+    }
+
+    fn note_outlook(&self, turn: &mut Turn, outlook: Outlook) -> Option<String> {
+        match outlook {
+            Outlook::Fine => {
+                if turn.retry.attempts() > 0 {
+                    tracing::info!(attempts = turn.retry.attempts(), "works again");
+                }
+                turn.retry.succeeded();
+                turn.pause = None;
+            }
+            Outlook::Unchanged => {}
+            Outlook::Outage(why) => turn.pause = Some(outage(turn, &why)),
+            Outlook::Stop(message) => return Some(message),
+        }
+        None
+    }
+
+    /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
+    /// not lost: the lease runs out and the jobs are claimed again.
+    async fn settle(&self, queue: &dyn Queue, fence: &Fence, verdicts: &[(Job, Verdict)], release: &[Job]) -> Settled {
+        let mut sum = Settled::default();
+        let mut retry = Retry::new(SETTLE_BACKOFF.0, SETTLE_BACKOFF.1);
+        let (mut verdicts_left, mut release_left) = (!verdicts.is_empty(), !release.is_empty());
+        loop {
+            let step = async {
+                if verdicts_left {
+                    let Settled { settled, lost } = queue.settle(fence, verdicts).await?;
+                    (verdicts_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                }
+                if release_left {
+                    let Settled { settled, lost } = queue.release(fence, release).await?;
+                    (release_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                }
+                Ok::<_, QueueError>(())
+            };
+            let Err(error) = step.await else { break };
+            // Past the lease the fence holds nothing. (This clock may be off by the skew between the
+            // machines: then one more call is made, which changes nothing, or one less.)
+            if clock::wall_ms() >= fence.deadline || !matches!(error, QueueError::Unavailable(_)) {
+                tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
+                break;
+            }
+            tracing::warn!(error = %error, attempt = retry.attempts() + 1, "settle failed, trying again");
+            tokio::select! {
+                () = tokio::time::sleep(retry.next_delay()) => {}
+                () = self.stop.abandoning() => break,
+            }
+        }
+        if sum.lost > 0 {
+            tracing::warn!(lost = sum.lost, "the lease had run out, or the first answer was lost: nothing changed");
+        }
+        sum
+    }
+}
+
+/// Notes one more failure and answers how long to wait.
+fn outage(turn: &mut Turn, why: &str) -> Duration {
+    let delay = turn.retry.next_delay();
+    let attempt = turn.retry.attempts();
+    tracing::warn!(error = why, attempt, delay_ms = clock::millis(delay), "a service is out: backing off");
+    delay
+}
