@@ -9,7 +9,9 @@
 //! - a `None` never overwrites a stored value;
 //! - *dead* and *ended* stand here before they stand in the queue.
 
+mod error;
 mod postgres;
+mod rows;
 mod sqlite;
 
 use async_trait::async_trait;

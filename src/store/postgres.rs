@@ -1,4 +1,303 @@
-//! To come.
-/// To come.
+//! The store in PostgreSQL.
+//!
+//! Each call is one statement over the whole batch, its rows as arrays (`UNNEST`), so it is one round
+//! trip and its own transaction. Rows are written, and so locked, in the order of their ids: two
+//! batches that overlap wait for each other and cannot deadlock.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::{ExposeSecret, SecretString};
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions};
+use sqlx::query::Query;
+use sqlx::{ConnectOptions, Connection, PgPool, Postgres};
+use tracing::subscriber::{NoSubscriber, with_default};
+
+use super::error::{compare, is_conflict, judge, judge_migration};
+use super::rows::{self, HistoryRow, Row, TweetRow, clean, columns, history_columns, number};
+use super::{MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet};
+use crate::clock::Millis;
+
+/// How long a call waits for a connection, a new one included.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a statement that lost against another writer runs again. Our own never lose (see above);
+/// an operator's UPDATE in another order may make one.
+const CONFLICT_RETRIES: u32 = 3;
+
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrator = sqlx::migrate!("src/store/migrations/postgres");
+    migrator.dangerous_set_table_name("store_migrations");
+    migrator
+});
+
+/// Inserts rows; what happens where one is there already is the clause that follows it.
+macro_rules! insert_rows {
+    () => {
+        concat!(
+            "INSERT INTO tweet (",
+            columns!(),
+            ") SELECT $1::text, fresh.* FROM UNNEST(\
+             $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], \
+             $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], \
+             $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
+             $21::bigint[], $22::bigint[], $23::bigint[], $24::text[]) AS fresh (id) \
+             ORDER BY fresh.id COLLATE \"C\"\n"
+        )
+    };
+}
+
+/// `xmax` is 0 in a row version that was inserted, and the locker's where one was updated.
+const RECORD: &str = concat!(
+    "WITH written AS (",
+    insert_rows!(),
+    include_str!("sql/revive.sql"),
+    "RETURNING xmax = 0 AS new) \
+     SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
+);
+
+/// All parts see the tables as they were before: `repeated` are answers that an earlier save stored.
+const SAVE: &str = concat!(
+    "WITH written AS (",
+    insert_rows!(),
+    include_str!("sql/merge.sql"),
+    "RETURNING changed_at, ",
+    history_columns!(),
+    "), history AS (INSERT INTO tweet_metrics (",
+    history_columns!(),
+    ") SELECT ",
+    history_columns!(),
+    " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING RETURNING 1), \
+     repeated AS (SELECT 1 FROM UNNEST($2::text[], $18::bigint[]) AS answer (id, checked_at) \
+     JOIN tweet ON tweet.namespace = $1 AND tweet.id = answer.id \
+     WHERE tweet.checked_at = answer.checked_at AND tweet.state <> 'dead') \
+     SELECT (SELECT count(*) FROM written), (SELECT count(*) FROM repeated), (SELECT count(*) FROM history)"
+);
+
+const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
+
+/// The store in a PostgreSQL database, shared by every process.
 #[derive(Debug)]
-pub struct PostgresStore;
+pub struct PostgresStore {
+    pool: PgPool,
+    /// How long a call may take before nothing more is expected from it.
+    patience: Duration,
+}
+
+impl PostgresStore {
+    /// Connects, to see that the server is there.
+    ///
+    /// `url` is libpq's: `postgres://user:password@host:5432/database?sslmode=verify-full`, or
+    /// `postgres:///database?host=/run/postgresql&user=me` for a socket. A statement is given up by
+    /// the server after `statement_timeout` (zero: never).
+    ///
+    /// Errors: [`StoreError::Unavailable`] when the server does not let us in within 5 s, and
+    /// [`StoreError::Refused`] when the url cannot be read. Neither repeats the url.
+    pub async fn connect(
+        url: &SecretString,
+        max_connections: u32,
+        statement_timeout: Duration,
+    ) -> Result<Self, StoreError> {
+        // sqlx warns of parameters it does not know and prints their values: a mistyped `password` is one.
+        let options = with_default(NoSubscriber::default(), || url.expose_secret().parse::<PgConnectOptions>())
+            .map_err(judge)?
+            .application_name("twitter-updater")
+            .disable_statement_logging();
+        let timeout_ms = statement_timeout.as_millis().to_string();
+        let pool = PgPoolOptions::new()
+            .max_connections(max_connections)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            // Not a startup parameter: connection poolers refuse those they do not know.
+            .after_connect(move |connection, _| {
+                let timeout_ms = timeout_ms.clone();
+                Box::pin(async move {
+                    sqlx::query("SELECT set_config('statement_timeout', $1, false)")
+                        .bind(timeout_ms)
+                        .execute(connection)
+                        .await
+                        .map(drop)
+                })
+            })
+            .connect_with(options)
+            .await
+            .map_err(judge)?;
+        // A server that vanished without a word keeps no timeout of its own: so do we, later than it would.
+        let patience = if statement_timeout.is_zero() { Duration::MAX } else { statement_timeout + ACQUIRE_TIMEOUT };
+        Ok(Self { pool, patience })
+    }
+
+    /// Runs one statement: again where it lost against another writer, and not for ever.
+    async fn run<T, F>(&self, statement: impl Fn() -> F + Send + Sync) -> Result<T, StoreError>
+    where
+        T: Send,
+        F: Future<Output = Result<T, sqlx::Error>> + Send,
+    {
+        let mut retries = CONFLICT_RETRIES;
+        loop {
+            let Ok(answer) = tokio::time::timeout(self.patience, statement()).await else {
+                let waited_ms = self.patience.as_millis();
+                return Err(StoreError::Unavailable(format!("no answer from the server within {waited_ms} ms")));
+            };
+            match answer {
+                Err(error) if retries > 0 && is_conflict(&error) => retries -= 1,
+                answer => return answer.map_err(judge),
+            }
+        }
+    }
+}
+
+/// Binds `$1` to `$24` of [`insert_rows`].
+fn bind_rows<'q>(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Query<'q, Postgres, PgArguments> {
+    fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
+        rows.iter().map(of).collect()
+    }
+    sqlx::query(sql)
+        .bind(namespace.to_owned())
+        .bind(column(rows, |row| row.id.as_ref()))
+        .bind(column(rows, |row| row.state.as_str()))
+        .bind(column(rows, |row| row.created_at))
+        .bind(column(rows, |row| row.current_id.as_deref()))
+        .bind(column(rows, |row| row.text.as_deref()))
+        .bind(column(rows, |row| row.author_id.as_deref()))
+        .bind(column(rows, |row| row.author_name.as_deref()))
+        .bind(column(rows, |row| row.metrics.retweet_count))
+        .bind(column(rows, |row| row.metrics.favorite_count))
+        .bind(column(rows, |row| row.metrics.reply_count))
+        .bind(column(rows, |row| row.metrics.quote_count))
+        .bind(column(rows, |row| row.metrics.bookmark_count))
+        .bind(column(rows, |row| row.metrics.impression_count))
+        .bind(column(rows, |row| row.withheld_in.as_deref()))
+        .bind(column(rows, |row| row.raw.as_deref()))
+        .bind(column(rows, |row| row.first_seen))
+        .bind(column(rows, |row| row.checked_at))
+        .bind(column(rows, |row| row.changed_at))
+        .bind(column(rows, |row| row.next_due))
+        .bind(column(rows, |row| row.lookups))
+        .bind(column(rows, |row| row.misses))
+        .bind(column(rows, |row| row.missing_since))
+        .bind(column(rows, |row| row.reason.as_deref()))
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn migrate(&self) -> Result<(), StoreError> {
+        // A connection of its own, without a statement timeout: an index over millions of rows takes
+        // its time. The migrator's advisory lock lets one process migrate while the others wait, and
+        // ends with the connection, whatever happens.
+        let mut connection = self.pool.connect_options().connect().await.map_err(judge)?;
+        let migrated = MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(judge_migration);
+        // It is going away in any case.
+        drop(connection.close().await);
+        migrated
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        let applied: Vec<i64> = self
+            .run(|| sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(&self.pool))
+            .await?;
+        compare(&applied, &MIGRATIONS)?;
+        self.run(|| async {
+            sqlx::query("SELECT FROM tweet, tweet_metrics LIMIT 0").execute(&self.pool).await.map(drop)
+        })
+        .await
+    }
+
+    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+        if tweets.is_empty() {
+            return Ok(Recorded::default());
+        }
+        let rows = &rows::recorded(at, tweets);
+        let (new, revived): (i64, i64) = self
+            .run(|| async move {
+                let row = bind_rows(RECORD, namespace, rows).fetch_one(&self.pool).await?;
+                sqlx::FromRow::from_row(&row)
+            })
+            .await?;
+        let (new, revived) = (number(new), number(revived));
+        Ok(Recorded { new, revived, known: tweets.len() as u64 - new - revived })
+    }
+
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        let asked = &ids.iter().map(|id| clean(id)).collect::<Vec<_>>();
+        let rows = self
+            .run(|| async move {
+                sqlx::query_as(
+                    "SELECT id, state, created_at, checked_at, misses, missing_since \
+                     FROM tweet WHERE namespace = $1 AND id = ANY($2)",
+                )
+                .bind(namespace)
+                .bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
+                .fetch_all(&self.pool)
+                .await
+            })
+            .await?;
+        rows::in_order(ids, rows)
+    }
+
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        if observations.is_empty() {
+            return Ok(Saved::default());
+        }
+        let rows = &rows::observed(observations);
+        let (written, repeated, changed): (i64, i64, i64) = self
+            .run(|| async move {
+                let row = bind_rows(SAVE, namespace, rows).fetch_one(&self.pool).await?;
+                sqlx::FromRow::from_row(&row)
+            })
+            .await?;
+        let saved = number(written) + number(repeated);
+        Ok(Saved { saved, older: observations.len() as u64 - saved, changed: number(changed) })
+    }
+
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = &rows::buried(at, ids);
+        self.run(|| async move { bind_rows(BURY, namespace, rows).execute(&self.pool).await.map(drop) }).await
+    }
+
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+        let row: Option<TweetRow> = self
+            .run(|| async move {
+                sqlx::query_as(concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2"))
+                    .bind(namespace)
+                    .bind(clean(id))
+                    .fetch_optional(&self.pool)
+                    .await
+            })
+            .await?;
+        row.map(StoredTweet::try_from).transpose()
+    }
+
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+        let rows: Vec<HistoryRow> = self
+            .run(|| async move {
+                sqlx::query_as(concat!(
+                    "SELECT ",
+                    history_columns!(),
+                    " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at"
+                ))
+                .bind(namespace)
+                .bind(clean(id))
+                .fetch_all(&self.pool)
+                .await
+            })
+            .await?;
+        Ok(rows.into_iter().map(MetricsAt::from).collect())
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        let rows = self
+            .run(|| async move {
+                sqlx::query_as("SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state")
+                    .bind(namespace)
+                    .fetch_all(&self.pool)
+                    .await
+            })
+            .await?;
+        rows::state_counts(rows)
+    }
+}

@@ -1,4 +1,277 @@
-//! To come.
-/// To come.
+//! The store in one SQLite file, shared by several processes.
+//!
+//! Every write is one transaction that takes the file's write lock at its start (`BEGIN IMMEDIATE`):
+//! one that read first and locked later would have to fail, not wait, when another wrote in between.
+//! Writers of one process queue for a single connection, in their order, instead of polling the lock.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
+
+use super::error::{compare, is_busy, judge, judge_migration};
+use super::rows::{self, HistoryRow, Row, TweetRow, clean, columns, history_columns, number};
+use super::{MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet};
+use crate::clock::{Millis, Stopwatch};
+
+/// Connections that only read: the page, checks, `status`. WAL lets them read while one writes.
+const READERS: u32 = 4;
+
+/// How much longer than for the file's lock a call waits for its turn among its own process's calls.
+const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a start waits before it asks again for the lock that turns a fresh file to WAL.
+const WAL_RETRY: Duration = Duration::from_millis(5);
+
+/// Rows in one INSERT: 1,000 × 24 values stay below SQLite's 32,766 parameters.
+const ROWS_PER_INSERT: usize = 1_000;
+
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrator = sqlx::migrate!("src/store/migrations/sqlite");
+    migrator.dangerous_set_table_name("store_migrations");
+    migrator
+});
+
+/// Rows whose newest answer changed a count and is not in the history yet. Said of the rows, not of
+/// the answers, so it can run again: what is there stays.
+const CONTINUE_HISTORY: &str = concat!(
+    "INSERT INTO tweet_metrics (",
+    history_columns!(),
+    ") SELECT ",
+    history_columns!(),
+    " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND changed_at = checked_at \
+     ON CONFLICT DO NOTHING"
+);
+
+/// The store in a file of this machine. The embedded queue may live in the same file.
 #[derive(Debug)]
-pub struct SqliteStore;
+pub struct SqliteStore {
+    writer: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl SqliteStore {
+    /// Opens the file, and makes it if it is not there; its folder must be.
+    ///
+    /// A call waits `busy_timeout` for other processes' writes.
+    ///
+    /// Errors: [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
+    /// [`StoreError::Refused`] when it is not a database.
+    pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // In WAL mode NORMAL may lose the last commits with the machine's power.
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(busy_timeout)
+            .foreign_keys(true)
+            .disable_statement_logging();
+        let pool = SqlitePoolOptions::new().acquire_timeout(busy_timeout + TURN_TIMEOUT);
+        let since = Stopwatch::start();
+        let writer = loop {
+            match pool.clone().max_connections(1).connect_with(options.clone()).await {
+                // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so
+                // that processes started together refuse each other. Once only: the mode stays. A file
+                // lock has no event to wait for.
+                Err(error) if is_busy(&error) && since.elapsed() < busy_timeout => {
+                    tokio::time::sleep(WAL_RETRY).await;
+                }
+                connected => break connected.map_err(judge)?,
+            }
+        };
+        let readers = pool.max_connections(READERS).connect_lazy_with(options.create_if_missing(false));
+        Ok(Self { writer, readers })
+    }
+
+    async fn begin(&self) -> Result<Transaction<'_, Sqlite>, StoreError> {
+        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(judge)
+    }
+}
+
+/// Inserts rows; `clause` says what happens where one is there already. Answers how many it wrote.
+async fn insert(
+    transaction: &mut SqliteConnection,
+    namespace: &str,
+    rows: &[Row<'_>],
+    clause: &'static str,
+) -> Result<u64, StoreError> {
+    let mut written = 0;
+    for rows in rows.chunks(ROWS_PER_INSERT) {
+        let mut statement = QueryBuilder::<Sqlite>::new(concat!("INSERT INTO tweet (", columns!(), ") "));
+        statement.push_values(rows, |mut values, row| {
+            values
+                .push_bind(namespace)
+                .push_bind(row.id.as_ref())
+                .push_bind(row.state.as_str())
+                .push_bind(row.created_at)
+                .push_bind(row.current_id.as_deref())
+                .push_bind(row.text.as_deref())
+                .push_bind(row.author_id.as_deref())
+                .push_bind(row.author_name.as_deref())
+                .push_bind(row.metrics.retweet_count)
+                .push_bind(row.metrics.favorite_count)
+                .push_bind(row.metrics.reply_count)
+                .push_bind(row.metrics.quote_count)
+                .push_bind(row.metrics.bookmark_count)
+                .push_bind(row.metrics.impression_count)
+                .push_bind(row.withheld_in.as_deref())
+                .push_bind(row.raw.as_deref())
+                .push_bind(row.first_seen)
+                .push_bind(row.checked_at)
+                .push_bind(row.changed_at)
+                .push_bind(row.next_due)
+                .push_bind(row.lookups)
+                .push_bind(row.misses)
+                .push_bind(row.missing_since)
+                .push_bind(row.reason.as_deref());
+        });
+        statement.push("\n").push(clause);
+        written += statement.build().execute(&mut *transaction).await.map_err(judge)?.rows_affected();
+    }
+    Ok(written)
+}
+
+/// Ids as JSON, for `json_each`.
+fn json<'a>(ids: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
+    serde_json::Value::from_iter(ids).to_string()
+}
+
+fn json_ids(rows: &[Row<'_>]) -> String {
+    json(rows.iter().map(|row| row.id.as_ref().into()))
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn migrate(&self) -> Result<(), StoreError> {
+        // The common case, at every start: nothing to do, found out without the write lock.
+        if self.check().await.is_ok() {
+            return Ok(());
+        }
+        // The migrator takes no lock in SQLite: the transaction around it is one.
+        let mut transaction = self.begin().await?;
+        MIGRATIONS.run_direct(None, &mut *transaction, false).await.map_err(judge_migration)?;
+        transaction.commit().await.map_err(judge)
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        let applied: Vec<i64> = sqlx::query_scalar("SELECT version FROM store_migrations WHERE success")
+            .fetch_all(&self.readers)
+            .await
+            .map_err(judge)?;
+        compare(&applied, &MIGRATIONS)?;
+        sqlx::query("SELECT 1 FROM tweet, tweet_metrics LIMIT 0").execute(&self.readers).await.map(drop).map_err(judge)
+    }
+
+    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+        if tweets.is_empty() {
+            return Ok(Recorded::default());
+        }
+        let rows = rows::recorded(at, tweets);
+        let mut transaction = self.begin().await?;
+        let there: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))",
+        )
+        .bind(namespace)
+        .bind(json_ids(&rows))
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(judge)?;
+        let written = insert(&mut transaction, namespace, &rows, include_str!("sql/revive.sql")).await?;
+        transaction.commit().await.map_err(judge)?;
+        let new = rows.len() as u64 - number(there);
+        Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
+    }
+
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        let rows = sqlx::query_as(
+            "SELECT id, state, created_at, checked_at, misses, missing_since \
+             FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))",
+        )
+        .bind(namespace)
+        .bind(json(ids.iter().map(|id| clean(id))))
+        .fetch_all(&self.readers)
+        .await
+        .map_err(judge)?;
+        rows::in_order(ids, rows)
+    }
+
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        if observations.is_empty() {
+            return Ok(Saved::default());
+        }
+        let rows = rows::observed(observations);
+        let ids = json_ids(&rows);
+        let mut transaction = self.begin().await?;
+        let stored: std::collections::HashMap<String, Millis> = sqlx::query_as(
+            "SELECT id, checked_at FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) \
+             AND state <> 'dead' AND checked_at IS NOT NULL",
+        )
+        .bind(namespace)
+        .bind(&ids)
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(judge)?
+        .into_iter()
+        .collect();
+        let repeated = rows.iter().filter(|row| stored.get(row.id.as_ref()).copied() == row.checked_at).count();
+        let written = insert(&mut transaction, namespace, &rows, include_str!("sql/merge.sql")).await?;
+        let changed = sqlx::query(CONTINUE_HISTORY)
+            .bind(namespace)
+            .bind(&ids)
+            .execute(&mut *transaction)
+            .await
+            .map_err(judge)?
+            .rows_affected();
+        transaction.commit().await.map_err(judge)?;
+        let saved = written + repeated as u64;
+        Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
+    }
+
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin().await?;
+        insert(&mut transaction, namespace, &rows::buried(at, ids), include_str!("sql/bury.sql")).await?;
+        transaction.commit().await.map_err(judge)
+    }
+
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+        let row: Option<TweetRow> =
+            sqlx::query_as(concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = ?1 AND id = ?2"))
+                .bind(namespace)
+                .bind(clean(id))
+                .fetch_optional(&self.readers)
+                .await
+                .map_err(judge)?;
+        row.map(StoredTweet::try_from).transpose()
+    }
+
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+        let rows: Vec<HistoryRow> = sqlx::query_as(concat!(
+            "SELECT ",
+            history_columns!(),
+            " FROM tweet_metrics WHERE namespace = ?1 AND id = ?2 ORDER BY checked_at"
+        ))
+        .bind(namespace)
+        .bind(clean(id))
+        .fetch_all(&self.readers)
+        .await
+        .map_err(judge)?;
+        Ok(rows.into_iter().map(MetricsAt::from).collect())
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        let rows = sqlx::query_as("SELECT state, count(*) FROM tweet WHERE namespace = ?1 GROUP BY state")
+            .bind(namespace)
+            .fetch_all(&self.readers)
+            .await
+            .map_err(judge)?;
+        rows::state_counts(rows)
+    }
+}

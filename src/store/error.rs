@@ -1,0 +1,143 @@
+//! What a database's complaint means for the caller.
+
+use sqlx::error::DatabaseError;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::PgDatabaseError;
+
+use super::StoreError;
+
+/// Sorts an error of sqlx into what the caller does next.
+pub(super) fn judge(error: sqlx::Error) -> StoreError {
+    let text = error.to_string();
+    match error {
+        sqlx::Error::Database(error) => judge_database(error.as_ref(), text),
+        sqlx::Error::Migrate(error) => judge_migration(*error),
+        // The connection broke, could not be made, or was not to be had in time. A commit whose reply
+        // was lost is among them: nobody knows, so the same call is made again.
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed
+        | sqlx::Error::BeginFailed => StoreError::Unavailable(text),
+        sqlx::Error::ColumnNotFound(_) => StoreError::Schema(text),
+        // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.
+        sqlx::Error::Configuration(_) => StoreError::Refused("the database's address cannot be read".into()),
+        _ => StoreError::Refused(text),
+    }
+}
+
+/// The same for a migration.
+pub(super) fn judge_migration(error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => judge(error),
+        other => StoreError::Schema(other.to_string()),
+    }
+}
+
+fn judge_database(error: &dyn DatabaseError, text: String) -> StoreError {
+    let code = error.code().unwrap_or_default();
+    let decision = if error.as_error().is::<PgDatabaseError>() {
+        postgres(&code)
+    } else {
+        sqlite(code.parse().unwrap_or(0), error.message())
+    };
+    match decision {
+        Decision::Again => StoreError::Unavailable(text),
+        Decision::Migrate => StoreError::Schema(text),
+        Decision::Never => StoreError::Refused(text),
+    }
+}
+
+/// What the caller does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    Again,
+    Migrate,
+    Never,
+}
+
+/// By SQLSTATE: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+fn postgres(code: &str) -> Decision {
+    match code {
+        // undefined_table, undefined_column, invalid_schema_name, and no index for ON CONFLICT.
+        "42P01" | "42703" | "3F000" | "42P10" => Decision::Migrate,
+        // read_only_sql_transaction: a standby, until it is promoted. invalid_catalog_name,
+        // insufficient_privilege, lock_not_available: an operator mends them, and no tweet is to blame.
+        "25006" | "3D000" | "42501" | "55P03" => Decision::Again,
+        _ => match code.get(..2) {
+            // Connection, authorization (a password being changed), rollback (serialization,
+            // deadlock), resources (disk full, too many connections), operator (shutdown, statement
+            // timeout), system (I/O).
+            Some("08" | "28" | "40" | "53" | "57" | "58") => Decision::Again,
+            _ => Decision::Never,
+        },
+    }
+}
+
+/// By result code: <https://www.sqlite.org/rescode.html>. The low byte is the primary code.
+fn sqlite(code: i32, message: &str) -> Decision {
+    match code & 0xff {
+        // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL (locking).
+        5 | 6 | 7 | 8 | 9 | 10 | 13 | 14 | 15 => Decision::Again,
+        // ERROR says it in words only; SCHEMA: changed while the statement ran.
+        1 if ["no such table", "no such column", "has no column"].iter().any(|words| message.contains(words)) => {
+            Decision::Migrate
+        }
+        17 => Decision::Migrate,
+        _ => Decision::Never,
+    }
+}
+
+/// Whether two writers got into each other's way, so that the same statement may simply run again.
+pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
+    // serialization_failure, deadlock_detected
+    matches!(error.as_database_error().and_then(DatabaseError::code).as_deref(), Some("40001" | "40P01"))
+}
+
+/// Whether another connection holds the SQLite file's lock.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    // SQLITE_BUSY, in any of its extended forms.
+    code.and_then(|code| code.parse::<i32>().ok()).is_some_and(|code| code & 0xff == 5)
+}
+
+/// Compares the migrations a database has with those this program knows.
+pub(super) fn compare(applied: &[i64], known: &Migrator) -> Result<(), StoreError> {
+    let behind: Vec<_> = known.iter().map(|migration| migration.version).filter(|v| !applied.contains(v)).collect();
+    let ahead: Vec<_> = applied.iter().filter(|version| !known.version_exists(**version)).collect();
+    if !ahead.is_empty() {
+        return Err(StoreError::Schema(format!("a newer version has already applied its migrations {ahead:?}")));
+    }
+    if !behind.is_empty() {
+        return Err(StoreError::Schema(format!("migrations {behind:?} are not applied")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sqlite_codes_are_read_by_their_primary_part() {
+        // SQLITE_BUSY, SQLITE_BUSY_SNAPSHOT, SQLITE_IOERR_FSYNC, SQLITE_FULL, SQLITE_READONLY_DIRECTORY
+        for code in [5, 517, 1034, 13, 1544] {
+            assert_eq!(sqlite(code, ""), Decision::Again, "{code}");
+        }
+        assert_eq!(sqlite(1, "no such table: tweet"), Decision::Migrate);
+        assert_eq!(sqlite(1, "table tweet has no column named raw"), Decision::Migrate);
+        assert_eq!(sqlite(1, "near \"SELEC\": syntax error"), Decision::Never);
+        // SQLITE_CONSTRAINT_CHECK, SQLITE_CORRUPT, SQLITE_NOTADB
+        for code in [275, 11, 26] {
+            assert_eq!(sqlite(code, ""), Decision::Never, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_bad_address_is_not_repeated() {
+        let error = judge(sqlx::Error::Configuration("postgres://me:hunter2@".into()));
+        assert!(!error.to_string().contains("hunter2"));
+    }
+}

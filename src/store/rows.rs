@@ -1,0 +1,317 @@
+//! Rows as the tables have them: going in, the same for a tweet recorded, answered about or buried
+//! (what the row already there makes of it is the clause's business, `sql/*.sql`), and coming out.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::{MetricsAt, NewTweet, Observation, Seen, Standing, StateCounts, StoreError, StoredTweet};
+use crate::clock::Millis;
+use crate::tweet::{Metrics, Tweet, TweetState};
+
+/// Columns of `tweet`, in the order in which both backends bind a [`Row`].
+macro_rules! columns {
+    () => {
+        "namespace, id, state, created_at, current_id, text, author_id, author_name, \
+         retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, \
+         withheld_in, raw, first_seen, checked_at, changed_at, next_due, lookups, misses, missing_since, reason"
+    };
+}
+
+/// Columns of `tweet_metrics`.
+macro_rules! history_columns {
+    () => {
+        "namespace, id, checked_at, \
+         retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count"
+    };
+}
+
+pub(super) use {columns, history_columns};
+
+/// What is written of a tweet.
+#[derive(Debug, Clone)]
+pub(super) struct Row<'a> {
+    pub id: Cow<'a, str>,
+    pub state: TweetState,
+    pub created_at: Option<Millis>,
+    pub current_id: Option<Cow<'a, str>>,
+    pub text: Option<Cow<'a, str>>,
+    pub author_id: Option<Cow<'a, str>>,
+    pub author_name: Option<Cow<'a, str>>,
+    pub metrics: Metrics,
+    pub withheld_in: Option<Cow<'a, str>>,
+    pub raw: Option<Cow<'a, str>>,
+    pub first_seen: Millis,
+    pub checked_at: Option<Millis>,
+    pub changed_at: Option<Millis>,
+    pub next_due: Option<Millis>,
+    pub lookups: i64,
+    pub misses: i64,
+    pub missing_since: Option<Millis>,
+    pub reason: Option<Cow<'a, str>>,
+}
+
+impl<'a> Row<'a> {
+    fn new(id: &'a str, state: TweetState, first_seen: Millis) -> Self {
+        Self {
+            id: clean(id),
+            state,
+            created_at: None,
+            current_id: None,
+            text: None,
+            author_id: None,
+            author_name: None,
+            metrics: Metrics::default(),
+            withheld_in: None,
+            raw: None,
+            first_seen,
+            checked_at: None,
+            changed_at: None,
+            next_due: None,
+            lookups: 0,
+            misses: 0,
+            missing_since: None,
+            reason: None,
+        }
+    }
+
+    /// A tweet as the starter brings it.
+    pub fn recorded(at: Millis, new: &'a NewTweet) -> Self {
+        let state = if new.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+        let mut row = Self::new(&new.id, state, at);
+        if let Some(content) = &new.content {
+            row.fill(content);
+        }
+        row.created_at = Some(new.created_at);
+        row.next_due = new.next_due;
+        row
+    }
+
+    /// A tweet as an answer shows it.
+    pub fn observed(seen: &'a Observation) -> Self {
+        let mut row = Self::new(&seen.id, seen.state, seen.answered_at);
+        row.checked_at = Some(seen.answered_at);
+        row.next_due = seen.next_due;
+        row.lookups = 1;
+        match &seen.seen {
+            Seen::Found(tweet) => row.fill(tweet),
+            Seen::Withheld { tweet, countries } => {
+                row.fill(tweet);
+                row.text = None;
+                row.withheld_in = Some(clean(countries));
+            }
+            Seen::Missing { misses, since } => {
+                row.misses = i64::from(*misses);
+                row.missing_since = Some(*since);
+            }
+            Seen::Broken => {}
+        }
+        row.changed_at = row.checked_at.filter(|_| row.metrics != Metrics::default());
+        row
+    }
+
+    /// A tweet that is given up.
+    pub fn buried(at: Millis, id: &'a str, reason: &'a str) -> Self {
+        let mut row = Self::new(id, TweetState::Dead, at);
+        row.reason = Some(clean(reason));
+        row
+    }
+
+    fn fill(&mut self, tweet: &'a Tweet) {
+        let current = clean(&tweet.id);
+        self.created_at = tweet.created_at;
+        self.current_id = (current != self.id).then_some(current);
+        self.text = tweet.text.as_deref().map(clean);
+        self.author_id = tweet.author_id.as_deref().map(clean);
+        self.author_name = tweet.author_name.as_deref().map(clean);
+        self.metrics = tweet.metrics;
+        self.raw = Some(clean(&tweet.raw));
+    }
+}
+
+/// One row per id, sorted by the bytes of the id, as the rows are locked.
+///
+/// A statement must not touch a row twice. `better(new, kept)` says whether the later of two rows of
+/// one id replaces the earlier.
+pub(super) fn one_per_id<'a>(
+    rows: impl Iterator<Item = Row<'a>>,
+    better: impl Fn(&Row<'a>, &Row<'a>) -> bool,
+) -> Vec<Row<'a>> {
+    let mut kept = BTreeMap::<Cow<'a, str>, Row<'a>>::new();
+    for row in rows {
+        match kept.entry(row.id.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(row);
+            }
+            Entry::Occupied(mut place) if better(&row, place.get()) => {
+                place.insert(row);
+            }
+            Entry::Occupied(_) => {}
+        }
+    }
+    kept.into_values().collect()
+}
+
+/// The rows of [`super::Store::record`]: of an id given twice, the first that has a due time.
+pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
+    one_per_id(tweets.iter().map(|new| Row::recorded(at, new)), |new, kept| {
+        kept.next_due.is_none() && new.next_due.is_some()
+    })
+}
+
+/// The rows of [`super::Store::save`]: of an id given twice, the newest answer.
+pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
+    one_per_id(observations.iter().map(Row::observed), |new, kept| new.checked_at > kept.checked_at)
+}
+
+/// The rows of [`super::Store::bury`]: of an id given twice, the first.
+pub(super) fn buried<'a>(at: Millis, ids: &'a [(String, String)]) -> Vec<Row<'a>> {
+    one_per_id(ids.iter().map(|(id, reason)| Row::buried(at, id, reason)), |_, _| false)
+}
+
+/// Text a database can hold. PostgreSQL refuses a whole statement for one NUL character, and SQLite's
+/// own functions stop at it: it becomes U+FFFD, in both, so that one broken value costs no batch.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
+}
+
+/// The counts of a row, in either table.
+#[derive(sqlx::FromRow)]
+struct MetricsColumns {
+    retweet_count: Option<i64>,
+    favorite_count: Option<i64>,
+    reply_count: Option<i64>,
+    quote_count: Option<i64>,
+    bookmark_count: Option<i64>,
+    impression_count: Option<i64>,
+}
+
+impl From<MetricsColumns> for Metrics {
+    fn from(row: MetricsColumns) -> Self {
+        Self {
+            retweet_count: row.retweet_count,
+            favorite_count: row.favorite_count,
+            reply_count: row.reply_count,
+            quote_count: row.quote_count,
+            bookmark_count: row.bookmark_count,
+            impression_count: row.impression_count,
+        }
+    }
+}
+
+/// A row of `tweet`, read whole.
+#[derive(sqlx::FromRow)]
+pub(super) struct TweetRow {
+    id: String,
+    state: String,
+    created_at: Option<i64>,
+    current_id: Option<String>,
+    text: Option<String>,
+    author_id: Option<String>,
+    author_name: Option<String>,
+    #[sqlx(flatten)]
+    metrics: MetricsColumns,
+    withheld_in: Option<String>,
+    raw: Option<String>,
+    first_seen: i64,
+    checked_at: Option<i64>,
+    next_due: Option<i64>,
+    lookups: i64,
+    misses: i64,
+    missing_since: Option<i64>,
+    reason: Option<String>,
+}
+
+impl TryFrom<TweetRow> for StoredTweet {
+    type Error = StoreError;
+
+    fn try_from(row: TweetRow) -> Result<Self, StoreError> {
+        Ok(Self {
+            state: state(&row.state)?,
+            id: row.id,
+            created_at: row.created_at,
+            current_id: row.current_id,
+            text: row.text,
+            author_id: row.author_id,
+            author_name: row.author_name,
+            metrics: row.metrics.into(),
+            withheld_in: row.withheld_in,
+            raw: row.raw,
+            first_seen: row.first_seen,
+            checked_at: row.checked_at,
+            next_due: row.next_due,
+            lookups: number(row.lookups),
+            misses: misses(row.misses),
+            missing_since: row.missing_since,
+            reason: row.reason,
+        })
+    }
+}
+
+/// What is read of a tweet before an answer about it is judged.
+#[derive(sqlx::FromRow)]
+pub(super) struct StandingRow {
+    id: String,
+    state: String,
+    created_at: Option<i64>,
+    checked_at: Option<i64>,
+    misses: i64,
+    missing_since: Option<i64>,
+}
+
+/// Puts rows, in any order, into the order of the ids that were asked for.
+pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Result<Vec<Option<Standing>>, StoreError> {
+    let mut known = std::collections::HashMap::with_capacity(rows.len());
+    for row in rows {
+        let standing = Standing {
+            state: state(&row.state)?,
+            created_at: row.created_at,
+            checked_at: row.checked_at,
+            misses: misses(row.misses),
+            missing_since: row.missing_since,
+        };
+        known.insert(row.id, standing);
+    }
+    Ok(asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect())
+}
+
+/// A row of `tweet_metrics`.
+#[derive(sqlx::FromRow)]
+pub(super) struct HistoryRow {
+    checked_at: i64,
+    #[sqlx(flatten)]
+    metrics: MetricsColumns,
+}
+
+impl From<HistoryRow> for MetricsAt {
+    fn from(row: HistoryRow) -> Self {
+        Self { checked_at: row.checked_at, metrics: row.metrics.into() }
+    }
+}
+
+/// Sums rows of (state, how many).
+pub(super) fn state_counts(rows: Vec<(String, i64)>) -> Result<StateCounts, StoreError> {
+    let mut counts = StateCounts::default();
+    for (word, rows) in rows {
+        *match state(&word)? {
+            TweetState::Live => &mut counts.live,
+            TweetState::Unavailable => &mut counts.unavailable,
+            TweetState::Ended => &mut counts.ended,
+            TweetState::Dead => &mut counts.dead,
+        } = number(rows);
+    }
+    Ok(counts)
+}
+
+fn state(word: &str) -> Result<TweetState, StoreError> {
+    TweetState::parse(word).ok_or_else(|| StoreError::Refused(format!("the table has an unknown state: {word:?}")))
+}
+
+/// A count that the statements never let fall below zero.
+pub(super) fn number(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
+}
+
+fn misses(stored: i64) -> u32 {
+    u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
+}
