@@ -1,3 +1,4 @@
 //! What tests share: private servers and the places they live in.
 
+pub mod http;
 pub mod postgres;
