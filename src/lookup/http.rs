@@ -1,1 +1,193 @@
-//! To come.
+//! The HTTP client every provider shares: bounded in time and size, and silent about secrets.
+//!
+//! What it can tell of a failure never holds the `Authorization` header, the query or a body: the
+//! texts made here end up in logs and on pages.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Client, Request, Response, redirect};
+use secrecy::ExposeSecret;
+
+use super::LookupError;
+use crate::credential::{Credential, CredentialKind};
+
+/// How much of an error's body is read. Twitter's error bodies are under 300 bytes; a proxy's error
+/// page of any size must not keep a worker.
+const ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// Bounds of an exchange.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// From the start of the connection to the last byte of the body.
+    pub timeout: Duration,
+    /// For the connection alone, TLS included.
+    pub connect_timeout: Duration,
+    /// The largest answer accepted, in bytes after decompression.
+    pub max_body_bytes: usize,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+}
+
+/// The client. Cheap to clone; clones share the connections.
+#[derive(Debug, Clone)]
+pub struct HttpClient {
+    client: Client,
+    timeout: Duration,
+    max_body_bytes: usize,
+}
+
+/// A whole answer, whatever its status.
+#[derive(Debug)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, decompressed. Cut to its first 64 KB where the status is not a success.
+    pub body: Vec<u8>,
+}
+
+impl HttpClient {
+    /// Builds the client; an error where TLS cannot be set up (no root certificates on the machine)
+    /// or the user agent cannot be sent.
+    pub fn new(options: &HttpOptions) -> Result<Self, String> {
+        // The process may hold one provider only. A second install answers an error and changes
+        // nothing, so whoever came first (the store's or the queue's TLS) is fine: it is ring, too.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = Client::builder()
+            .user_agent(options.user_agent.as_str())
+            .timeout(options.timeout)
+            .connect_timeout(options.connect_timeout)
+            // A redirect would carry the credential to a host nobody configured.
+            .redirect(redirect::Policy::none())
+            // HTTP_PROXY in the environment would, too.
+            .no_proxy()
+            .gzip(true)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|error| format!("cannot set up the HTTP client: {}", causes(error)))?;
+        Ok(Self { client, timeout: options.timeout, max_body_bytes: options.max_body_bytes })
+    }
+
+    /// The underlying client, to build requests with.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// One exchange. Fails with [`LookupError::Outage`] where no whole answer came, and with
+    /// [`LookupError::BadAnswer`] where a success is larger than allowed.
+    ///
+    /// A refusal's body is read as far as it comes: the status alone already says what to do, and a
+    /// 429 whose body broke off is still a 429.
+    pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
+        let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
+        let status = response.status();
+        let body = if status.is_success() {
+            self.whole_body(&mut response).await?
+        } else {
+            error_body(&mut response).await
+        };
+        Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
+    }
+
+    async fn whole_body(&self, response: &mut Response) -> Result<Vec<u8>, LookupError> {
+        let declared = response.content_length();
+        if let Some(bytes) = declared.filter(|bytes| *bytes > self.max_body_bytes as u64) {
+            let limit = self.max_body_bytes;
+            return Err(LookupError::BadAnswer(format!("it declares {bytes} bytes, over the limit of {limit}")));
+        }
+        // The declared length is a stranger's word, so it reserves at most 1 MB ahead.
+        let mut body = Vec::with_capacity(declared.map_or(0, |bytes| bytes.min(1 << 20) as usize));
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.outage(error))? {
+            body.extend_from_slice(&chunk);
+            // Chunks come decompressed and small (the decoder's buffer), so a body that unpacks to
+            // gigabytes is left after the limit and one chunk.
+            if body.len() > self.max_body_bytes {
+                let limit = self.max_body_bytes;
+                return Err(LookupError::BadAnswer(format!("it is larger than the limit of {limit} bytes")));
+            }
+        }
+        Ok(body)
+    }
+
+    fn outage(&self, error: reqwest::Error) -> LookupError {
+        LookupError::Outage(if error.is_timeout() && !error.is_connect() {
+            format!("no whole answer within {} ms", self.timeout.as_millis())
+        } else if error.is_connect() {
+            format!("cannot connect: {}", causes(error))
+        } else if error.is_body() || error.is_decode() {
+            format!("the answer broke off: {}", causes(error))
+        } else {
+            causes(error)
+        })
+    }
+}
+
+impl Reply {
+    /// A header's text; `None` where it is missing or not ASCII.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// What came, for an error's text: `text/html, 512 bytes`.
+    #[must_use]
+    pub fn what(&self) -> String {
+        // Only the type's own name, as long as such names are: a header is a stranger's text.
+        let kind: String = self
+            .header(CONTENT_TYPE.as_str())
+            .unwrap_or_default()
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || "/+-.".contains(*c))
+            .take(40)
+            .collect();
+        let kind = if kind.is_empty() { "no content type" } else { &kind };
+        format!("{kind}, {} bytes", self.body.len())
+    }
+}
+
+/// Puts the credential on a request that is otherwise complete.
+///
+/// It takes the built request because a signature covers method, address, query and form body.
+pub fn authorize(request: &mut Request, credential: &Credential) -> Result<(), LookupError> {
+    match &credential.kind {
+        CredentialKind::Anonymous => Ok(()),
+        CredentialKind::Bearer(token) => {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())).map_err(|_| {
+                LookupError::Credential("the token holds a character that no header can carry".to_owned())
+            })?;
+            // Keeps it out of Debug output and of HTTP/2's compression tables.
+            value.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, value);
+            Ok(())
+        }
+    }
+}
+
+async fn error_body(response: &mut Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() >= ERROR_BODY_BYTES {
+            body.truncate(ERROR_BODY_BYTES);
+            break;
+        }
+    }
+    body
+}
+
+/// An error and its causes in one line, without the address (its query lists the ids).
+fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

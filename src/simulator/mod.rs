@@ -1,1 +1,236 @@
-//! To come.
+//! A faithful fake Twitter: `statuses/lookup` with its limits, its windows, its odd answers, and faults
+//! on demand. For the demo, the tests and the benchmarks.
+//!
+//! | address | what |
+//! |---|---|
+//! | `GET`, `POST /1.1/statuses/lookup.json` | the endpoint: `id`, `map`, `tweet_mode`, `trim_user`, `include_entities` |
+//! | `GET /1.1/application/rate_limit_status.json` | the windows as they stand |
+//! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |
+//! | `GET /simulator/stats` | [`Counters`], as JSON |
+//!
+//! Reading order: [`World`] decides what tweets there are, `text` and `render` write them, [`Replay`]
+//! serves recorded ones instead; `api` answers calls, `windows` limits them, [`faults`] and `faulty`
+//! spoil them.
+
+mod api;
+pub mod faults;
+mod faulty;
+mod render;
+mod replay;
+mod text;
+mod windows;
+mod world;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::api::Api;
+pub use self::api::Counters;
+pub use self::faults::{Fault, Faults, Rule};
+pub use self::replay::Replay;
+pub use self::world::{SimulatedTweet, World};
+
+/// How long [`Running::stop`] waits for answers under way.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What is simulated.
+#[derive(Debug, Clone)]
+pub struct SimulatorOptions {
+    /// Every answer takes this long,
+    pub latency: Duration,
+    /// and up to this much longer.
+    pub jitter: Duration,
+    /// Same seed, same tweets, same dice.
+    pub seed: u64,
+    /// Calls per window, credential and endpoint; 0 is without limit (and without the headers).
+    pub calls_per_window: u32,
+    /// The length of a window.
+    pub window: Duration,
+    /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
+    pub replay: Option<PathBuf>,
+    /// The bearer tokens that are good; `None` takes anything, also none at all.
+    pub bearer_tokens: Option<Vec<SecretString>>,
+    /// The share of tweets, 0 to 1, that are gone or will be: half were never there, the others are
+    /// deleted at a mean age of six hours.
+    pub missing_share: f64,
+    /// The share of tweets, 0 to 1, whose text is withheld.
+    pub withheld_share: f64,
+    /// The share of tweets, 0 to 1, that are retweets.
+    pub retweet_share: f64,
+    /// The time constant of the counts' growth.
+    pub growth: Duration,
+    /// Extra bytes in every object: real ones are 2 to 6 KB, unpadded ones about 2.5.
+    pub body_padding: usize,
+    /// Count the lookups of every single id (memory grows with the ids).
+    pub count_ids: bool,
+}
+
+impl Default for SimulatorOptions {
+    fn default() -> Self {
+        Self {
+            latency: Duration::ZERO,
+            jitter: Duration::ZERO,
+            seed: 1,
+            // Twitter's figures for a user's token.
+            calls_per_window: 900,
+            window: Duration::from_secs(15 * 60),
+            replay: None,
+            bearer_tokens: None,
+            missing_share: 0.03,
+            withheld_share: 0.002,
+            retweet_share: 0.3,
+            growth: Duration::from_secs(18 * 60),
+            body_padding: 1_500,
+            count_ids: false,
+        }
+    }
+}
+
+/// Why a simulator did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulatorError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {addr}: {error}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The recordings' folder cannot be read.
+    #[error("cannot read recordings in {dir}: {error}")]
+    Recordings {
+        /// The folder.
+        dir: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// There is no v1.1 tweet in the folder: everything would be missing.
+    #[error("no v1.1 tweet is recorded in the *.json files below {0}")]
+    NothingRecorded(PathBuf),
+}
+
+/// A running simulator. Dropping it stops it.
+#[derive(Debug)]
+pub struct Running {
+    addr: SocketAddr,
+    api: Arc<Api>,
+    stop: CancellationToken,
+    server: Option<JoinHandle<()>>,
+}
+
+/// Starts a simulator; port 0 picks a free port ([`Running::addr`] says which).
+pub async fn start(addr: SocketAddr, options: SimulatorOptions) -> Result<Running, SimulatorError> {
+    let replay = match &options.replay {
+        None => None,
+        Some(dir) => Some(load(dir.clone()).await?),
+    };
+    let listener = TcpListener::bind(addr).await.map_err(|error| SimulatorError::Listen { addr, error })?;
+    let addr = listener.local_addr().map_err(|error| SimulatorError::Listen { addr, error })?;
+    let stop = CancellationToken::new();
+    let api = Arc::new(Api::new(options, replay, stop.clone()));
+    // A small answer must not wait for the acknowledgement of the one before it.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "the simulator cannot set TCP_NODELAY");
+        }
+    });
+    let serve = axum::serve(listener, api::router(api.clone())).with_graceful_shutdown(stop.clone().cancelled_owned());
+    let server = tokio::spawn(async move {
+        if let Err(error) = serve.await {
+            tracing::error!(%error, "the simulator stopped serving");
+        }
+    });
+    Ok(Running { addr, api, stop, server: Some(server) })
+}
+
+async fn load(dir: PathBuf) -> Result<Replay, SimulatorError> {
+    let place = dir.clone();
+    let loaded = tokio::task::spawn_blocking(move || Replay::load(&place)).await;
+    let replay = loaded
+        .unwrap_or_else(|panicked| Err(io::Error::other(panicked)))
+        .map_err(|error| SimulatorError::Recordings { dir: dir.clone(), error })?;
+    for (file, why) in &replay.skipped {
+        tracing::warn!(file = %file.display(), why, "skipped a recording");
+    }
+    if replay.is_empty() {
+        return Err(SimulatorError::NothingRecorded(dir));
+    }
+    tracing::info!(tweets = replay.len(), skipped_files = replay.skipped.len(), "replaying recorded tweets");
+    Ok(replay)
+}
+
+impl Running {
+    /// Where it listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What to give a client as `base_url`.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// The faults in force, to be changed at any time.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.api.faults
+    }
+
+    /// Adds a fault for the next `times` calls it concerns.
+    pub fn inject(&self, fault: Fault, times: u32) {
+        self.api.faults.add(Rule { times: Some(times), ..Rule::from(fault) });
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.api.counters()
+    }
+
+    /// How often each id was looked up; empty unless [`SimulatorOptions::count_ids`] is on.
+    #[must_use]
+    pub fn lookups(&self) -> HashMap<String, u64> {
+        self.api.lookups()
+    }
+
+    /// The simulated tweets: what the truth is.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.api.world
+    }
+
+    /// The recorded tweets it serves, when it replays.
+    #[must_use]
+    pub fn replay(&self) -> Option<&Replay> {
+        self.api.replay.as_ref()
+    }
+
+    /// Stops: no new connections, answers under way are finished (those held back by a fault are cut).
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        if let Some(mut server) = self.server.take()
+            && tokio::time::timeout(DRAIN, &mut server).await.is_err()
+        {
+            server.abort();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,4 +1,5 @@
 //! What tests share: private servers and the places they live in.
 
+pub mod http;
 pub mod postgres;
 pub mod redis;

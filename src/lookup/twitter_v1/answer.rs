@@ -1,0 +1,128 @@
+//! The body of a successful answer, in both of its forms, to one outcome per asked id.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::object::Object;
+use crate::lookup::{LookupError, Outcome};
+
+/// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
+///
+/// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`, otherwise an array in any order with
+/// the missing left out. Each object is cut out first and read by itself, so a broken one costs no
+/// other.
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
+    // One bad byte must not cost the other ninety-nine: it becomes U+FFFD, in whatever text it stood.
+    let body = String::from_utf8_lossy(body);
+    let mut asked = Asked::new(ids);
+    match body.trim_start().as_bytes().first() {
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+            for raw in items {
+                asked.returned(None, raw);
+            }
+        }
+        Some(b'{') => {
+            let fields: Pairs<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+            for (id, raw) in mapped(&fields)?.0 {
+                if raw.get() != "null" {
+                    asked.returned(Some(&id), raw);
+                }
+            }
+        }
+        Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
+        None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
+    }
+    Ok((asked.outcomes, asked.unasked))
+}
+
+/// The map inside a map form's `id`.
+fn mapped<'a>(fields: &Pairs<'a>) -> Result<Pairs<'a>, LookupError> {
+    if fields.0.iter().any(|(name, _)| name == "errors" || name == "error") {
+        return Err(LookupError::BadAnswer("a success that says error".to_owned()));
+    }
+    let map = fields.0.iter().find(|(name, _)| name == "id").and_then(|(_, raw)| serde_json::from_str(raw.get()).ok());
+    map.ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
+}
+
+fn not_json(error: &serde_json::Error) -> LookupError {
+    // serde_json's own text may quote the body.
+    let what = if error.is_eof() { "it ends in the middle" } else { "it is not JSON" };
+    LookupError::BadAnswer(format!("{what} (line {}, column {})", error.line(), error.column()))
+}
+
+/// The asked ids, and what has come for each.
+struct Asked<'a> {
+    places: HashMap<&'a str, usize>,
+    seen: Vec<bool>,
+    outcomes: Vec<Outcome>,
+    unasked: usize,
+}
+
+impl<'a> Asked<'a> {
+    /// Absent, or null in the map form: unavailable until something comes.
+    fn new(ids: &'a [String]) -> Self {
+        Self {
+            places: ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect(),
+            seen: vec![false; ids.len()],
+            outcomes: vec![Outcome::Unavailable; ids.len()],
+            unasked: 0,
+        }
+    }
+
+    /// An object that came; in the map form `key` is the id it was asked by, and the object's own may
+    /// differ. The first of several wins.
+    fn returned(&mut self, key: Option<&str>, raw: &RawValue) {
+        let raw = raw.get();
+        let object = Object::parse(raw);
+        let own = match (key, &object) {
+            (None, Ok(object)) => object.id().ok().map(|id| id.to_string()),
+            _ => None,
+        };
+        let Some(&place) = key.or(own.as_deref()).and_then(|id| self.places.get(id)) else {
+            self.unasked += 1;
+            return;
+        };
+        if std::mem::replace(&mut self.seen[place], true) {
+            return;
+        }
+        self.outcomes[place] = match object.and_then(|object| object.returned(raw, key)) {
+            Ok(returned) => match returned.withheld_in {
+                None => Outcome::Found(returned.tweet),
+                Some(countries) => Outcome::Withheld { tweet: returned.tweet, countries },
+            },
+            Err(reason) => Outcome::Broken(reason),
+        };
+    }
+}
+
+/// A JSON object as it came: in order, repeated names included, values still as text.
+struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::with_capacity(100);
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}

@@ -1,0 +1,356 @@
+//! The simulated endpoints.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Form, Query, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use secrecy::ExposeSecret;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::faults::{Faults, Rule};
+use super::render::{self, View};
+use super::replay::Replay;
+use super::windows::{Window, Windows};
+use super::world::{Salt, World, mix, unit};
+use super::{SimulatorOptions, faulty};
+use crate::clock::{self, Millis};
+use crate::tweet::TweetId;
+
+const LOOKUP: &str = "/statuses/lookup";
+const STATUS: &str = "/application/rate_limit_status";
+
+/// Ids in one call.
+const BATCH_LIMIT: usize = 100;
+
+/// Calls of `rate_limit_status` per window.
+const STATUS_CALLS: u32 = 180;
+
+/// Everything the endpoints share.
+#[derive(Debug)]
+pub struct Api {
+    options: SimulatorOptions,
+    pub world: World,
+    pub replay: Option<Replay>,
+    pub faults: Faults,
+    padding: String,
+    windows: Windows,
+    requests: AtomicU64,
+    ids: AtomicU64,
+    throttled: AtomicU64,
+    faulted: AtomicU64,
+    lookups: Mutex<HashMap<String, u64>>,
+    pub stop: CancellationToken,
+}
+
+/// What was asked so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Calls of `statuses/lookup`, whatever came of them.
+    pub requests: u64,
+    /// Ids in calls that were answered with tweets, also with broken or missing ones.
+    pub ids: u64,
+    /// Calls refused because their window was used up.
+    pub throttled: u64,
+    /// Calls spoiled by a fault.
+    pub faulted: u64,
+}
+
+/// The tweets of one answer, before they are written.
+pub struct Found<'a> {
+    /// The asked ids, each once, in the order asked.
+    pub ids: Vec<&'a str>,
+    /// The object of each, or `None` where it is missing.
+    pub objects: Vec<Option<String>>,
+    /// Whether the map form was asked for.
+    pub map: bool,
+}
+
+type Parameters = HashMap<String, String>;
+
+/// The addresses and what answers them.
+pub fn router(api: Arc<Api>) -> Router {
+    let lookup_form = async |State(api): State<Arc<Api>>,
+                             headers: HeaderMap,
+                             Query(mut all): Query<Parameters>,
+                             Form(form): Form<Parameters>| {
+        all.extend(form);
+        api.lookup(&headers, &all).await
+    };
+    let lookup_query = async |State(api): State<Arc<Api>>, headers: HeaderMap, Query(all): Query<Parameters>| {
+        api.lookup(&headers, &all).await
+    };
+    let status = async |State(api): State<Arc<Api>>, headers: HeaderMap| api.rate_limit_status(&headers);
+    let rules = async |State(api): State<Arc<Api>>| Json(api.faults.rules());
+    let set_rules = async |State(api): State<Arc<Api>>, Json(rules): Json<Vec<Rule>>| {
+        api.faults.replace(rules);
+        StatusCode::NO_CONTENT
+    };
+    let no_rules = async |State(api): State<Arc<Api>>| {
+        api.faults.clear();
+        StatusCode::NO_CONTENT
+    };
+    let stats = async |State(api): State<Arc<Api>>| Json(api.counters());
+    Router::new()
+        .route("/1.1/statuses/lookup.json", get(lookup_query).post(lookup_form))
+        .route("/1.1/application/rate_limit_status.json", get(status))
+        .route("/simulator/faults", get(rules).put(set_rules).delete(no_rules))
+        .route("/simulator/stats", get(stats))
+        .fallback(async || refusal(404, 34))
+        .with_state(api)
+}
+
+impl Api {
+    pub fn new(options: SimulatorOptions, replay: Option<Replay>, stop: CancellationToken) -> Self {
+        let SimulatorOptions { seed, missing_share, withheld_share, retweet_share, growth, .. } = options;
+        Self {
+            world: World::new(seed, missing_share, withheld_share, retweet_share, growth),
+            padding: "x".repeat(options.body_padding),
+            options,
+            replay,
+            faults: Faults::default(),
+            windows: Windows::default(),
+            requests: AtomicU64::new(0),
+            ids: AtomicU64::new(0),
+            throttled: AtomicU64::new(0),
+            faulted: AtomicU64::new(0),
+            lookups: Mutex::default(),
+            stop,
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        Counters {
+            requests: self.requests.load(Ordering::Relaxed),
+            ids: self.ids.load(Ordering::Relaxed),
+            throttled: self.throttled.load(Ordering::Relaxed),
+            faulted: self.faulted.load(Ordering::Relaxed),
+        }
+    }
+
+    pub fn lookups(&self) -> HashMap<String, u64> {
+        self.lookups.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits, but not longer than the simulator runs.
+    pub async fn pause(&self, span: Duration) {
+        if !span.is_zero() {
+            let _ = self.stop.run_until_cancelled(tokio::time::sleep(span)).await;
+        }
+    }
+
+    async fn lookup(self: Arc<Self>, headers: &HeaderMap, parameters: &Parameters) -> Response {
+        let call = self.requests.fetch_add(1, Ordering::Relaxed);
+        let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ call)));
+        self.pause(self.options.latency + jitter).await;
+        let who = match self.authenticate(headers) {
+            Ok(who) => who,
+            Err(refused) => return *refused,
+        };
+        let window = match self.take(&who, LOOKUP, self.options.calls_per_window) {
+            Ok(window) => window,
+            Err(window) => {
+                self.throttled.fetch_add(1, Ordering::Relaxed);
+                return with(Some(window), refusal(429, 88));
+            }
+        };
+        let ids = match asked(parameters) {
+            Ok(ids) => ids,
+            Err(code) => return with(window, refusal(403, code)),
+        };
+        let drawn = self.faults.draw(self.options.seed, &ids);
+        self.pause(drawn.slower).await;
+        if let Some(fault) = drawn.fault {
+            self.faulted.fetch_add(1, Ordering::Relaxed);
+            match faulty::answer(&self, &fault, window, || self.find(&ids, parameters)).await {
+                faulty::Spoiled::Whole(response) => return response,
+                faulty::Spoiled::Tweets(body) => return self.answered(&ids, window, body),
+            }
+        }
+        self.answered(&ids, window, self.find(&ids, parameters).write())
+    }
+
+    fn answered(&self, ids: &[&str], window: Option<Window>, body: String) -> Response {
+        self.ids.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        if self.options.count_ids {
+            let mut lookups = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
+            for id in ids {
+                *lookups.entry((*id).to_owned()).or_default() += 1;
+            }
+        }
+        with(window, success(body))
+    }
+
+    /// The asked tweets as they are now. An id that is no number is like one that is not there: that is
+    /// what the recorded answer to `id=X` shows.
+    fn find<'a>(&self, ids: &[&'a str], parameters: &Parameters) -> Found<'a> {
+        let flag = |name: &str| parameters.get(name).map(|value| matches!(value.as_str(), "true" | "t" | "1"));
+        let view = View {
+            extended: parameters.get("tweet_mode").is_some_and(|mode| mode == "extended"),
+            trim_user: flag("trim_user").unwrap_or(false),
+            entities: flag("include_entities").unwrap_or(true),
+        };
+        let map = flag("map").unwrap_or(false);
+        let now = clock::wall_ms();
+        let mut ids = ids.to_vec();
+        if !map {
+            // Not the order asked; nobody is promised any, but the same one every time.
+            ids.sort_by_key(|id| TweetId::parse(id).map_or(0, |id| self.world.dice(id, Salt::Order)));
+        }
+        let objects = ids.iter().map(|id| self.object(id, now, view)).collect();
+        Found { ids, objects, map }
+    }
+
+    fn object(&self, id: &str, now: Millis, view: View) -> Option<String> {
+        if let Some(replay) = &self.replay {
+            return replay.get(id).map(str::to_owned);
+        }
+        let tweet = self.world.tweet(TweetId::parse(id).ok()?, now)?;
+        let mut object = String::with_capacity(4096 + self.padding.len());
+        render::tweet(&mut object, &self.world, &tweet, view, &self.padding);
+        Some(object)
+    }
+
+    /// Who calls, as the windows tell them apart.
+    fn authenticate(&self, headers: &HeaderMap) -> Result<String, Box<Response>> {
+        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let Some(good) = &self.options.bearer_tokens else {
+            return Ok(sent.unwrap_or("anonymous").to_owned());
+        };
+        match sent.map(|sent| sent.strip_prefix("Bearer ")) {
+            None => Err(Box::new(refusal(400, 215))),
+            // A signature, which cannot be right: there is no key it could be made with.
+            Some(None) => Err(Box::new(refusal(401, 32))),
+            Some(Some(token)) if good.iter().any(|known| known.expose_secret() == token) => Ok(token.to_owned()),
+            Some(Some(_)) => Err(Box::new(refusal(401, 89))),
+        }
+    }
+
+    /// Takes a call from the window; `Ok(None)` where there is no limit.
+    fn take(&self, who: &str, endpoint: &'static str, limit: u32) -> Result<Option<Window>, Window> {
+        if limit == 0 {
+            return Ok(None);
+        }
+        let length = clock::millis(self.options.window);
+        self.windows.take(who, endpoint, limit, length, clock::wall_ms()).map(Some)
+    }
+
+    fn rate_limit_status(&self, headers: &HeaderMap) -> Response {
+        let who = match self.authenticate(headers) {
+            Ok(who) => who,
+            Err(refused) => return *refused,
+        };
+        let window = match self.take(&who, STATUS, STATUS_CALLS) {
+            Ok(window) => window,
+            Err(window) => return with(Some(window), refusal(429, 88)),
+        };
+        let length = clock::millis(self.options.window);
+        let lookup_limit = match self.options.calls_per_window {
+            0 => u32::MAX,
+            calls => calls,
+        };
+        let told = |endpoint, limit| {
+            let Window { limit, remaining, reset } =
+                self.windows.look(&who, endpoint, limit, length, clock::wall_ms());
+            json!({ endpoint: { "limit": limit, "remaining": remaining, "reset": reset } })
+        };
+        let body = json!({
+            "rate_limit_context": { "application": "dummykey" },
+            "resources": {
+                "statuses": told(LOOKUP, lookup_limit),
+                "application": told(STATUS, STATUS_CALLS),
+            },
+        });
+        with(window, success(body.to_string()))
+    }
+}
+
+impl Found<'_> {
+    /// The body.
+    pub fn write(&self) -> String {
+        let bytes: usize = self.objects.iter().flatten().map(|object| object.len() + 32).sum();
+        let mut body = String::with_capacity(bytes + 64);
+        body.push_str(if self.map { "{\"id\":{" } else { "[" });
+        let mut first = true;
+        for (id, object) in self.ids.iter().zip(&self.objects) {
+            if object.is_none() && !self.map {
+                continue;
+            }
+            if !std::mem::take(&mut first) {
+                body.push(',');
+            }
+            if self.map {
+                // A name is whatever was asked for, so it is escaped.
+                body.push_str(&Value::from(*id).to_string());
+                body.push(':');
+            }
+            body.push_str(object.as_deref().unwrap_or("null"));
+        }
+        body.push_str(if self.map { "}}" } else { "]" });
+        body
+    }
+}
+
+/// The asked ids, each once, or the code that says what is wrong with them.
+fn asked(parameters: &Parameters) -> Result<Vec<&str>, u32> {
+    let mut ids: Vec<&str> = Vec::new();
+    for id in parameters.get("id").map_or("", String::as_str).split(',').map(str::trim).filter(|id| !id.is_empty()) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    match ids.len() {
+        0 => Err(38),
+        1..=BATCH_LIMIT => Ok(ids),
+        _ => Err(18),
+    }
+}
+
+/// A success with a JSON body, as Twitter labels it.
+pub fn success(body: String) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json;charset=utf-8"))], body).into_response()
+}
+
+/// An error with Twitter's code and words for it.
+pub fn refusal(status: u16, code: u32) -> Response {
+    let message = match code {
+        18 => "Too many terms specified in query.",
+        32 => "Could not authenticate you.",
+        34 => "Sorry, that page does not exist.",
+        38 => "id parameter is missing.",
+        64 => "Your account is suspended and is not permitted to access this feature.",
+        88 => "Rate limit exceeded",
+        89 => "Invalid or expired token.",
+        130 => "Over capacity",
+        131 => "Internal error",
+        135 => "Timestamp out of bounds.",
+        215 => "Bad Authentication data.",
+        326 => "To protect our users from spam and other malicious activity, this account is temporarily locked.",
+        453 => "You currently have access to a subset of Twitter API v2 endpoints and limited v1.1 endpoints only.",
+        _ => "Something is not right.",
+    };
+    let mut response = success(json!({ "errors": [{ "code": code, "message": message }] }).to_string());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}
+
+/// Adds the window's headers.
+pub fn with(window: Option<Window>, mut response: Response) -> Response {
+    if let Some(window) = window {
+        window.write(response.headers_mut());
+    }
+    response
+}
+
+/// Used by faults that need a window where the simulator itself has none.
+pub fn any_window(window: Option<Window>) -> Window {
+    window.unwrap_or(Window { limit: 900, remaining: 899, reset: clock::wall_ms().div_euclid(1000) + 900 })
+}

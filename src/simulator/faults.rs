@@ -1,0 +1,173 @@
+//! Faults on demand: what can go wrong with an API, switched on for the next calls or until cleared.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::world::{mix, unit};
+
+/// One thing that goes wrong. In JSON: `{"fault": "status", "status": 503, "code": 130}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum Fault {
+    /// An error status: with a code as `{"errors": [{"code", "message"}]}`, without one as a front
+    /// server's HTML page.
+    Status {
+        /// The HTTP status, 300 to 599.
+        status: u16,
+        /// Twitter's error code.
+        #[serde(default)]
+        code: Option<u32>,
+    },
+    /// 429 code 88 with a window that is used up.
+    RateLimited {
+        /// Until the window's end, in seconds.
+        reset_s: u32,
+    },
+    /// 429 code 88 while the headers say that calls are left.
+    TooFast,
+    /// 420, the older form, without headers.
+    Calm,
+    /// The call is taken and never answered.
+    Timeout,
+    /// The connection closes without an answer.
+    Close,
+    /// The connection closes in the middle of the body.
+    CutBody,
+    /// A success with an HTML page.
+    Html,
+    /// A success that calls itself JSON and is none.
+    NotJson,
+    /// A success with the right length whose JSON ends in the middle.
+    TruncatedJson,
+    /// A success with a body of so many bytes.
+    Oversized {
+        /// Bytes of the body.
+        bytes: u64,
+    },
+    /// A success with JSON of another shape.
+    WrongShape,
+    /// A success that holds `{"errors": …}`.
+    ErrorsInSuccess,
+    /// The first tweet of the answer has an id and nothing else that can be read.
+    BrokenTweet,
+    /// No tweet is there.
+    AllMissing,
+    /// Every tweet comes twice (in the array form).
+    Duplicates,
+    /// A tweet comes along that nobody asked for.
+    Unasked,
+    /// The answer takes longer; what it is, other faults decide.
+    Slow {
+        /// Extra milliseconds.
+        ms: u64,
+    },
+    /// Every call that asks for one of these ids fails whole, with a 400.
+    Poison {
+        /// The ids.
+        ids: Vec<String>,
+    },
+}
+
+/// A fault and when it applies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// What goes wrong.
+    #[serde(flatten)]
+    pub fault: Fault,
+    /// For so many calls; until cleared where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u32>,
+    /// The share of calls it applies to, 0 to 1.
+    #[serde(default = "always")]
+    pub probability: f64,
+}
+
+fn always() -> f64 {
+    1.0
+}
+
+impl From<Fault> for Rule {
+    /// On every call until cleared.
+    fn from(fault: Fault) -> Self {
+        Self { fault, times: None, probability: always() }
+    }
+}
+
+/// The rules in force, in order; the first that applies to a call is what happens to it.
+#[derive(Debug, Default)]
+pub struct Faults {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rules: Vec<Rule>,
+    throws: u64,
+}
+
+/// What happens to one call.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Drawn {
+    pub slower: Duration,
+    pub fault: Option<Fault>,
+}
+
+impl Faults {
+    /// Adds a rule behind those in force.
+    pub fn add(&self, rule: impl Into<Rule>) {
+        self.lock().rules.push(rule.into());
+    }
+
+    /// Makes these the rules in force.
+    pub fn replace(&self, rules: Vec<Rule>) {
+        self.lock().rules = rules;
+    }
+
+    /// Ends every fault.
+    pub fn clear(&self) {
+        self.lock().rules.clear();
+    }
+
+    /// The rules in force, with the times that are left.
+    #[must_use]
+    pub fn rules(&self) -> Vec<Rule> {
+        self.lock().rules.clone()
+    }
+
+    /// Decides what happens to a call for these ids, and counts it.
+    pub(super) fn draw(&self, seed: u64, ids: &[&str]) -> Drawn {
+        let mut state = self.lock();
+        let State { rules, throws } = &mut *state;
+        let mut drawn = Drawn::default();
+        for rule in rules.iter_mut() {
+            let concerns = match &rule.fault {
+                Fault::Slow { .. } => true,
+                _ if drawn.fault.is_some() => false,
+                Fault::Poison { ids: poison } => poison.iter().any(|bad| ids.contains(&bad.as_str())),
+                _ => true,
+            };
+            if !concerns || rule.times == Some(0) {
+                continue;
+            }
+            *throws += 1;
+            if unit(mix(mix(seed) ^ *throws)) >= rule.probability {
+                continue;
+            }
+            if let Some(times) = &mut rule.times {
+                *times = times.saturating_sub(1);
+            }
+            match &rule.fault {
+                Fault::Slow { ms } => drawn.slower += Duration::from_millis(*ms),
+                fault => drawn.fault = Some(fault.clone()),
+            }
+        }
+        rules.retain(|rule| rule.times != Some(0));
+        drawn
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,164 @@
+//! How each fault looks on the wire.
+
+use std::io;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use futures::{StreamExt, stream};
+
+use super::api::{self, Api, Found, any_window, refusal, success, with};
+use super::faults::Fault;
+use super::windows::Window;
+use crate::clock;
+
+/// What a fault makes of an answer.
+pub enum Spoiled {
+    /// Something else altogether.
+    Whole(Response),
+    /// The body of an answer that still holds tweets.
+    Tweets(String),
+}
+
+/// The answer to a call that a fault struck; `found` looks the tweets up.
+pub async fn answer<'a>(
+    api: &Api,
+    fault: &Fault,
+    window: Option<Window>,
+    found: impl FnOnce() -> Found<'a>,
+) -> Spoiled {
+    let response = match fault {
+        Fault::Status { status, code: Some(code) } => with(window, refusal(*status, *code)),
+        Fault::Status { status, code: None } => page(*status),
+        Fault::Poison { .. } => with(window, refusal(400, 214)),
+        Fault::RateLimited { reset_s } => {
+            let reset = clock::wall_ms().div_euclid(1000) + i64::from(*reset_s);
+            with(Some(Window { remaining: 0, reset, ..any_window(window) }), refusal(429, 88))
+        }
+        Fault::TooFast => {
+            let window = any_window(window);
+            with(Some(Window { remaining: window.remaining.max(1), ..window }), refusal(429, 88))
+        }
+        Fault::Calm => page(420),
+        Fault::Timeout => {
+            api.stop.cancelled().await;
+            close()
+        }
+        Fault::Close => close(),
+        Fault::CutBody => with(window, cut(found().write())),
+        Fault::Html => page(200),
+        Fault::NotJson => with(window, success("%PDF-1.7 this is no JSON".to_owned())),
+        Fault::TruncatedJson => {
+            let mut body = found().write();
+            // The simulated bodies are ASCII, recorded ones may not be.
+            let half = (0..=body.len() / 2).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
+            body.truncate(half);
+            with(window, success(body))
+        }
+        Fault::Oversized { bytes } => with(window, oversized(*bytes)),
+        Fault::WrongShape => with(window, success("{\"data\":[]}".to_owned())),
+        Fault::ErrorsInSuccess => {
+            let mut response = refusal(200, 130);
+            *response.status_mut() = StatusCode::OK;
+            with(window, response)
+        }
+        // Only time: it is drawn beside other faults and never alone.
+        Fault::Slow { .. } => return Spoiled::Tweets(found().write()),
+        Fault::BrokenTweet => {
+            let mut found = found();
+            let first = found.ids.iter().zip(&mut found.objects).find(|(_, object)| object.is_some());
+            if let Some((id, object)) = first {
+                *object = Some(format!("{{\"id\":{id},\"id_str\":\"{id}\",\"created_at\":12,\"text\":{{}},\"user\":[]}}"));
+            }
+            return Spoiled::Tweets(found.write());
+        }
+        Fault::AllMissing => {
+            let mut found = found();
+            found.objects.fill(None);
+            return Spoiled::Tweets(found.write());
+        }
+        Fault::Duplicates => {
+            let Found { ids, objects, map } = found();
+            let twice = |list: Vec<Option<String>>| list.into_iter().flat_map(|object| [object.clone(), object]).collect();
+            let ids = ids.into_iter().flat_map(|id| [id, id]).collect();
+            return Spoiled::Tweets(Found { ids, objects: twice(objects), map }.write());
+        }
+        Fault::Unasked => {
+            let mut found = found();
+            let strangers = ["20", "21", "22"];
+            // Of three ids one is always free, unless all three were asked for: then nothing is added.
+            if let Some(id) = strangers.into_iter().find(|id| !found.ids.contains(id)) {
+                found.ids.push(id);
+                found.objects.push(Some(stranger(id)));
+            }
+            return Spoiled::Tweets(found.write());
+        }
+    };
+    Spoiled::Whole(response)
+}
+
+fn stranger(id: &str) -> String {
+    format!(
+        "{{\"created_at\":\"Tue Mar 21 20:50:14 +0000 2006\",\"id\":{id},\"id_str\":\"{id}\",\
+         \"text\":\"just setting up my twttr\",\"full_text\":\"just setting up my twttr\",\
+         \"user\":{{\"id\":12,\"id_str\":\"12\",\"screen_name\":\"jack\"}},\"retweet_count\":1,\"favorite_count\":1}}"
+    )
+}
+
+/// A front server's page.
+fn page(status: u16) -> Response {
+    let mut response = Html("<html><head><title>Twitter</title></head><body>Something is technically wrong.</body></html>")
+        .into_response();
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    if (300..400).contains(&status) {
+        response.headers_mut().insert("location", HeaderValue::from_static("https://login.example.net/?next=api"));
+    }
+    response
+}
+
+/// Nothing at all: a body that fails before its first byte makes the server drop the connection with
+/// the headers still unsent.
+fn close() -> Response {
+    Body::from_stream(stream::once(async { Err::<Bytes, _>(broken()) })).into_response()
+}
+
+/// Announces the whole body, sends half of it and drops the connection.
+fn cut(body: String) -> Response {
+    let length = HeaderValue::from(body.len());
+    let mut half = Bytes::from(body);
+    half.truncate(half.len() / 2);
+    // Between half and failure the server gets a turn to send what it has.
+    let parts = stream::once(async { Ok(half) }).chain(stream::once(async {
+        tokio::task::yield_now().await;
+        Err(broken())
+    }));
+    let mut response = Body::from_stream(parts).into_response();
+    response.headers_mut().insert(CONTENT_LENGTH, length);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json;charset=utf-8"));
+    response
+}
+
+/// An array of so many bytes, most of them spaces, made while it is sent.
+fn oversized(bytes: u64) -> Response {
+    const PIECE: u64 = 64 * 1024;
+    let spaces = Bytes::from(vec![b' '; PIECE as usize]);
+    let body = stream::unfold((0, spaces), move |(sent, spaces)| async move {
+        let piece = if sent == 0 {
+            Bytes::from_static(b"[")
+        } else if sent + 1 >= bytes {
+            Bytes::from_static(b"]")
+        } else {
+            spaces.slice(..PIECE.min(bytes - 1 - sent) as usize)
+        };
+        let next = sent + piece.len() as u64;
+        (sent < bytes.max(2)).then_some((Ok::<_, io::Error>(piece), (next, spaces)))
+    });
+    let mut response = api::success(String::new());
+    *response.body_mut() = Body::from_stream(body);
+    response
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "a simulated fault")
+}

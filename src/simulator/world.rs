@@ -1,0 +1,172 @@
+//! The simulated tweets: each a function of the seed, its id and the time, so that two runs, or two
+//! simulators, agree without storing anything, and a test can ask what the truth was.
+
+use std::time::Duration;
+
+use crate::clock::{self, Millis};
+use crate::tweet::TweetId;
+
+/// The exponent of the growth curve. With the default time constant of 18 minutes a tweet has 56 % of
+/// its final counts at 18 minutes, 83 % at an hour and 99.5 % at a day: the shape the studies of a
+/// tweet's life agree on.
+const DECAY: f64 = 1.2;
+
+/// The tail of the final sizes (Pareto's alpha; close to 1: most tweets get a handful, a few get
+/// thousands) and its scale: half of all tweets end below 3 retweets.
+const TAIL: f64 = 1.1;
+const SCALE: f64 = 3.0;
+
+/// No simulated tweet is retweeted more often.
+const MOST: f64 = 300_000.0;
+
+/// Distinct authors.
+const AUTHORS: u64 = 20_000;
+
+/// A deleted tweet was deleted at a random age with this mean, or was never there (half and half).
+const MEAN_AGE_AT_DELETION_MS: f64 = 6.0 * 3_600_000.0;
+
+/// The last sequential id and when Snowflake followed it; the first tweet, 2006-03-21T20:50:14Z.
+const LAST_SEQUENTIAL: f64 = 29_700_859_247.0;
+const FIRST_TWEET_MS: Millis = 1_142_974_214_000;
+
+/// What the simulated tweets are like.
+#[derive(Debug, Clone)]
+pub struct World {
+    seed: u64,
+    missing_share: f64,
+    withheld_share: f64,
+    retweet_share: f64,
+    growth_ms: f64,
+}
+
+/// One simulated tweet at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimulatedTweet {
+    /// Its id.
+    pub id: TweetId,
+    /// When it was made, ms since the epoch.
+    pub created_at: Millis,
+    /// Which of the simulated authors wrote it.
+    pub author: u64,
+    /// Retweets so far; of a retweet, those of the original.
+    pub retweet_count: i64,
+    /// Likes so far; of a retweet, 0.
+    pub favorite_count: i64,
+    /// Whether its text is withheld.
+    pub withheld: bool,
+    /// What it retweets.
+    pub original: Option<Box<SimulatedTweet>>,
+}
+
+impl World {
+    /// Shares are between 0 and 1; `growth` is the time constant of the growth curve.
+    pub(super) fn new(seed: u64, missing: f64, withheld: f64, retweets: f64, growth: Duration) -> Self {
+        Self {
+            seed,
+            missing_share: missing,
+            withheld_share: withheld,
+            retweet_share: retweets,
+            growth_ms: clock::millis(growth).max(1) as f64,
+        }
+    }
+
+    /// The tweet at `now` (ms since the epoch), or `None` when it is not there: not made yet, deleted by
+    /// then, or never there.
+    #[must_use]
+    pub fn tweet(&self, id: TweetId, now: Millis) -> Option<SimulatedTweet> {
+        let made = created_at(id);
+        if made > now || self.deleted_at(id, made).is_some_and(|gone| gone <= now) {
+            return None;
+        }
+        let mut tweet = self.plain(id, made, now);
+        tweet.withheld = self.unit(id, Salt::Withheld) < self.withheld_share;
+        if self.unit(id, Salt::Retweet) < self.retweet_share {
+            // One second to six hours earlier.
+            let lag = 1_000 + (self.unit(id, Salt::Lag) * 21_600_000.0) as Millis;
+            let sequence = (self.dice(id, Salt::Lag) & 0x3f_ffff) as u32;
+            let original = TweetId::at(made - lag, sequence);
+            // An id before Snowflake's first has no room for the time it was made: then it is no retweet.
+            if original.created_at().is_some() {
+                let original = self.plain(original, made - lag, now);
+                tweet.retweet_count = original.retweet_count;
+                tweet.favorite_count = 0;
+                tweet.original = Some(Box::new(original));
+            }
+        }
+        Some(tweet)
+    }
+
+    /// A number that looks random and depends on the seed and the id alone.
+    pub(super) fn dice(&self, id: TweetId, salt: Salt) -> u64 {
+        mix(mix(self.seed ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ id.get())
+    }
+
+    fn unit(&self, id: TweetId, salt: Salt) -> f64 {
+        unit(self.dice(id, salt))
+    }
+
+    fn deleted_at(&self, id: TweetId, made: Millis) -> Option<Millis> {
+        if self.unit(id, Salt::Missing) >= self.missing_share {
+            return None;
+        }
+        let when = self.unit(id, Salt::Deleted);
+        // The upper half of the die, stretched to 0..1, through the exponential's inverse.
+        let age = if when < 0.5 { 0.0 } else { -(2.0 - 2.0 * when).ln() * MEAN_AGE_AT_DELETION_MS };
+        Some(made.saturating_add(age as Millis))
+    }
+
+    fn plain(&self, id: TweetId, made: Millis, now: Millis) -> SimulatedTweet {
+        let grown = 1.0 - (1.0 + (now - made).max(0) as f64 / self.growth_ms).powf(-DECAY);
+        let retweets = (SCALE * ((1.0 - self.unit(id, Salt::Size)).powf(-1.0 / TAIL) - 1.0)).min(MOST);
+        // Likes go with retweets, two to six for one, and a few come without.
+        let likes = retweets * (2.0 + 4.0 * self.unit(id, Salt::Likes)) + 5.0 * self.unit(id, Salt::Withheld);
+        SimulatedTweet {
+            id,
+            created_at: made,
+            author: self.dice(id, Salt::Author) % AUTHORS,
+            // Rounding down a product of a constant and a growing share never goes back.
+            retweet_count: (retweets * grown) as i64,
+            favorite_count: (likes * grown) as i64,
+            withheld: false,
+            original: None,
+        }
+    }
+}
+
+/// When an id was made: a Snowflake says; a sequential one is placed on the curve on which Twitter's
+/// ids grew (about the fourth power of the time).
+fn created_at(id: TweetId) -> Millis {
+    id.created_at().unwrap_or_else(|| {
+        let span = (crate::tweet::SNOWFLAKE_EPOCH_MS - FIRST_TWEET_MS) as f64;
+        let made = FIRST_TWEET_MS + (span * (id.get() as f64 / LAST_SEQUENTIAL).powf(0.25)) as Millis;
+        // Whole seconds, as `created_at` is written.
+        made / 1000 * 1000
+    })
+}
+
+/// What a die is thrown for: the same id gets an independent number for each.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Salt {
+    Missing = 1,
+    Deleted,
+    Withheld,
+    Retweet,
+    Lag,
+    Size,
+    Likes,
+    Author,
+    Text,
+    Order,
+}
+
+/// The finalizer of splitmix64: every input bit changes about half of the output bits.
+pub(super) fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The 53 upper bits as a number in 0..1.
+pub(super) fn unit(x: u64) -> f64 {
+    (x >> 11) as f64 / (1u64 << 53) as f64
+}
