@@ -1,1 +1,5 @@
-fn main() {}
+//! One binary, a subcommand per role. See `twitter_updater` for the map.
+
+fn main() -> std::process::ExitCode {
+    twitter_updater::cli::main()
+}

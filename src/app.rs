@@ -1,0 +1,363 @@
+//! The only wiring: settings → backends → roles.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::clock;
+use crate::config::{BadConfig, QueueBackend, Settings, SimulatorSettings, StoreBackend};
+use crate::credential::{Credential, CredentialKind, Ledger};
+use crate::lookup::twitter_v1::{TwitterV1, TwitterV1Options, parse_ingested};
+use crate::lookup::{Charge, Lookup};
+use crate::metrics::Metrics;
+use crate::queue::{EmbeddedQueue, Lane, Queue, RedisOptions, RedisPool, RedisQueue};
+use crate::shutdown::Stop;
+use crate::simulator::{self, SimulatorOptions};
+use crate::starter::{
+    Drain, EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date,
+};
+use crate::store::{PostgresStore, SqliteStore, Store};
+use crate::tweet_age::AgeTable;
+use crate::updater::{NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::worker::{ClaimSettings, Pipeline, Worker};
+
+/// How often a worker says that it is alive.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
+/// How often `incoming` is looked at when it was empty.
+const DRAIN_EVERY: Duration = Duration::from_secs(1);
+/// Members of `incoming` taken at once.
+const DRAIN_LIMIT: usize = 1_000;
+
+/// The queue that the settings name, of that namespace; checked.
+///
+/// # Errors
+/// It is not there, or not fit.
+pub async fn open_queue(settings: &Settings, namespace: &str) -> Result<Arc<dyn Queue>> {
+    let queue: Arc<dyn Queue> = match settings.queue.backend {
+        QueueBackend::Redis => {
+            let redis = &settings.queue.redis;
+            let pool = RedisPool::new(&RedisOptions {
+                url: redis.url.clone(),
+                connections: redis.connections,
+                connect_timeout: redis.connect_timeout,
+                response_timeout: redis.response_timeout,
+            })?;
+            Arc::new(RedisQueue::new(pool, namespace))
+        }
+        QueueBackend::Embedded => {
+            let file = &settings.queue.embedded;
+            Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?)
+        }
+    };
+    let findings = queue.check().await.context("the queue cannot be used")?;
+    for (at, finding) in findings.iter().enumerate() {
+        if at == 0 {
+            tracing::info!(namespace, "{finding}");
+        } else {
+            tracing::warn!(namespace, "{finding}");
+        }
+    }
+    Ok(queue)
+}
+
+/// The store that the settings name. The embedded one makes its tables by itself; PostgreSQL's are
+/// made by `twitter-updater migrate`.
+///
+/// # Errors
+/// It is not there, or its tables are not as this version needs them.
+pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>> {
+    let store = connect_store(settings).await?;
+    if settings.store.backend == StoreBackend::Sqlite {
+        store.migrate().await.context("the store cannot be used")?;
+    }
+    store.check().await.context("the store cannot be used")?;
+    Ok(store)
+}
+
+async fn connect_store(settings: &Settings) -> Result<Arc<dyn Store>> {
+    Ok(match settings.store.backend {
+        StoreBackend::Postgres => {
+            let postgres = &settings.store.postgres;
+            Arc::new(
+                PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout)
+                    .await
+                    .context("the store (PostgreSQL) cannot be used")?,
+            )
+        }
+        StoreBackend::Sqlite => {
+            let file = &settings.store.sqlite;
+            Arc::new(SqliteStore::open(&file.path, file.busy_timeout).await.context("the store cannot be used")?)
+        }
+    })
+}
+
+/// Creates or updates the store's tables.
+///
+/// # Errors
+/// The store is not there.
+pub async fn migrate(settings: &Settings) -> Result<()> {
+    connect_store(settings).await?.migrate().await.context("the store's tables cannot be made")
+}
+
+/// The lookup of Twitter's v1.1 API.
+///
+/// # Errors
+/// The settings make no sense.
+pub fn open_lookup(settings: &Settings) -> Result<Arc<dyn Lookup>> {
+    let lookup = TwitterV1::new(TwitterV1Options {
+        base_url: settings.twitter.api.clone(),
+        timeout: settings.twitter.timeout,
+        connect_timeout: settings.twitter.connect_timeout,
+        max_body_bytes: settings.twitter.max_body_bytes,
+        ..TwitterV1Options::default()
+    });
+    Ok(Arc::new(lookup.map_err(BadConfig)?))
+}
+
+/// The credentials that the settings name.
+///
+/// # Errors
+/// None is given for an API that needs one.
+pub fn open_ledger(settings: &Settings) -> Result<Arc<Ledger>> {
+    let kind = match settings.bearer_token()? {
+        Some(token) => CredentialKind::Bearer(token),
+        None if ["twitter.com", "x.com"].iter().any(|host| settings.twitter.api.contains(host)) => {
+            return Err(BadConfig(format!(
+                "{} needs a credential: set TWITTER_UPDATER__TWITTER__BEARER_TOKEN or twitter.bearer_token_file",
+                settings.twitter.api
+            ))
+            .into());
+        }
+        None => CredentialKind::Anonymous,
+    };
+    let name = if matches!(kind, CredentialKind::Anonymous) { "anonymous" } else { "bearer" };
+    Ok(Arc::new(Ledger::new(vec![Credential { name: name.to_owned(), kind }])))
+}
+
+/// A starter for `tweet:update`.
+#[must_use]
+pub fn starter(queue: Arc<dyn Queue>, store: Option<Arc<dyn Store>>, ages: AgeTable) -> Starter {
+    Starter::new(queue, store, ages, Arc::new(twitter_id_date), parse_ingested)
+}
+
+/// A worker's name: as set, or the host's name and the process id.
+fn worker_name(settings: &Settings) -> String {
+    if !settings.updater.name.is_empty() {
+        return settings.updater.name.clone();
+    }
+    let host = std::env::var("HOSTNAME")
+        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
+        .map_or_else(|_| "worker".to_owned(), |host| host.trim().to_owned());
+    format!("{host}-{}", std::process::id())
+}
+
+/// Everything an updater needs.
+pub struct Updater {
+    /// Its queue.
+    pub queue: Arc<dyn Queue>,
+    /// Its store.
+    pub store: Arc<dyn Store>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    worker: Worker,
+    drain: Drain,
+    stop: Stop,
+}
+
+impl Updater {
+    /// Opens everything that the settings name.
+    ///
+    /// # Errors
+    /// A setting is missing, or a service is not there.
+    pub async fn open(settings: &Settings, stop: Stop) -> Result<Self> {
+        // What is wrong with the settings is said before anything is connected.
+        let (lookup, ledger) = (open_lookup(settings)?, open_ledger(settings)?);
+        let queue = open_queue(settings, NAMESPACE).await?;
+        let store = open_store(settings).await?;
+        let metrics = Arc::new(Metrics::new());
+        let updater = &settings.updater;
+        let capabilities = lookup.capabilities();
+        let claims = ClaimSettings {
+            limit: capabilities.batch_limit,
+            linger: updater.buffer_ttl,
+            // An id that costs by itself is never asked for early.
+            lookahead: if capabilities.charge == Charge::PerCall { updater.lookahead } else { 0.0 },
+            lease: updater.lease,
+        };
+        let handler = TweetUpdate {
+            namespace: NAMESPACE.to_owned(),
+            lookup,
+            store: store.clone(),
+            ledger: ledger.clone(),
+            ages: settings.tweet_age.clone(),
+            unavailable: UnavailableSettings {
+                lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
+                limit: updater.unavailable_limit,
+                after: clock::millis(updater.unavailable_for),
+            },
+            max_deliveries: updater.max_deliveries,
+            save_timeout: updater.save_timeout,
+            metrics: metrics.clone(),
+            doubted: Mutex::default(),
+        };
+        let name = worker_name(settings);
+        let worker = Worker {
+            name: name.clone(),
+            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims }],
+            ledger,
+            concurrency: updater.concurrency,
+            metrics: metrics.clone(),
+            stop: stop.clone(),
+        };
+        let starter = starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
+        let drain = Drain::new(starter, name, DRAIN_LIMIT);
+        Ok(Self { queue, store, metrics, worker, drain, stop })
+    }
+
+    /// Works until it is stopped.
+    ///
+    /// # Errors
+    /// It can never work: the message says why.
+    pub async fn run(self) -> Result<()> {
+        let Self { queue, metrics, worker, drain, stop, .. } = self;
+        let (name, concurrency) = (worker.name.clone(), worker.concurrency);
+        tracing::info!(worker = name, concurrency, "updater runs");
+        let incoming = tokio::spawn({
+            let stop = stop.token();
+            async move { drain.run(stop, DRAIN_EVERY).await }
+        });
+        let beating = tokio::spawn({
+            let (queue, metrics, stop, name) = (queue.clone(), metrics.clone(), stop.clone(), name.clone());
+            async move {
+                while !stop.is_draining() {
+                    beat(&*queue, &name, concurrency, &metrics).await;
+                    stop.sleep(BEAT_EVERY).await;
+                }
+            }
+        });
+        let worked = worker.run().await;
+        stop.drain(); // a worker that stopped by itself takes the others along
+        incoming.await.context("draining `incoming` ended badly")?;
+        beating.await.context("the beat ended badly")?;
+        // What was counted since the last beat, then off the list.
+        beat(&*queue, &name, concurrency, &metrics).await;
+        if let Err(error) = queue.leave(&name).await {
+            tracing::warn!(error = %error, "cannot leave the list of workers: the name stays there for a minute");
+        }
+        tracing::info!(worker = name, "updater stopped");
+        worked.map_err(|message| Unavailable(message).into())
+    }
+}
+
+async fn beat(queue: &dyn Queue, name: &str, concurrency: usize, metrics: &Metrics) {
+    let fields = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("pid", std::process::id().to_string()),
+        ("concurrency", concurrency.to_string()),
+        ("requests", metrics.counters.requests.get().to_string()),
+        ("late_p99_ms", metrics.lateness(99.0).to_string()),
+    ];
+    let untold: Vec<_> = metrics.counters.all().map(|(name, counter)| (name, counter.untold(), counter)).collect();
+    let counters: Vec<(&str, i64)> = untold.iter().filter(|(_, by, _)| *by != 0).map(|(name, by, _)| (*name, *by)).collect();
+    match queue.beat(name, &fields, &counters).await {
+        // A beat whose answer was lost is counted again: these figures are for people, not for money.
+        Ok(()) => untold.iter().for_each(|(_, by, counter)| counter.told(*by)),
+        Err(error) => tracing::warn!(error = %error, "no beat"),
+    }
+}
+
+/// A service that is needed is out, or can never serve us: exit code 69.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
+
+/// Puts a file (or standard input, `-`) into the queue, with a progress bar on a terminal.
+///
+/// # Errors
+/// A service is out; the message says up to which line all is done.
+pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool) -> Result<Summary> {
+    let queue = open_queue(settings, NAMESPACE).await?;
+    let store = if with_store { Some(open_store(settings).await?) } else { None };
+    let starter = starter(queue, store, settings.tweet_age.clone());
+    let input = Input::open(file).await?;
+    let display = ProgressDisplay::new(input.bytes);
+    let refused = |line, reason: &str| display.refused(line, reason);
+    let summary = enqueue(
+        input.source,
+        &input.name,
+        &starter,
+        &EnqueueOptions::default(),
+        |progress| display.show(progress),
+        refused,
+    )
+    .await;
+    display.finish();
+    Ok(summary?)
+}
+
+/// The simulator's options in the settings.
+#[must_use]
+pub fn simulator_options(settings: &SimulatorSettings, replay: Option<PathBuf>) -> SimulatorOptions {
+    SimulatorOptions {
+        latency: settings.latency,
+        jitter: settings.jitter,
+        calls_per_window: settings.calls_per_window,
+        window: settings.window,
+        missing_share: settings.missing_share,
+        withheld_share: settings.withheld_share,
+        retweet_share: settings.retweet_share,
+        growth: settings.growth,
+        seed: settings.seed,
+        replay,
+        ..SimulatorOptions::default()
+    }
+}
+
+/// Runs the simulator until it is stopped.
+///
+/// # Errors
+/// The address is taken, or there is nothing to replay.
+pub async fn run_simulator(settings: &Settings, listen: SocketAddr, replay: Option<PathBuf>, stop: &Stop) -> Result<()> {
+    let running = simulator::start(listen, simulator_options(&settings.simulator, replay)).await?;
+    // The first line: what to put into twitter.api.
+    write_line(&format!("simulated API at {}", running.base_url()))?;
+    stop.draining().await;
+    running.stop().await;
+    Ok(())
+}
+
+/// Writes a line to standard output; a reader that went away (`| head`) is no error.
+///
+/// # Errors
+/// Standard output cannot be written for another reason.
+pub fn write_line(line: &str) -> Result<()> {
+    use std::io::Write;
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Starts logging to standard error.
+///
+/// # Errors
+/// `log.level` is no filter.
+pub fn start_logging(settings: &Settings) -> Result<(), BadConfig> {
+    use crate::config::LogFormat;
+    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log.level)
+        .map_err(|error| BadConfig(format!("log.level ({:?}) is no filter: {error}", settings.log.level)))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    // Started once in a process; a second start (tests) keeps the first.
+    let _ = match settings.log.format {
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+        LogFormat::Text => log.try_init(),
+    };
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The command line: a subcommand per role, and the exit codes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::app::{self, Unavailable, Updater};
+use crate::config::{BadConfig, DEMO, Settings};
+use crate::demo::{self, DemoOptions};
+use crate::queue::QueueError;
+use crate::shutdown::Stop;
+use crate::starter::{EnqueueError, StarterError};
+use crate::status;
+use crate::store::StoreError;
+use crate::updater::NAMESPACE;
+
+/// What the process ends with, as in `sysexits.h` where it has a word for it.
+pub mod exit {
+    /// Something else went wrong; the message says what.
+    pub const FAILED: u8 = 1;
+    /// The configuration or the command line cannot be.
+    pub const USAGE: u8 = 64;
+    /// Some of the input was refused; the rest is done.
+    pub const INPUT: u8 = 65;
+    /// A service that is needed is out or unfit.
+    pub const UNAVAILABLE: u8 = 69;
+}
+
+/// Keeps every tweet of a system fresh, by its age, within an API quota, and loses none.
+#[derive(Debug, Parser)]
+#[command(name = "twitter-updater", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// A configuration file; it goes over the defaults, and the environment over both.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the whole job at work: simulated API, starter and updater in one process, nothing needed.
+    #[command(after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --for 20s --tweets 5000 --json")]
+    Demo {
+        /// End after this long; otherwise at Ctrl-C or when every tweet's life has ended.
+        #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+        run_for: Option<Duration>,
+        /// Tweets to keep fresh.
+        #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        tweets: u32,
+        /// Keep the queue's and the store's file in this folder; otherwise in a temporary one.
+        #[arg(long, value_name = "FOLDER")]
+        dir: Option<PathBuf>,
+        /// Print one summary object as the last line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put tweets into the queue: bare ids, one a line, or NDJSON tweets as Twitter sends them.
+    #[command(
+        after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nExits with 65 when a line was refused; the good lines are scheduled all the same."
+    )]
+    Enqueue {
+        /// The file; - for standard input.
+        #[arg(default_value = "-")]
+        file: PathBuf,
+        /// Only schedule: do not record the tweets in the store first.
+        #[arg(long)]
+        no_store: bool,
+        /// Print the summary as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Keep tweets fresh: any number of these may run, on any number of machines.
+    #[command(after_help = "Stops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0.")]
+    Updater,
+    /// Print the queue at this moment.
+    #[command(after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due")]
+    Status {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the configuration in effect, without secrets; exits with 64 when it cannot be.
+    Check,
+    /// Create or update the store's tables.
+    Migrate,
+    /// Serve a simulated Twitter API.
+    #[command(
+        after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/"
+    )]
+    Simulator {
+        /// The address; port 0 takes a free one.
+        #[arg(long, default_value = "127.0.0.1:8081")]
+        listen: SocketAddr,
+        /// Serve the recorded tweets in this folder's JSON files, and no others.
+        #[arg(long, value_name = "FOLDER")]
+        replay: Option<PathBuf>,
+    },
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
+}
+
+/// Parses the command line, does what it says, and answers the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let wrong = error.use_stderr();
+            // Help and version go to standard output, everything else to standard error.
+            let _ = error.print();
+            return if wrong { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    match runtime.block_on(run(cli)) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => failed(&error),
+    }
+}
+
+/// One line on standard error, and the code that says what kind of failure it is.
+#[allow(clippy::print_stderr)]
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("twitter-updater: {error:#}");
+    ExitCode::from(code_of(error))
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    let service_out = |cause: &(dyn std::error::Error + 'static)| {
+        cause.is::<QueueError>()
+            || cause.is::<StoreError>()
+            || cause.is::<StarterError>()
+            || cause.is::<Unavailable>()
+            || matches!(cause.downcast_ref(), Some(EnqueueError::HandOver { .. }))
+    };
+    if error.chain().any(|cause| cause.is::<BadConfig>()) {
+        exit::USAGE
+    } else if error.chain().any(service_out) {
+        exit::UNAVAILABLE
+    } else {
+        exit::FAILED
+    }
+}
+
+async fn run(cli: Cli) -> Result<u8> {
+    let layers: &[&str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
+    let settings = Settings::load(layers, cli.config.as_deref())?;
+    app::start_logging(&settings)?;
+    let stop = Stop::new();
+    match cli.command {
+        Command::Demo { run_for, tweets, dir, json } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            let summary = demo::run(settings, DemoOptions { run_for, tweets, dir }, stop).await?;
+            app::write_line(&if json { serde_json::to_string(&summary)? } else { summary.to_string() })?;
+            Ok(if summary.lost == 0 && summary.doubled == 0 { 0 } else { exit::FAILED })
+        }
+        Command::Enqueue { file, no_store, json } => {
+            let summary = app::enqueue_file(&settings, &file, !no_store).await?;
+            app::write_line(&if json { serde_json::to_string(&summary)? } else { summary.to_string() })?;
+            Ok(if summary.is_clean() { 0 } else { exit::INPUT })
+        }
+        Command::Updater => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            Updater::open(&settings, stop).await?.run().await?;
+            Ok(0)
+        }
+        Command::Status { json } => {
+            let stats = app::open_queue(&settings, NAMESPACE).await?.stats().await?;
+            app::write_line(&if json { serde_json::to_string(&stats)? } else { status::table(&stats) })?;
+            Ok(0)
+        }
+        Command::Check => {
+            app::open_lookup(&settings)?;
+            app::open_ledger(&settings)?;
+            app::write_line(settings.shown().trim_end())?;
+            Ok(0)
+        }
+        Command::Migrate => {
+            app::migrate(&settings).await?;
+            app::write_line("the store's tables are up to date")?;
+            Ok(0)
+        }
+        Command::Simulator { listen, replay } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            app::run_simulator(&settings, listen, replay, &stop).await?;
+            Ok(0)
+        }
+    }
+}
