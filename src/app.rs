@@ -17,9 +17,7 @@ use crate::metrics::Metrics;
 use crate::queue::{EmbeddedQueue, Lane, Queue, RedisOptions, RedisPool, RedisQueue};
 use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
-use crate::starter::{
-    Drain, EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date,
-};
+use crate::starter::{Drain, EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 use crate::updater::{NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
@@ -29,8 +27,8 @@ use crate::worker::{ClaimSettings, Pipeline, Worker};
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// How often `incoming` is looked at when it was empty.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
-/// Members of `incoming` taken at once.
-const DRAIN_LIMIT: usize = 1_000;
+/// Refused lines told one by one; the summary counts them all by reason.
+const REFUSALS_TOLD: u64 = 50;
 
 /// The queue that the settings name, of that namespace; checked.
 ///
@@ -214,7 +212,7 @@ impl Updater {
             stop: stop.clone(),
         };
         let starter = starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
-        let drain = Drain::new(starter, name, DRAIN_LIMIT);
+        let drain = Drain::new(starter, name);
         Ok(Self { queue, store, metrics, worker, drain, stop })
     }
 
@@ -262,7 +260,8 @@ async fn beat(queue: &dyn Queue, name: &str, concurrency: usize, metrics: &Metri
         ("late_p99_ms", metrics.lateness(99.0).to_string()),
     ];
     let untold: Vec<_> = metrics.counters.all().map(|(name, counter)| (name, counter.untold(), counter)).collect();
-    let counters: Vec<(&str, i64)> = untold.iter().filter(|(_, by, _)| *by != 0).map(|(name, by, _)| (*name, *by)).collect();
+    let counters: Vec<(&str, i64)> =
+        untold.iter().filter(|(_, by, _)| *by != 0).map(|(name, by, _)| (*name, *by)).collect();
     match queue.beat(name, &fields, &counters).await {
         // A beat whose answer was lost is counted again: these figures are for people, not for money.
         Ok(()) => untold.iter().for_each(|(_, by, counter)| counter.told(*by)),
@@ -284,8 +283,14 @@ pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool) ->
     let store = if with_store { Some(open_store(settings).await?) } else { None };
     let starter = starter(queue, store, settings.tweet_age.clone());
     let input = Input::open(file).await?;
-    let display = ProgressDisplay::new(input.bytes);
-    let refused = |line, reason: &str| display.refused(line, reason);
+    let display = ProgressDisplay::new(&input.name, input.bytes);
+    let mut told = 0;
+    let refused = |line, reason: &str| {
+        told += 1;
+        if told <= REFUSALS_TOLD {
+            display.say(&format!("line {line}: {reason}"));
+        }
+    };
     let summary = enqueue(
         input.source,
         &input.name,
@@ -321,7 +326,12 @@ pub fn simulator_options(settings: &SimulatorSettings, replay: Option<PathBuf>) 
 ///
 /// # Errors
 /// The address is taken, or there is nothing to replay.
-pub async fn run_simulator(settings: &Settings, listen: SocketAddr, replay: Option<PathBuf>, stop: &Stop) -> Result<()> {
+pub async fn run_simulator(
+    settings: &Settings,
+    listen: SocketAddr,
+    replay: Option<PathBuf>,
+    stop: &Stop,
+) -> Result<()> {
     let running = simulator::start(listen, simulator_options(&settings.simulator, replay)).await?;
     // The first line: what to put into twitter.api.
     write_line(&format!("simulated API at {}", running.base_url()))?;

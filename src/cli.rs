@@ -75,7 +75,9 @@ enum Command {
         json: bool,
     },
     /// Keep tweets fresh: any number of these may run, on any number of machines.
-    #[command(after_help = "Stops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0.")]
+    #[command(
+        after_help = "Stops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0."
+    )]
     Updater,
     /// Print the queue at this moment.
     #[command(after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due")]

@@ -155,7 +155,13 @@ fn some_tweets(ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
         .collect()
 }
 
-async fn summary(ids: &[String], scheduled: u64, queue: &dyn Queue, store: &dyn Store, metrics: &Metrics) -> Result<Summary> {
+async fn summary(
+    ids: &[String],
+    scheduled: u64,
+    queue: &dyn Queue,
+    store: &dyn Store,
+    metrics: &Metrics,
+) -> Result<Summary> {
     let (mut lost, mut doubled) = (0, 0);
     for ids in ids.chunks(1_000) {
         let (places, standings) = (queue.locate(ids).await?, store.standing(NAMESPACE, ids).await?);
@@ -206,7 +212,13 @@ impl View {
         Self { lines, text, shown }
     }
 
-    async fn draw(&self, queue: &dyn Queue, store: &dyn Store, metrics: &Arc<Metrics>, elapsed: Duration) -> Result<Stats> {
+    async fn draw(
+        &self,
+        queue: &dyn Queue,
+        store: &dyn Store,
+        metrics: &Arc<Metrics>,
+        elapsed: Duration,
+    ) -> Result<Stats> {
         let stats = queue.stats().await?;
         if self.lines.is_hidden() {
             return Ok(stats);
@@ -235,8 +247,13 @@ impl View {
         );
         for id in &self.shown {
             let history = store.history(NAMESPACE, id).await?;
-            let counts: Vec<String> =
-                history.iter().rev().take(8).rev().map(|row| row.metrics.favorite_count.unwrap_or(0).to_string()).collect();
+            let counts: Vec<String> = history
+                .iter()
+                .rev()
+                .take(8)
+                .rev()
+                .map(|row| row.metrics.favorite_count.unwrap_or(0).to_string())
+                .collect();
             text += &format!("tweet {id}  likes {}\n", counts.join(" → "));
         }
         self.text.set_message(text);

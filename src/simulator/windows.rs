@@ -34,7 +34,14 @@ struct Open {
 
 impl Windows {
     /// Takes a call from the window; `Err` where none is left.
-    pub fn take(&self, who: &str, endpoint: &'static str, limit: u32, length: Millis, now: Millis) -> Result<Window, Window> {
+    pub fn take(
+        &self,
+        who: &str,
+        endpoint: &'static str,
+        limit: u32,
+        length: Millis,
+        now: Millis,
+    ) -> Result<Window, Window> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = Open { ends: now + length, used: 0 };
         let window = open.entry((who.to_owned(), endpoint)).or_insert(fresh);
