@@ -85,11 +85,8 @@ impl HttpClient {
     pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
         let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
         let status = response.status();
-        let body = if status.is_success() {
-            self.whole_body(&mut response).await?
-        } else {
-            error_body(&mut response).await
-        };
+        let body =
+            if status.is_success() { self.whole_body(&mut response).await? } else { error_body(&mut response).await };
         Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
     }
 

@@ -258,8 +258,7 @@ impl Api {
             calls => calls,
         };
         let told = |endpoint, limit| {
-            let Window { limit, remaining, reset } =
-                self.windows.look(&who, endpoint, limit, length, clock::wall_ms());
+            let Window { limit, remaining, reset } = self.windows.look(&who, endpoint, limit, length, clock::wall_ms());
             json!({ endpoint: { "limit": limit, "remaining": remaining, "reset": reset } })
         };
         let body = json!({

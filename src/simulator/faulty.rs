@@ -69,7 +69,8 @@ pub async fn answer<'a>(
             let mut found = found();
             let first = found.ids.iter().zip(&mut found.objects).find(|(_, object)| object.is_some());
             if let Some((id, object)) = first {
-                *object = Some(format!("{{\"id\":{id},\"id_str\":\"{id}\",\"created_at\":12,\"text\":{{}},\"user\":[]}}"));
+                *object =
+                    Some(format!("{{\"id\":{id},\"id_str\":\"{id}\",\"created_at\":12,\"text\":{{}},\"user\":[]}}"));
             }
             return Spoiled::Tweets(found.write());
         }
@@ -80,7 +81,8 @@ pub async fn answer<'a>(
         }
         Fault::Duplicates => {
             let Found { ids, objects, map } = found();
-            let twice = |list: Vec<Option<String>>| list.into_iter().flat_map(|object| [object.clone(), object]).collect();
+            let twice =
+                |list: Vec<Option<String>>| list.into_iter().flat_map(|object| [object.clone(), object]).collect();
             let ids = ids.into_iter().flat_map(|id| [id, id]).collect();
             return Spoiled::Tweets(Found { ids, objects: twice(objects), map }.write());
         }
@@ -108,8 +110,9 @@ fn stranger(id: &str) -> String {
 
 /// A front server's page.
 fn page(status: u16) -> Response {
-    let mut response = Html("<html><head><title>Twitter</title></head><body>Something is technically wrong.</body></html>")
-        .into_response();
+    let mut response =
+        Html("<html><head><title>Twitter</title></head><body>Something is technically wrong.</body></html>")
+            .into_response();
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     if (300..400).contains(&status) {
         response.headers_mut().insert("location", HeaderValue::from_static("https://login.example.net/?next=api"));

@@ -80,7 +80,8 @@ impl Replay {
     fn read(&mut self, file: &Path) -> Result<(), String> {
         let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
         // One document, or one per line.
-        let documents = serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}')).into_iter::<&RawValue>();
+        let documents =
+            serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}')).into_iter::<&RawValue>();
         for document in documents {
             let document = document.map_err(|error| format!("not JSON: {error}"))?;
             self.scan(document.get(), Origin { lookup: false, own: true }, NESTED_STRINGS);

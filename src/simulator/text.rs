@@ -3,16 +3,51 @@
 use super::world::mix;
 
 const WORDS: [&str; 40] = [
-    "morning", "coffee", "the", "a", "of", "today", "train", "again", "café", "naïve", "release", "ship", "bug", "fixed",
-    "finally", "weekend", "rain", "sunny", "Zürich", "日本語", "привет", "love", "this", "song", "with", "friends", "and",
-    "data", "never", "always", "why", "is", "it", "late", "game", "tonight", "goal", "news", "thread", "reading",
+    "morning",
+    "coffee",
+    "the",
+    "a",
+    "of",
+    "today",
+    "train",
+    "again",
+    "café",
+    "naïve",
+    "release",
+    "ship",
+    "bug",
+    "fixed",
+    "finally",
+    "weekend",
+    "rain",
+    "sunny",
+    "Zürich",
+    "日本語",
+    "привет",
+    "love",
+    "this",
+    "song",
+    "with",
+    "friends",
+    "and",
+    "data",
+    "never",
+    "always",
+    "why",
+    "is",
+    "it",
+    "late",
+    "game",
+    "tonight",
+    "goal",
+    "news",
+    "thread",
+    "reading",
 ];
 const MARKS: [&str; 8] = ["😋", "🚀", "❤️", "👩‍💻", "&amp;", "…", "&lt;3", "\"quoted\""];
 const TAGS: [&str; 6] = ["rustlang", "Breaking", "öffentlich", "東京", "MondayMood", "opendata"];
-const FIRST: [&str; 10] =
-    ["quiet", "bright", "old", "rapid", "lucky", "tiny", "brave", "sleepy", "north", "blue"];
-const SECOND: [&str; 10] =
-    ["heron", "river", "coder", "fox", "pilot", "maple", "otter", "signal", "harbor", "sparrow"];
+const FIRST: [&str; 10] = ["quiet", "bright", "old", "rapid", "lucky", "tiny", "brave", "sleepy", "north", "blue"];
+const SECOND: [&str; 10] = ["heron", "river", "coder", "fox", "pilot", "maple", "otter", "signal", "harbor", "sparrow"];
 
 /// A text and what Twitter calls its entities; places count code points, as the API does.
 #[derive(Default)]

@@ -395,7 +395,8 @@ async fn a_success_that_is_no_answer_says_what_it_is() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_left_unread() {
-    let small = |base_url: &str| TwitterV1::new(TwitterV1Options { max_body_bytes: 10_000, ..options(base_url) }).unwrap();
+    let small =
+        |base_url: &str| TwitterV1::new(TwitterV1Options { max_body_bytes: 10_000, ..options(base_url) }).unwrap();
     let padded = |bytes: usize| format!("[{}]", " ".repeat(bytes - 2));
 
     let server = CannedServer::start(Canned::new(200, padded(10_000))).await;

@@ -144,7 +144,10 @@ mod tests {
     fn strings_survive_half_a_surrogate_pair() {
         assert_eq!(string(&raw(r#""plain""#)).unwrap(), "plain");
         assert_eq!(string(&raw(r#""a\n\ud83d\ude0b""#)).unwrap(), "a\n\u{1f60b}");
-        assert_eq!(string(&raw(r#""a\"\\\/\ud83d b\ude0b\u00e9\ud83d\ude0b\t""#)).unwrap(), "a\"\\/\u{fffd} b\u{fffd}é😋\t");
+        assert_eq!(
+            string(&raw(r#""a\"\\\/\ud83d b\ude0b\u00e9\ud83d\ude0b\t""#)).unwrap(),
+            "a\"\\/\u{fffd} b\u{fffd}é😋\t"
+        );
         assert_eq!(string(&raw("12")), None);
     }
 
