@@ -1,8 +1,8 @@
 //! Twitter API v1.1, `statuses/lookup`: up to 100 tweets a call, 300 (app) or 900 (user) calls per 15
 //! minutes.
 //!
-//! Reading order: this file makes the call; [`answer`] turns a body into outcomes, one [`object`] at a
-//! time, value by value ([`scalar`]); [`errors`] turns a refusal into a decision.
+//! Reading order: this file makes the call; `answer` turns a body into outcomes, one `object` at a
+//! time, value by value (`scalar`); `errors` turns a refusal into a decision.
 
 mod answer;
 mod errors;

@@ -6,19 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Form, Query, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use secrecy::ExposeSecret;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::faults::{Faults, Rule};
 use super::render::{self, View};
 use super::replay::Replay;
+use super::reply::{Found, refusal, success, with};
 use super::windows::{Window, Windows};
 use super::world::{Salt, World, mix, unit};
 use super::{SimulatorOptions, faulty};
@@ -62,16 +63,6 @@ pub struct Counters {
     pub throttled: u64,
     /// Calls spoiled by a fault.
     pub faulted: u64,
-}
-
-/// The tweets of one answer, before they are written.
-pub struct Found<'a> {
-    /// The asked ids, each once, in the order asked.
-    pub ids: Vec<&'a str>,
-    /// The object of each, or `None` where it is missing.
-    pub objects: Vec<Option<String>>,
-    /// Whether the map form was asked for.
-    pub map: bool,
 }
 
 type Parameters = HashMap<String, String>;
@@ -272,32 +263,6 @@ impl Api {
     }
 }
 
-impl Found<'_> {
-    /// The body.
-    pub fn write(&self) -> String {
-        let bytes: usize = self.objects.iter().flatten().map(|object| object.len() + 32).sum();
-        let mut body = String::with_capacity(bytes + 64);
-        body.push_str(if self.map { "{\"id\":{" } else { "[" });
-        let mut first = true;
-        for (id, object) in self.ids.iter().zip(&self.objects) {
-            if object.is_none() && !self.map {
-                continue;
-            }
-            if !std::mem::take(&mut first) {
-                body.push(',');
-            }
-            if self.map {
-                // A name is whatever was asked for, so it is escaped.
-                body.push_str(&Value::from(*id).to_string());
-                body.push(':');
-            }
-            body.push_str(object.as_deref().unwrap_or("null"));
-        }
-        body.push_str(if self.map { "}}" } else { "]" });
-        body
-    }
-}
-
 /// The asked ids, each once, or the code that says what is wrong with them.
 fn asked(parameters: &Parameters) -> Result<Vec<&str>, u32> {
     let mut ids: Vec<&str> = Vec::new();
@@ -311,45 +276,4 @@ fn asked(parameters: &Parameters) -> Result<Vec<&str>, u32> {
         1..=BATCH_LIMIT => Ok(ids),
         _ => Err(18),
     }
-}
-
-/// A success with a JSON body, as Twitter labels it.
-pub fn success(body: String) -> Response {
-    ([(CONTENT_TYPE, HeaderValue::from_static("application/json;charset=utf-8"))], body).into_response()
-}
-
-/// An error with Twitter's code and words for it.
-pub fn refusal(status: u16, code: u32) -> Response {
-    let message = match code {
-        18 => "Too many terms specified in query.",
-        32 => "Could not authenticate you.",
-        34 => "Sorry, that page does not exist.",
-        38 => "id parameter is missing.",
-        64 => "Your account is suspended and is not permitted to access this feature.",
-        88 => "Rate limit exceeded",
-        89 => "Invalid or expired token.",
-        130 => "Over capacity",
-        131 => "Internal error",
-        135 => "Timestamp out of bounds.",
-        215 => "Bad Authentication data.",
-        326 => "To protect our users from spam and other malicious activity, this account is temporarily locked.",
-        453 => "You currently have access to a subset of Twitter API v2 endpoints and limited v1.1 endpoints only.",
-        _ => "Something is not right.",
-    };
-    let mut response = success(json!({ "errors": [{ "code": code, "message": message }] }).to_string());
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response
-}
-
-/// Adds the window's headers.
-pub fn with(window: Option<Window>, mut response: Response) -> Response {
-    if let Some(window) = window {
-        window.write(response.headers_mut());
-    }
-    response
-}
-
-/// Used by faults that need a window where the simulator itself has none.
-pub fn any_window(window: Option<Window>) -> Window {
-    window.unwrap_or(Window { limit: 900, remaining: 899, reset: clock::wall_ms().div_euclid(1000) + 900 })
 }

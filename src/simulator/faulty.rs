@@ -8,8 +8,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use futures::{StreamExt, stream};
 
-use super::api::{self, Api, Found, any_window, refusal, success, with};
+use super::api::Api;
 use super::faults::Fault;
+use super::reply::{Found, refusal, success, with};
 use super::windows::Window;
 use crate::clock;
 
@@ -100,6 +101,11 @@ pub async fn answer<'a>(
     Spoiled::Whole(response)
 }
 
+/// A window for faults that talk of one, also where the simulator itself has none.
+fn any_window(window: Option<Window>) -> Window {
+    window.unwrap_or(Window { limit: 900, remaining: 899, reset: clock::wall_ms().div_euclid(1000) + 900 })
+}
+
 fn stranger(id: &str) -> String {
     format!(
         "{{\"created_at\":\"Tue Mar 21 20:50:14 +0000 2006\",\"id\":{id},\"id_str\":\"{id}\",\
@@ -157,7 +163,7 @@ fn oversized(bytes: u64) -> Response {
         let next = sent + piece.len() as u64;
         (sent < bytes.max(2)).then_some((Ok::<_, io::Error>(piece), (next, spaces)))
     });
-    let mut response = api::success(String::new());
+    let mut response = success(String::new());
     *response.body_mut() = Body::from_stream(body);
     response
 }

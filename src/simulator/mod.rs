@@ -9,14 +9,15 @@
 //! | `GET /simulator/stats` | [`Counters`], as JSON |
 //!
 //! Reading order: [`World`] decides what tweets there are, `text` and `render` write them, [`Replay`]
-//! serves recorded ones instead; `api` answers calls, `windows` limits them, [`faults`] and `faulty`
-//! spoil them.
+//! serves recorded ones instead; `api` answers calls in the forms of `reply`, `windows` limits them,
+//! [`faults`] and `faulty` spoil them.
 
 mod api;
 pub mod faults;
 mod faulty;
 mod render;
 mod replay;
+mod reply;
 mod text;
 mod windows;
 mod world;

@@ -77,3 +77,23 @@ impl Window {
         headers.insert("x-rate-limit-reset", HeaderValue::from(self.reset));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_starts_with_its_first_call_and_the_next_after_its_end() {
+        let windows = Windows::default();
+        let take = |now| windows.take("me", "/e", 2, 900_000, now);
+        let told = |remaining, reset| Window { limit: 2, remaining, reset };
+        assert_eq!(windows.look("me", "/e", 2, 900_000, 500), told(2, 901));
+        assert_eq!(take(1_000), Ok(told(1, 901)));
+        assert_eq!(take(900_000), Ok(told(0, 901)), "not aligned to the clock");
+        assert_eq!(take(900_999), Err(told(0, 901)));
+        assert_eq!(windows.look("me", "/e", 2, 900_000, 900_999), told(0, 901));
+        assert_eq!(take(901_000), Ok(told(1, 1801)));
+        assert_eq!(windows.take("you", "/e", 2, 900_000, 901_001), Ok(told(1, 1802)));
+        assert_eq!(windows.take("me", "/other", 2, 900_000, 901_000), Ok(told(1, 1801)));
+    }
+}

@@ -288,17 +288,9 @@ async fn a_window_is_per_credential_and_starts_with_its_first_call() {
 }
 
 #[tokio::test]
-async fn a_window_ends_and_another_begins() {
-    let window = Duration::from_millis(1);
-    let running = start(SimulatorOptions { calls_per_window: 1, window, ..plain() }).await;
-    let asked = ids(&["20"]);
-    look_up(&running, &asked).await.unwrap();
-    // The window is over as soon as the millisecond is; until then the call is refused.
-    while let Err(LookupError::Throttled { .. }) = look_up(&running, &asked).await {}
-    assert_eq!(
-        look_up(&start(SimulatorOptions { calls_per_window: 0, ..plain() }).await, &asked).await.unwrap().quota,
-        None
-    );
+async fn without_a_limit_nothing_is_said_of_one() {
+    let running = start(SimulatorOptions { calls_per_window: 0, ..plain() }).await;
+    assert_eq!(look_up(&running, &ids(&["20"])).await.unwrap().quota, None);
 }
 
 #[tokio::test]
@@ -316,12 +308,12 @@ async fn only_known_tokens_are_let_in_when_some_are_named() {
 #[tokio::test]
 async fn every_fault_comes_as_the_decision_it_should_be() {
     let running = start(plain()).await;
-    let twitter = TwitterV1::new(TwitterV1Options {
-        timeout: Duration::from_millis(400),
-        max_body_bytes: 1 << 20,
-        ..options(&running.base_url())
-    })
-    .unwrap();
+    let bounded = |timeout| {
+        let options = TwitterV1Options { timeout, max_body_bytes: 1 << 20, ..options(&running.base_url()) };
+        TwitterV1::new(options).unwrap()
+    };
+    // Short only where the time is what it is about, so that a busy machine fails no other fault.
+    let (patient, hasty) = (bounded(Duration::from_secs(30)), bounded(Duration::from_millis(300)));
     let asked = aged(DAY, 3);
     let coded = |status, code| Fault::Status { status, code: Some(code) };
     let bare = |status| Fault::Status { status, code: None };
@@ -357,13 +349,14 @@ async fn every_fault_comes_as_the_decision_it_should_be() {
     let count = faults.len() as u64;
     for (fault, expected) in faults {
         running.inject(fault.clone(), 1);
+        let twitter = if fault == Fault::Timeout { &hasty } else { &patient };
         let error = twitter.look_up(&asked, &anonymous()).await.unwrap_err();
         assert!(format!("{error:?}").starts_with(expected), "{fault:?} came as {error:?}");
         // It was for one call only.
         assert_eq!(running.faults().rules(), []);
     }
     assert_eq!(running.counters().faulted, count);
-    let answer = twitter.look_up(&asked, &anonymous()).await.unwrap();
+    let answer = patient.look_up(&asked, &anonymous()).await.unwrap();
     assert!(answer.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Found(_))), "{answer:?}");
 }
 

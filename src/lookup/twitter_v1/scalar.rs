@@ -151,6 +151,15 @@ mod tests {
         assert_eq!(string(&raw("12")), None);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn every_string_comes_back_as_it_was(text: String) {
+            let json = serde_json::to_string(&text).unwrap();
+            proptest::prop_assert_eq!(string(&raw(&json)).unwrap(), text.clone());
+            proptest::prop_assert_eq!(unescape_lossily(&json[1..json.len() - 1]), text);
+        }
+    }
+
     #[test]
     fn dates_of_every_accepted_form() {
         let first = 1_142_974_214_000;

@@ -1,0 +1,80 @@
+//! How the simulated API words its answers.
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::windows::Window;
+
+/// The tweets of one answer, before they are written.
+pub struct Found<'a> {
+    /// The asked ids, each once, in the order asked.
+    pub ids: Vec<&'a str>,
+    /// The object of each, or `None` where it is missing.
+    pub objects: Vec<Option<String>>,
+    /// Whether the map form was asked for.
+    pub map: bool,
+}
+
+impl Found<'_> {
+    /// The body.
+    pub fn write(&self) -> String {
+        let bytes: usize = self.objects.iter().flatten().map(|object| object.len() + 32).sum();
+        let mut body = String::with_capacity(bytes + 64);
+        body.push_str(if self.map { "{\"id\":{" } else { "[" });
+        let mut first = true;
+        for (id, object) in self.ids.iter().zip(&self.objects) {
+            if object.is_none() && !self.map {
+                continue;
+            }
+            if !std::mem::take(&mut first) {
+                body.push(',');
+            }
+            if self.map {
+                // A name is whatever was asked for, so it is escaped.
+                body.push_str(&Value::from(*id).to_string());
+                body.push(':');
+            }
+            body.push_str(object.as_deref().unwrap_or("null"));
+        }
+        body.push_str(if self.map { "}}" } else { "]" });
+        body
+    }
+}
+
+/// A success with a JSON body, as Twitter labels it.
+pub fn success(body: String) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json;charset=utf-8"))], body).into_response()
+}
+
+/// An error with Twitter's code and words for it.
+pub fn refusal(status: u16, code: u32) -> Response {
+    let message = match code {
+        18 => "Too many terms specified in query.",
+        32 => "Could not authenticate you.",
+        34 => "Sorry, that page does not exist.",
+        38 => "id parameter is missing.",
+        64 => "Your account is suspended and is not permitted to access this feature.",
+        88 => "Rate limit exceeded",
+        89 => "Invalid or expired token.",
+        130 => "Over capacity",
+        131 => "Internal error",
+        135 => "Timestamp out of bounds.",
+        215 => "Bad Authentication data.",
+        326 => "To protect our users from spam and other malicious activity, this account is temporarily locked.",
+        453 => "You currently have access to a subset of Twitter API v2 endpoints and limited v1.1 endpoints only.",
+        _ => "Something is not right.",
+    };
+    let mut response = success(json!({ "errors": [{ "code": code, "message": message }] }).to_string());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}
+
+/// Adds the window's headers.
+pub fn with(window: Option<Window>, mut response: Response) -> Response {
+    if let Some(window) = window {
+        window.write(response.headers_mut());
+    }
+    response
+}
