@@ -12,15 +12,17 @@ pub(super) fn judge(error: sqlx::Error) -> StoreError {
     match error {
         sqlx::Error::Database(error) => judge_database(error.as_ref(), text),
         sqlx::Error::Migrate(error) => judge_migration(*error),
-        // The connection broke, could not be made, or was not to be had in time. A commit whose reply
-        // was lost is among them: nobody knows, so the same call is made again.
+        // The connection broke or could not be made. A commit whose reply was lost is among them:
+        // nobody knows, so the same call is made again.
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::Protocol(_)
-        | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed
         | sqlx::Error::BeginFailed => StoreError::Unavailable(text),
+        sqlx::Error::PoolTimedOut => StoreError::Unavailable(
+            "no connection was to be had in time: the server does not let us in, or all are in use".into(),
+        ),
         sqlx::Error::ColumnNotFound(_) => StoreError::Schema(text),
         // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.
         sqlx::Error::Configuration(_) => StoreError::Refused("the database's address cannot be read".into()),

@@ -8,6 +8,10 @@
 //! - a history row is written only when a count differs from the stored one;
 //! - a `None` never overwrites a stored value;
 //! - *dead* and *ended* stand here before they stand in the queue.
+//!
+//! What an answer, a recording and a burial make of a row is written once, in SQL that both databases
+//! take as it is (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`); NUL characters, which a database
+//! text cannot hold, are stored as U+FFFD.
 
 mod error;
 mod postgres;
@@ -199,8 +203,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Records tweets before they are scheduled: a row that is not there is made (*live*, or *ended*
     /// when `next_due` is `None`); one that is *ended* or *unavailable* lives again when `next_due`
-    /// is given (misses cleared); *live* and *dead* rows stay. An id twice in `tweets` counts once as
-    /// new, then as known.
+    /// is given (misses cleared, an unknown `created_at` filled in); *live* and *dead* rows stay. An id
+    /// twice in `tweets` counts once as new, then as known; the first that has a `next_due` is taken.
     ///
     /// `at` is when, ms since the epoch.
     async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError>;
@@ -209,10 +213,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError>;
 
     /// Stores a batch of answers, all or nothing. A row that is not there is made (the queue may
-    /// have been filled without the store). A *dead* row stays as it is.
+    /// have been filled without the store). A *dead* row stays as it is. An answer as old as the
+    /// stored one is that one again, and changes nothing. Of an id twice in `observations` the newest
+    /// answer is taken, the others are counted as older.
     async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError>;
 
-    /// Marks ids dead, with the reason, before they are buried in the queue.
+    /// Marks ids dead, each with the reason, before they are buried in the queue. A row that is not
+    /// there is made; one that is dead keeps its reason. `at` is when, ms since the epoch.
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError>;
 
     /// One tweet, whole.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::Migrator;
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{ConnectOptions, Connection, PgPool, Postgres};
+use sqlx::{ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict, judge, judge_migration};
@@ -78,6 +78,9 @@ const SAVE: &str = concat!(
 
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
 
+/// A statement with its values, ready to run once.
+type Statement = Query<'static, Postgres, PgArguments>;
+
 /// The store in a PostgreSQL database, shared by every process.
 #[derive(Debug)]
 pub struct PostgresStore {
@@ -87,24 +90,33 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects, to see that the server is there.
+    /// Sees that the server is there and lets us in.
     ///
     /// `url` is libpq's: `postgres://user:password@host:5432/database?sslmode=verify-full`, or
     /// `postgres:///database?host=/run/postgresql&user=me` for a socket. A statement is given up by
     /// the server after `statement_timeout` (zero: never).
     ///
-    /// Errors: [`StoreError::Unavailable`] when the server does not let us in within 5 s, and
+    /// Errors: [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
     /// [`StoreError::Refused`] when the url cannot be read. Neither repeats the url.
     pub async fn connect(
         url: &SecretString,
         max_connections: u32,
         statement_timeout: Duration,
     ) -> Result<Self, StoreError> {
+        // sqlx takes any scheme, and so would take `me:password@host/database` for `me://localhost`.
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
+            return Err(StoreError::Refused("the database's address does not start with postgres://".into()));
+        }
         // sqlx warns of parameters it does not know and prints their values: a mistyped `password` is one.
         let options = with_default(NoSubscriber::default(), || url.expose_secret().parse::<PgConnectOptions>())
             .map_err(judge)?
             .application_name("twitter-updater")
             .disable_statement_logging();
+        // Not the pool's first connection: the pool would try for 5 s and then not say why.
+        match tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await {
+            Ok(connected) => connected.map_err(judge)?.close().await.map_err(judge)?,
+            Err(_) => return Err(silent(ACQUIRE_TIMEOUT)),
+        }
         let timeout_ms = statement_timeout.as_millis().to_string();
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
@@ -120,41 +132,57 @@ impl PostgresStore {
                         .map(drop)
                 })
             })
-            .connect_with(options)
-            .await
-            .map_err(judge)?;
+            .connect_lazy_with(options);
         // A server that vanished without a word keeps no timeout of its own: so do we, later than it would.
         let patience = if statement_timeout.is_zero() { Duration::MAX } else { statement_timeout + ACQUIRE_TIMEOUT };
         Ok(Self { pool, patience })
     }
 
-    /// Runs one statement: again where it lost against another writer, and not for ever.
-    async fn run<T, F>(&self, statement: impl Fn() -> F + Send + Sync) -> Result<T, StoreError>
+    /// Runs one statement and reads its rows: again where it lost against another writer, and not for ever.
+    async fn rows<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>, StoreError>
     where
-        T: Send,
-        F: Future<Output = Result<T, sqlx::Error>> + Send,
+        T: for<'r> FromRow<'r, PgRow>,
     {
         let mut retries = CONFLICT_RETRIES;
         loop {
-            let Ok(answer) = tokio::time::timeout(self.patience, statement()).await else {
-                let waited_ms = self.patience.as_millis();
-                return Err(StoreError::Unavailable(format!("no answer from the server within {waited_ms} ms")));
+            let mut connection = self.pool.acquire().await.map_err(judge)?;
+            let Ok(answer) = tokio::time::timeout(self.patience, statement().fetch_all(&mut *connection)).await else {
+                // Given back to the pool, it would keep its place there until the network admits that
+                // the other end is gone: a quarter of an hour with TCP's usual settings.
+                drop(connection.detach());
+                return Err(silent(self.patience));
             };
             match answer {
                 Err(error) if retries > 0 && is_conflict(&error) => retries -= 1,
-                answer => return answer.map_err(judge),
+                answer => {
+                    let rows = answer.map_err(judge)?;
+                    return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(judge);
+                }
             }
         }
     }
+
+    /// The same for a statement that answers one row.
+    async fn row<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<T, StoreError>
+    where
+        T: for<'r> FromRow<'r, PgRow>,
+    {
+        let row = self.rows(statement).await?.pop();
+        row.ok_or_else(|| judge(sqlx::Error::RowNotFound))
+    }
+}
+
+fn silent(waited: Duration) -> StoreError {
+    StoreError::Unavailable(format!("no answer from the server within {} ms", waited.as_millis()))
 }
 
 /// Binds `$1` to `$24` of [`insert_rows`].
-fn bind_rows<'q>(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Query<'q, Postgres, PgArguments> {
+fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
     }
     sqlx::query(sql)
-        .bind(namespace.to_owned())
+        .bind(namespace)
         .bind(column(rows, |row| row.id.as_ref()))
         .bind(column(rows, |row| row.state.as_str()))
         .bind(column(rows, |row| row.created_at))
@@ -194,59 +222,42 @@ impl Store for PostgresStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        let applied: Vec<i64> = self
-            .run(|| sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(&self.pool))
-            .await?;
-        compare(&applied, &MIGRATIONS)?;
-        self.run(|| async {
-            sqlx::query("SELECT FROM tweet, tweet_metrics LIMIT 0").execute(&self.pool).await.map(drop)
-        })
-        .await
+        let applied: Vec<(i64,)> =
+            self.rows(|| sqlx::query("SELECT version FROM store_migrations WHERE success")).await?;
+        compare(&applied.into_iter().map(|(version,)| version).collect::<Vec<_>>(), &MIGRATIONS)?;
+        let _: Vec<()> = self.rows(|| sqlx::query("SELECT FROM tweet, tweet_metrics LIMIT 0")).await?;
+        Ok(())
     }
 
     async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
-        let rows = &rows::recorded(at, tweets);
-        let (new, revived): (i64, i64) = self
-            .run(|| async move {
-                let row = bind_rows(RECORD, namespace, rows).fetch_one(&self.pool).await?;
-                sqlx::FromRow::from_row(&row)
-            })
-            .await?;
+        let rows = rows::recorded(at, tweets);
+        let (new, revived): (i64, i64) = self.row(|| bind_rows(RECORD, namespace, &rows)).await?;
         let (new, revived) = (number(new), number(revived));
         Ok(Recorded { new, revived, known: tweets.len() as u64 - new - revived })
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
-        let asked = &ids.iter().map(|id| clean(id)).collect::<Vec<_>>();
-        let rows = self
-            .run(|| async move {
-                sqlx::query_as(
-                    "SELECT id, state, created_at, checked_at, misses, missing_since \
-                     FROM tweet WHERE namespace = $1 AND id = ANY($2)",
-                )
-                .bind(namespace)
-                .bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
-                .fetch_all(&self.pool)
-                .await
-            })
-            .await?;
-        rows::in_order(ids, rows)
+        let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
+        let statement = || {
+            sqlx::query(
+                "SELECT id, state, created_at, checked_at, misses, missing_since \
+                 FROM tweet WHERE namespace = $1 AND id = ANY($2)",
+            )
+            .bind(namespace)
+            .bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
+        };
+        rows::in_order(ids, self.rows(statement).await?)
     }
 
     async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
         if observations.is_empty() {
             return Ok(Saved::default());
         }
-        let rows = &rows::observed(observations);
-        let (written, repeated, changed): (i64, i64, i64) = self
-            .run(|| async move {
-                let row = bind_rows(SAVE, namespace, rows).fetch_one(&self.pool).await?;
-                sqlx::FromRow::from_row(&row)
-            })
-            .await?;
+        let rows = rows::observed(observations);
+        let (written, repeated, changed): (i64, i64, i64) = self.row(|| bind_rows(SAVE, namespace, &rows)).await?;
         let saved = number(written) + number(repeated);
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed: number(changed) })
     }
@@ -255,49 +266,29 @@ impl Store for PostgresStore {
         if ids.is_empty() {
             return Ok(());
         }
-        let rows = &rows::buried(at, ids);
-        self.run(|| async move { bind_rows(BURY, namespace, rows).execute(&self.pool).await.map(drop) }).await
+        let rows = rows::buried(at, ids);
+        let _: Vec<()> = self.rows(|| bind_rows(BURY, namespace, &rows)).await?;
+        Ok(())
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
-        let row: Option<TweetRow> = self
-            .run(|| async move {
-                sqlx::query_as(concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2"))
-                    .bind(namespace)
-                    .bind(clean(id))
-                    .fetch_optional(&self.pool)
-                    .await
-            })
-            .await?;
-        row.map(StoredTweet::try_from).transpose()
+        const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2");
+        let mut rows: Vec<TweetRow> = self.rows(|| sqlx::query(TWEET).bind(namespace).bind(clean(id))).await?;
+        rows.pop().map(StoredTweet::try_from).transpose()
     }
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
-        let rows: Vec<HistoryRow> = self
-            .run(|| async move {
-                sqlx::query_as(concat!(
-                    "SELECT ",
-                    history_columns!(),
-                    " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at"
-                ))
-                .bind(namespace)
-                .bind(clean(id))
-                .fetch_all(&self.pool)
-                .await
-            })
-            .await?;
+        const HISTORY: &str = concat!(
+            "SELECT ",
+            history_columns!(),
+            " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at"
+        );
+        let rows: Vec<HistoryRow> = self.rows(|| sqlx::query(HISTORY).bind(namespace).bind(clean(id))).await?;
         Ok(rows.into_iter().map(MetricsAt::from).collect())
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        let rows = self
-            .run(|| async move {
-                sqlx::query_as("SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state")
-                    .bind(namespace)
-                    .fetch_all(&self.pool)
-                    .await
-            })
-            .await?;
-        rows::state_counts(rows)
+        const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
+        rows::state_counts(self.rows(|| sqlx::query(COUNTS).bind(namespace)).await?)
     }
 }

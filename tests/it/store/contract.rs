@@ -1,0 +1,639 @@
+//! What every backend does, rule by rule.
+
+use futures::future::join_all;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use twitter_updater::store::{
+    MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoreError, StoredTweet,
+};
+use twitter_updater::tweet::{Metrics, TweetState};
+
+use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, withheld};
+
+/// Runs each case on each backend, in a world of its own: `bare` ones without tables.
+macro_rules! contract {
+    (bare: $($bare:ident)*; with_tables: $($case:ident)*) => {
+        contract!(@ postgres super::super::postgres_world; $($bare)*; $($case)*);
+        contract!(@ sqlite super::super::sqlite_world; $($bare)*; $($case)*);
+    };
+    (@ $backend:ident $world:expr; $($bare:ident)*; $($case:ident)*) => {
+        mod $backend {
+            $(
+                #[tokio::test]
+                async fn $bare() {
+                    super::$bare(&*$world().await.store).await;
+                }
+            )*
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    let world = $world().await;
+                    world.store.migrate().await.unwrap();
+                    super::$case(&*world.store).await;
+                }
+            )*
+        }
+    };
+}
+
+contract! {
+    bare:
+    without_tables_every_call_says_migrate
+    migrations_may_run_twice_and_at_once;
+    with_tables:
+    nothing_asked_nothing_done
+    a_recorded_tweet_is_live_or_ended
+    recording_revives_the_ended_and_the_unavailable
+    recording_leaves_the_live_and_the_dead
+    an_id_recorded_twice_at_once_is_new_once
+    standing_comes_in_the_order_asked
+    a_found_tweet_is_stored_whole
+    what_an_answer_does_not_say_stays
+    what_the_starter_knew_lasts_until_the_first_answer
+    an_edited_tweet_has_a_current_id
+    a_withheld_tweet_keeps_its_text
+    a_tweet_withheld_at_first_has_no_text
+    a_missing_tweet_keeps_all_else
+    a_broken_answer_only_moves_the_times
+    found_clears_misses_and_the_withheld_mark
+    an_older_answer_changes_nothing
+    the_same_save_again_changes_nothing
+    a_repeat_after_a_revival_does_not_end_it_again
+    of_an_id_twice_in_a_batch_the_newest_answer_counts
+    history_has_a_row_per_change
+    a_count_given_for_the_first_time_is_a_change
+    the_dead_stay_dead
+    burying_twice_keeps_the_first_reason
+    namespaces_do_not_mix
+    text_with_nul_costs_no_batch
+    counts_have_64_bits
+    thousands_of_rows_in_one_call
+    overlapping_batches_at_once_end_with_the_newest
+    overlapping_calls_of_every_kind_at_once
+}
+
+async fn get(store: &dyn Store, id: &str) -> StoredTweet {
+    store.tweet(NS, id).await.unwrap().unwrap_or_else(|| panic!("{id} is not stored"))
+}
+
+async fn save(store: &dyn Store, observations: &[Observation]) -> Saved {
+    store.save(NS, observations).await.unwrap()
+}
+
+/// Saves one answer that must be taken.
+async fn saved(store: &dyn Store, observation: Observation) -> StoredTweet {
+    let outcome = save(store, std::slice::from_ref(&observation)).await;
+    assert_eq!((outcome.saved, outcome.older), (1, 0));
+    get(store, &observation.id).await
+}
+
+async fn bury(store: &dyn Store, id: &str, reason: &str) {
+    store.bury(NS, T, &[(id.to_owned(), reason.to_owned())]).await.unwrap();
+}
+
+async fn without_tables_every_call_says_migrate(store: &dyn Store) {
+    let id = ["1".to_owned()];
+    let errors = [
+        store.check().await.unwrap_err(),
+        store.record(NS, T, &[new_tweet("1", T, None)]).await.unwrap_err(),
+        store.standing(NS, &id).await.unwrap_err(),
+        store.save(NS, &[broken("1", T)]).await.unwrap_err(),
+        store.bury(NS, T, &[("1".into(), "why".into())]).await.unwrap_err(),
+        store.tweet(NS, "1").await.unwrap_err(),
+        store.history(NS, "1").await.unwrap_err(),
+        store.counts(NS).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, StoreError::Schema(_)), "{error:?}");
+    }
+}
+
+async fn migrations_may_run_twice_and_at_once(store: &dyn Store) {
+    for migrated in join_all((0..6).map(|_| store.migrate())).await {
+        migrated.unwrap();
+    }
+    saved(store, found("1", T, counts(1, 2))).await;
+    store.migrate().await.unwrap();
+    store.check().await.unwrap();
+    assert_eq!(get(store, "1").await.metrics, counts(1, 2));
+}
+
+async fn nothing_asked_nothing_done(store: &dyn Store) {
+    assert_eq!(store.record(NS, T, &[]).await.unwrap(), Recorded::default());
+    assert_eq!(store.standing(NS, &[]).await.unwrap(), []);
+    assert_eq!(store.save(NS, &[]).await.unwrap(), Saved::default());
+    store.bury(NS, T, &[]).await.unwrap();
+    assert_eq!(store.tweet(NS, "1").await.unwrap(), None);
+    assert_eq!(store.history(NS, "1").await.unwrap(), []);
+    assert_eq!(store.counts(NS).await.unwrap(), StateCounts::default());
+}
+
+async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
+    let tweets = [new_tweet("1", T - 5, Some(T + 10)), new_tweet("2", T - 9, None)];
+    let expected = Recorded { new: 2, known: 0, revived: 0 };
+    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), expected);
+    let live = StoredTweet {
+        id: "1".into(),
+        state: TweetState::Live,
+        created_at: Some(T - 5),
+        current_id: None,
+        text: None,
+        author_id: None,
+        author_name: None,
+        metrics: Metrics::default(),
+        withheld_in: None,
+        raw: None,
+        first_seen: T,
+        checked_at: None,
+        next_due: Some(T + 10),
+        lookups: 0,
+        misses: 0,
+        missing_since: None,
+        reason: None,
+    };
+    let ended = StoredTweet {
+        id: "2".into(),
+        state: TweetState::Ended,
+        created_at: Some(T - 9),
+        next_due: None,
+        ..live.clone()
+    };
+    assert_eq!((get(store, "1").await, get(store, "2").await), (live, ended));
+    assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 1, ended: 1, ..StateCounts::default() });
+
+    let again = Recorded { new: 0, known: 2, revived: 0 };
+    assert_eq!(store.record(NS, T + 1, &tweets).await.unwrap(), again);
+}
+
+async fn recording_revives_the_ended_and_the_unavailable(store: &dyn Store) {
+    saved(store, found("1", T, counts(1, 1))).await;
+    saved(store, missing("1", T + 1, 4, T - 3)).await;
+    let mut last = missing("2", T, 9, T - 8);
+    (last.state, last.next_due) = (TweetState::Ended, None);
+    saved(store, last).await;
+    assert_eq!((get(store, "1").await.misses, get(store, "2").await.misses), (4, 9));
+
+    // Without a due time there is no life to give.
+    let without = [new_tweet("1", T, None), new_tweet("2", T, None)];
+    assert_eq!(store.record(NS, T, &without).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    let with = [new_tweet("1", T - 7, Some(T + 50)), new_tweet("2", T - 7, Some(T + 60))];
+    assert_eq!(store.record(NS, T, &with).await.unwrap(), Recorded { new: 0, known: 0, revived: 2 });
+
+    let (one, two) = (get(store, "1").await, get(store, "2").await);
+    for revived in [&one, &two] {
+        assert_eq!((revived.state, revived.misses, revived.missing_since), (TweetState::Live, 0, None));
+    }
+    assert_eq!((one.next_due, two.next_due), (Some(T + 50), Some(T + 60)));
+    // What is known of it stays: also when it was made, unless that was unknown.
+    assert_eq!((one.created_at, two.created_at), (Some(T), Some(T - 7)));
+    assert_eq!((one.text.as_deref(), one.metrics, one.checked_at), (Some("text of 1"), counts(1, 1), Some(T + 1)));
+    assert_eq!(store.record(NS, T, &with).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+}
+
+async fn recording_leaves_the_live_and_the_dead(store: &dyn Store) {
+    saved(store, found("1", T, counts(1, 1))).await;
+    saved(store, found("2", T, counts(2, 2))).await;
+    bury(store, "2", "why").await;
+    let before = (get(store, "1").await, get(store, "2").await);
+    let mut again = [new_tweet("1", T - 9, Some(T + 1)), new_tweet("2", T - 9, Some(T + 1))];
+    again[0].content = Some(tweet("1", counts(9, 9)));
+    assert_eq!(store.record(NS, T + 9, &again).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    assert_eq!((get(store, "1").await, get(store, "2").await), before);
+}
+
+async fn an_id_recorded_twice_at_once_is_new_once(store: &dyn Store) {
+    let tweets = [new_tweet("1", T, None), new_tweet("2", T, Some(T)), new_tweet("1", T, Some(T + 5))];
+    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), Recorded { new: 2, known: 1, revived: 0 });
+    // The one that gives it a life is the one that is kept.
+    assert_eq!(get(store, "1").await.next_due, Some(T + 5));
+
+    saved(store, missing("1", T, 1, T)).await;
+    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), Recorded { new: 0, known: 2, revived: 1 });
+}
+
+async fn standing_comes_in_the_order_asked(store: &dyn Store) {
+    store.record(NS, T, &[new_tweet("1", T - 1, Some(T)), new_tweet("3", T - 3, Some(T))]).await.unwrap();
+    saved(store, missing("2", T + 2, 3, T - 2)).await;
+    let one =
+        Standing { state: TweetState::Live, created_at: Some(T - 1), checked_at: None, misses: 0, missing_since: None };
+    let two = Standing {
+        state: TweetState::Unavailable,
+        created_at: None,
+        checked_at: Some(T + 2),
+        misses: 3,
+        missing_since: Some(T - 2),
+    };
+    let three = Standing { created_at: Some(T - 3), ..one.clone() };
+    let asked = ["3", "nobody", "2", "1", "3"].map(String::from);
+    let expected = [Some(three.clone()), None, Some(two), Some(one), Some(three)];
+    assert_eq!(store.standing(NS, &asked).await.unwrap(), expected);
+}
+
+async fn a_found_tweet_is_stored_whole(store: &dyn Store) {
+    let metrics = Metrics {
+        retweet_count: Some(1),
+        favorite_count: Some(2),
+        reply_count: Some(3),
+        quote_count: Some(4),
+        bookmark_count: Some(5),
+        impression_count: Some(6),
+    };
+    let stored = saved(store, found("1", T + 1, metrics)).await;
+    let expected = StoredTweet {
+        id: "1".into(),
+        state: TweetState::Live,
+        created_at: Some(T),
+        current_id: None,
+        text: Some("text of 1".into()),
+        author_id: Some("12".into()),
+        author_name: Some("jack".into()),
+        metrics,
+        withheld_in: None,
+        raw: Some(r#"{"id_str":"1"}"#.into()),
+        first_seen: T + 1,
+        checked_at: Some(T + 1),
+        next_due: Some(T + 60_001),
+        lookups: 1,
+        misses: 0,
+        missing_since: None,
+        reason: None,
+    };
+    assert_eq!(stored, expected);
+    assert_eq!(store.history(NS, "1").await.unwrap(), [MetricsAt { checked_at: T + 1, metrics }]);
+
+    let mut last = found("1", T + 2, metrics);
+    (last.state, last.next_due) = (TweetState::Ended, None);
+    let ended =
+        StoredTweet { state: TweetState::Ended, next_due: None, checked_at: Some(T + 2), lookups: 2, ..expected };
+    assert_eq!(saved(store, last).await, ended);
+}
+
+async fn what_an_answer_does_not_say_stays(store: &dyn Store) {
+    let full = saved(store, found("1", T, counts(1, 2))).await;
+    let mut bare = tweet("1", Metrics { reply_count: Some(3), ..Metrics::default() });
+    (bare.created_at, bare.text, bare.author_id, bare.author_name) = (None, None, None, None);
+    bare.raw = "{}".into();
+    let stored = saved(store, super::observation("1", T + 1, Seen::Found(bare))).await;
+    let expected = StoredTweet {
+        metrics: Metrics { reply_count: Some(3), ..counts(1, 2) },
+        raw: Some("{}".into()),
+        checked_at: Some(T + 1),
+        next_due: Some(T + 60_001),
+        lookups: 2,
+        ..full
+    };
+    assert_eq!(stored, expected);
+
+    // A stored date of birth is not replaced either; a missing one is filled.
+    let mut other = tweet("1", counts(1, 2));
+    other.created_at = Some(T - 99);
+    assert_eq!(saved(store, super::observation("1", T + 2, Seen::Found(other.clone()))).await.created_at, Some(T));
+    assert_eq!(saved(store, broken("2", T)).await.created_at, None);
+    other.id = "2".into();
+    assert_eq!(saved(store, super::observation("2", T + 1, Seen::Found(other))).await.created_at, Some(T - 99));
+}
+
+async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
+    let mut new = new_tweet("1", T - 5, Some(T));
+    new.content = Some(tweet("7", Metrics { quote_count: Some(8), ..counts(50, 60) }));
+    store.record(NS, T, &[new]).await.unwrap();
+    let stored = get(store, "1").await;
+    assert_eq!((stored.text.as_deref(), stored.current_id.as_deref()), (Some("text of 7"), Some("7")));
+    assert_eq!((stored.created_at, stored.checked_at, stored.lookups), (Some(T - 5), None, 0));
+    assert_eq!(stored.metrics, Metrics { quote_count: Some(8), ..counts(50, 60) });
+    assert_eq!(store.history(NS, "1").await.unwrap(), []);
+
+    // An answer without counts leaves the history for the first that has some, though they be those
+    // the starter knew; and an answer "older" than the recording is an answer all the same.
+    saved(store, broken("1", T - 3)).await;
+    assert_eq!(store.history(NS, "1").await.unwrap(), []);
+    let first = save(store, &[found("1", T - 2, counts(50, 60))]).await;
+    assert_eq!(first, Saved { saved: 1, older: 0, changed: 1 });
+    let stored = get(store, "1").await;
+    assert_eq!((stored.text.as_deref(), stored.lookups), (Some("text of 1"), 2));
+    let expected = Metrics { quote_count: Some(8), ..counts(50, 60) };
+    assert_eq!(stored.metrics, expected);
+    assert_eq!(store.history(NS, "1").await.unwrap(), [MetricsAt { checked_at: T - 2, metrics: expected }]);
+}
+
+async fn an_edited_tweet_has_a_current_id(store: &dyn Store) {
+    let edited = |at, id: &str| super::observation("1", at, Seen::Found(tweet(id, counts(1, 1))));
+    assert_eq!(saved(store, edited(T, "5")).await.current_id.as_deref(), Some("5"));
+    assert_eq!(saved(store, edited(T + 1, "6")).await.current_id.as_deref(), Some("6"));
+    // An answer under the asked id says nothing of a newer one.
+    assert_eq!(saved(store, edited(T + 2, "1")).await.current_id.as_deref(), Some("6"));
+    assert_eq!(store.tweet(NS, "6").await.unwrap(), None);
+}
+
+async fn a_withheld_tweet_keeps_its_text(store: &dyn Store) {
+    let before = saved(store, found("1", T, counts(1, 2))).await;
+    saved(store, missing("1", T + 1, 2, T + 1)).await;
+    let stored = saved(store, withheld("1", T + 2, counts(3, 4), "DE,FR")).await;
+    let expected = StoredTweet {
+        metrics: counts(3, 4),
+        withheld_in: Some("DE,FR".into()),
+        checked_at: Some(T + 2),
+        next_due: Some(T + 60_002),
+        lookups: 3,
+        ..before
+    };
+    assert_eq!(stored, expected);
+    assert_eq!(saved(store, withheld("1", T + 3, counts(3, 4), "XY")).await.withheld_in.as_deref(), Some("XY"));
+    assert_eq!(store.history(NS, "1").await.unwrap().len(), 2);
+}
+
+async fn a_tweet_withheld_at_first_has_no_text(store: &dyn Store) {
+    let mut answer = withheld("1", T, counts(3, 4), "XY");
+    if let Seen::Withheld { tweet, .. } = &mut answer.seen {
+        // Whatever the provider's adapter left there.
+        tweet.text = Some("This tweet is withheld in: Everywhere".into());
+    }
+    let stored = saved(store, answer).await;
+    assert_eq!((stored.text, stored.withheld_in.as_deref(), stored.metrics), (None, Some("XY"), counts(3, 4)));
+    assert_eq!(stored.author_id.as_deref(), Some("12"));
+    let stored = saved(store, found("1", T + 1, counts(3, 4))).await;
+    assert_eq!((stored.text.as_deref(), stored.withheld_in), (Some("text of 1"), None));
+    assert_eq!(stored.raw.as_deref(), Some(r#"{"id_str":"1"}"#));
+    assert_eq!(stored.author_name.as_deref(), Some("jack"));
+}
+
+async fn a_missing_tweet_keeps_all_else(store: &dyn Store) {
+    saved(store, found("1", T, counts(1, 2))).await;
+    let before = saved(store, withheld("1", T + 1, counts(1, 2), "DE")).await;
+    let stored = saved(store, missing("1", T + 2, 1, T + 2)).await;
+    let expected = StoredTweet {
+        state: TweetState::Unavailable,
+        checked_at: Some(T + 2),
+        next_due: Some(T + 60_002),
+        lookups: 3,
+        misses: 1,
+        missing_since: Some(T + 2),
+        ..before
+    };
+    assert_eq!(stored, expected);
+    let stored = saved(store, missing("1", T + 3, 2, T + 2)).await;
+    assert_eq!((stored.misses, stored.missing_since), (2, Some(T + 2)));
+    assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
+}
+
+async fn a_broken_answer_only_moves_the_times(store: &dyn Store) {
+    saved(store, withheld("1", T, counts(1, 2), "DE")).await;
+    let before = saved(store, missing("1", T + 1, 3, T - 1)).await;
+    let mut answer = broken("1", T + 2);
+    answer.state = TweetState::Unavailable;
+    let stored = saved(store, answer).await;
+    let expected =
+        StoredTweet { checked_at: Some(T + 2), next_due: Some(T + 60_002), lookups: before.lookups + 1, ..before };
+    assert_eq!(stored, expected);
+}
+
+async fn found_clears_misses_and_the_withheld_mark(store: &dyn Store) {
+    saved(store, withheld("1", T, counts(1, 2), "DE")).await;
+    saved(store, missing("1", T + 1, 3, T - 1)).await;
+    let stored = saved(store, found("1", T + 2, counts(1, 2))).await;
+    assert_eq!((stored.misses, stored.missing_since, stored.withheld_in), (0, None, None));
+    assert_eq!(stored.state, TweetState::Live);
+}
+
+async fn an_older_answer_changes_nothing(store: &dyn Store) {
+    let before = saved(store, found("1", T + 5, counts(1, 2))).await;
+    let older = [found("1", T + 4, counts(8, 9)), missing("2", T, 1, T)];
+    assert_eq!(save(store, &older).await, Saved { saved: 1, older: 1, changed: 0 });
+    for older in [missing("1", T + 4, 1, T), withheld("1", T, counts(8, 9), "DE"), broken("1", T)] {
+        assert_eq!(save(store, &[older]).await, Saved { saved: 0, older: 1, changed: 0 });
+    }
+    assert_eq!(get(store, "1").await, before);
+    assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
+}
+
+async fn the_same_save_again_changes_nothing(store: &dyn Store) {
+    let batch =
+        [found("1", T, counts(1, 2)), withheld("2", T, counts(3, 4), "DE"), missing("3", T, 2, T - 1), broken("4", T)];
+    assert_eq!(save(store, &batch).await, Saved { saved: 4, older: 0, changed: 2 });
+    let ids = ["1", "2", "3", "4"];
+    let before = join_all(ids.map(|id| get(store, id))).await;
+    for _ in 0..2 {
+        assert_eq!(save(store, &batch).await, Saved { saved: 4, older: 0, changed: 0 });
+    }
+    assert_eq!(join_all(ids.map(|id| get(store, id))).await, before);
+    assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
+}
+
+async fn a_repeat_after_a_revival_does_not_end_it_again(store: &dyn Store) {
+    let mut last = found("1", T, counts(1, 2));
+    (last.state, last.next_due) = (TweetState::Ended, None);
+    save(store, std::slice::from_ref(&last)).await;
+    store.record(NS, T, &[new_tweet("1", T, Some(T + 7))]).await.unwrap();
+    assert_eq!(save(store, &[last]).await, Saved { saved: 1, older: 0, changed: 0 });
+    let stored = get(store, "1").await;
+    assert_eq!((stored.state, stored.next_due), (TweetState::Live, Some(T + 7)));
+}
+
+async fn of_an_id_twice_in_a_batch_the_newest_answer_counts(store: &dyn Store) {
+    let batch = [
+        found("1", T + 1, counts(1, 1)),
+        found("1", T + 3, counts(3, 3)),
+        found("2", T, counts(5, 5)),
+        found("1", T + 2, counts(2, 2)),
+    ];
+    assert_eq!(save(store, &batch).await, Saved { saved: 2, older: 2, changed: 2 });
+    let stored = get(store, "1").await;
+    assert_eq!((stored.metrics, stored.checked_at, stored.lookups), (counts(3, 3), Some(T + 3), 1));
+    assert_eq!(save(store, &batch).await, Saved { saved: 2, older: 2, changed: 0 });
+}
+
+async fn history_has_a_row_per_change(store: &dyn Store) {
+    let row = |checked_at, metrics| MetricsAt { checked_at, metrics };
+    let steps = [(0, counts(1, 1), 1), (10, counts(1, 1), 0), (20, counts(1, 2), 1), (30, counts(0, 2), 1)];
+    for (after, metrics, changed) in steps {
+        assert_eq!(save(store, &[found("1", T + after, metrics)]).await, Saved { saved: 1, older: 0, changed });
+    }
+    assert_eq!(save(store, &[missing("1", T + 40, 1, T)]).await.changed, 0);
+    assert_eq!(save(store, &[found("1", T + 50, Metrics::default())]).await.changed, 0);
+    let expected = [row(T, counts(1, 1)), row(T + 20, counts(1, 2)), row(T + 30, counts(0, 2))];
+    assert_eq!(store.history(NS, "1").await.unwrap(), expected);
+}
+
+async fn a_count_given_for_the_first_time_is_a_change(store: &dyn Store) {
+    // v1.1 gives two counts, v2 the others: each alone must be seen as a change.
+    let single = |n: usize| {
+        let mut metrics = Metrics::default();
+        let count = match n {
+            0 => &mut metrics.retweet_count,
+            1 => &mut metrics.favorite_count,
+            2 => &mut metrics.reply_count,
+            3 => &mut metrics.quote_count,
+            4 => &mut metrics.bookmark_count,
+            _ => &mut metrics.impression_count,
+        };
+        *count = Some(0);
+        metrics
+    };
+    assert_eq!(save(store, &[found("1", T - 1, Metrics::default())]).await.changed, 0);
+    for n in 0..6 {
+        assert_eq!(save(store, &[found("1", T + n as i64, single(n))]).await.changed, 1, "count {n}");
+    }
+    let zero = Some(0);
+    let all = Metrics {
+        retweet_count: zero,
+        favorite_count: zero,
+        reply_count: zero,
+        quote_count: zero,
+        bookmark_count: zero,
+        impression_count: zero,
+    };
+    let history = store.history(NS, "1").await.unwrap();
+    assert_eq!((history.len(), history.last().map(|row| row.metrics)), (6, Some(all)));
+}
+
+async fn the_dead_stay_dead(store: &dyn Store) {
+    saved(store, found("1", T, counts(1, 2))).await;
+    let before = saved(store, missing("1", T + 1, 3, T - 1)).await;
+    bury(store, "1", "it broke 3 workers").await;
+    let dead =
+        StoredTweet { state: TweetState::Dead, next_due: None, reason: Some("it broke 3 workers".into()), ..before };
+    assert_eq!(get(store, "1").await, dead);
+    for answer in [found("1", T + 9, counts(5, 5)), missing("1", T + 1, 3, T - 1), broken("1", T + 9)] {
+        assert_eq!(save(store, &[answer]).await, Saved { saved: 0, older: 1, changed: 0 });
+    }
+    let again = store.record(NS, T + 9, &[new_tweet("1", T, Some(T))]).await.unwrap();
+    assert_eq!(again, Recorded { new: 0, known: 1, revived: 0 });
+    assert_eq!(get(store, "1").await, dead);
+    assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
+}
+
+async fn burying_twice_keeps_the_first_reason(store: &dyn Store) {
+    // Never recorded: a row is made, or a queue rebuilt from the store would not know.
+    let ids = [("1", "first"), ("2", "other"), ("1", "second")].map(|(id, why)| (id.to_owned(), why.to_owned()));
+    store.bury(NS, T, &ids).await.unwrap();
+    bury(store, "1", "third").await;
+    let one = get(store, "1").await;
+    assert_eq!((one.state, one.reason.as_deref()), (TweetState::Dead, Some("first")));
+    assert_eq!((one.first_seen, one.checked_at, one.lookups), (T, None, 0));
+    assert_eq!(get(store, "2").await.reason.as_deref(), Some("other"));
+    assert_eq!(store.counts(NS).await.unwrap(), StateCounts { dead: 2, ..StateCounts::default() });
+}
+
+async fn namespaces_do_not_mix(store: &dyn Store) {
+    let other = "mastodon:update:example.org";
+    saved(store, found("1", T, counts(1, 2))).await;
+    assert_eq!(store.save(other, &[found("1", T - 5, counts(7, 8))]).await.unwrap().saved, 1);
+    store.bury(other, T, &[("1".into(), "why".into())]).await.unwrap();
+    let here = get(store, "1").await;
+    assert_eq!((here.state, here.metrics), (TweetState::Live, counts(1, 2)));
+    let there = store.tweet(other, "1").await.unwrap().unwrap();
+    assert_eq!((there.state, there.metrics), (TweetState::Dead, counts(7, 8)));
+    assert_eq!(store.history(other, "1").await.unwrap(), [MetricsAt { checked_at: T - 5, metrics: counts(7, 8) }]);
+    assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 1, ..StateCounts::default() });
+    assert_eq!(store.standing("none", &["1".into()]).await.unwrap(), [None]);
+}
+
+async fn text_with_nul_costs_no_batch(store: &dyn Store) {
+    let mut answer = tweet("1\0", counts(1, 2));
+    answer.text = Some("a\0b\0".into());
+    answer.author_id = Some("\0".into());
+    answer.author_name = Some("jack\0".into());
+    answer.raw = "{\"text\":\"a\0b\"}".into();
+    let batch =
+        [super::observation("1", T, Seen::Found(answer)), withheld("2", T, counts(1, 2), "D\0E"), broken("3\0", T)];
+    assert_eq!(save(store, &batch).await, Saved { saved: 3, older: 0, changed: 2 });
+    let one = get(store, "1").await;
+    assert_eq!(one.text.as_deref(), Some("a\u{fffd}b\u{fffd}"));
+    assert_eq!(one.author_id.as_deref(), Some("\u{fffd}"));
+    assert_eq!(one.author_name.as_deref(), Some("jack\u{fffd}"));
+    assert_eq!(one.current_id.as_deref(), Some("1\u{fffd}"));
+    assert_eq!(one.raw.as_deref(), Some("{\"text\":\"a\u{fffd}b\"}"));
+    assert_eq!(get(store, "2").await.withheld_in.as_deref(), Some("D\u{fffd}E"));
+    bury(store, "2", "it broke\0").await;
+    assert_eq!(get(store, "2").await.reason.as_deref(), Some("it broke\u{fffd}"));
+    // Such an id is nobody's, but it is found again under the name it was given.
+    assert!(store.standing(NS, &["3\0".into()]).await.unwrap()[0].is_some());
+    assert_eq!(save(store, &batch).await, Saved { saved: 2, older: 1, changed: 0 });
+}
+
+async fn counts_have_64_bits(store: &dyn Store) {
+    let metrics = Metrics { impression_count: Some(i64::MAX), ..counts(i64::from(u32::MAX) + 1, i64::MIN) };
+    assert_eq!(saved(store, found("9223372036854775807", T, metrics)).await.metrics, metrics);
+    let missing = saved(store, missing("2", T, u32::MAX, i64::MAX)).await;
+    assert_eq!((missing.misses, missing.missing_since), (u32::MAX, Some(i64::MAX)));
+}
+
+async fn thousands_of_rows_in_one_call(store: &dyn Store) {
+    let ids: Vec<String> = (0..2_500).map(|n| n.to_string()).collect();
+    let tweets: Vec<_> = ids.iter().map(|id| new_tweet(id, T, Some(T))).collect();
+    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), Recorded { new: 2_500, known: 0, revived: 0 });
+    let batch: Vec<_> = ids.iter().map(|id| found(id, T, counts(1, 2))).collect();
+    assert_eq!(save(store, &batch).await, Saved { saved: 2_500, older: 0, changed: 2_500 });
+    assert!(store.standing(NS, &ids).await.unwrap().iter().flatten().all(|known| known.checked_at == Some(T)));
+    let dead: Vec<_> = ids.iter().map(|id| (id.clone(), "why".to_owned())).collect();
+    store.bury(NS, T, &dead).await.unwrap();
+    assert_eq!(store.counts(NS).await.unwrap(), StateCounts { dead: 2_500, ..StateCounts::default() });
+}
+
+async fn overlapping_batches_at_once_end_with_the_newest(store: &dyn Store) {
+    const WRITERS: i64 = 8;
+    const ROUNDS: i64 = 20;
+    let ids: Vec<String> = (0..60).map(|n| n.to_string()).collect();
+    let writer = async |writer: i64| {
+        let mut random = StdRng::seed_from_u64(writer as u64);
+        let mut sum = Saved::default();
+        for round in 0..ROUNDS {
+            // Each writer has its own times; the last writer's last round is the newest of all.
+            let at = T + round * WRITERS + writer;
+            let mut batch: Vec<_> = ids.iter().map(|id| found(id, at, counts(at - T, writer))).collect();
+            batch.shuffle(&mut random);
+            let saved = save(store, &batch).await;
+            assert_eq!(saved.saved + saved.older, ids.len() as u64);
+            sum.saved += saved.saved;
+            sum.changed += saved.changed;
+        }
+        sum
+    };
+    let sums = join_all((0..WRITERS).map(writer)).await;
+    let (mut lookups, mut rows) = (0, 0);
+    for id in &ids {
+        let stored = get(store, id).await;
+        let newest = WRITERS * ROUNDS - 1;
+        assert_eq!((stored.checked_at, stored.metrics), (Some(T + newest), counts(newest, WRITERS - 1)));
+        let history = store.history(NS, id).await.unwrap();
+        assert!(history.iter().all(|row| row.metrics.retweet_count == Some(row.checked_at - T)));
+        lookups += stored.lookups;
+        rows += history.len() as u64;
+    }
+    // Every answer that was taken is counted once, and each of them had other counts.
+    assert_eq!(sums.iter().map(|sum| sum.saved).sum::<u64>(), lookups);
+    assert_eq!(sums.iter().map(|sum| sum.changed).sum::<u64>(), rows);
+    assert_eq!(lookups, rows);
+}
+
+async fn overlapping_calls_of_every_kind_at_once(store: &dyn Store) {
+    let ids: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+    let caller = async |caller: u64| {
+        let mut random = StdRng::seed_from_u64(caller);
+        let mut ids = ids.clone();
+        for round in 0..20 {
+            ids.shuffle(&mut random);
+            let at = T + round;
+            match caller % 3 {
+                0 => {
+                    let tweets: Vec<_> = ids.iter().map(|id| new_tweet(id, T, Some(at))).collect();
+                    let recorded = store.record(NS, at, &tweets).await.unwrap();
+                    assert_eq!(recorded.new + recorded.known + recorded.revived, 40);
+                }
+                1 => {
+                    let batch: Vec<_> = ids.iter().map(|id| missing(id, at, 1, T)).collect();
+                    save(store, &batch).await;
+                }
+                _ => {
+                    let dead: Vec<_> = ids.iter().take(2).map(|id| (id.clone(), "why".to_owned())).collect();
+                    store.bury(NS, at, &dead).await.unwrap();
+                }
+            }
+        }
+    };
+    join_all((0..6).map(caller)).await;
+    let counts = store.counts(NS).await.unwrap();
+    assert_eq!(counts.live + counts.unavailable + counts.dead, 40);
+    assert!(counts.dead >= 2);
+}

@@ -1,0 +1,337 @@
+//! Random calls, on both backends and on a model in plain Rust: they must never differ.
+
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use twitter_updater::clock::Millis;
+use twitter_updater::store::{
+    MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoredTweet,
+};
+use twitter_updater::tweet::{Metrics, Tweet, TweetState};
+
+use super::{T, postgres_world, sqlite_world};
+
+const SEQUENCES: u64 = 200;
+const STEPS: u32 = 12;
+const IDS: [&str; 5] = ["1", "2", "3", "30", "9223372036854775807"];
+
+/// The contract, with a map for a database. Answers are taken one by one.
+#[derive(Default)]
+struct Model {
+    rows: BTreeMap<String, StoredTweet>,
+    history: BTreeMap<String, Vec<MetricsAt>>,
+}
+
+impl Model {
+    fn row(&mut self, id: &str, first_seen: Millis) -> &mut StoredTweet {
+        self.rows.entry(id.to_owned()).or_insert_with(|| StoredTweet {
+            id: id.to_owned(),
+            state: TweetState::Live,
+            created_at: None,
+            current_id: None,
+            text: None,
+            author_id: None,
+            author_name: None,
+            metrics: Metrics::default(),
+            withheld_in: None,
+            raw: None,
+            first_seen,
+            checked_at: None,
+            next_due: None,
+            lookups: 0,
+            misses: 0,
+            missing_since: None,
+            reason: None,
+        })
+    }
+
+    fn record(&mut self, at: Millis, tweets: &[NewTweet]) -> Recorded {
+        let mut recorded = Recorded::default();
+        let mut done = Vec::new();
+        for new in tweets {
+            if done.contains(&&new.id) {
+                recorded.known += 1;
+                continue;
+            }
+            done.push(&new.id);
+            // Of an id given twice, the first that brings it to life.
+            let new = tweets.iter().find(|other| other.id == new.id && other.next_due.is_some()).unwrap_or(new);
+            match self.rows.get_mut(&new.id) {
+                None => {
+                    recorded.new += 1;
+                    let row = self.row(&new.id, at);
+                    if let Some(content) = &new.content {
+                        take(row, content);
+                        row.text.clone_from(&content.text);
+                    }
+                    row.created_at = Some(new.created_at);
+                    row.next_due = new.next_due;
+                    row.state = if new.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+                }
+                Some(row)
+                    if new.next_due.is_some() && matches!(row.state, TweetState::Ended | TweetState::Unavailable) =>
+                {
+                    recorded.revived += 1;
+                    row.state = TweetState::Live;
+                    row.created_at = row.created_at.or(Some(new.created_at));
+                    row.next_due = new.next_due;
+                    row.misses = 0;
+                    row.missing_since = None;
+                }
+                Some(_) => recorded.known += 1,
+            }
+        }
+        recorded
+    }
+
+    fn save(&mut self, observations: &[Observation]) -> Saved {
+        let mut saved = Saved::default();
+        for (n, answer) in observations.iter().enumerate() {
+            let beaten = observations.iter().enumerate().any(|(m, other)| {
+                other.id == answer.id
+                    && (other.answered_at > answer.answered_at || (other.answered_at == answer.answered_at && m < n))
+            });
+            if beaten {
+                saved.older += 1;
+                continue;
+            }
+            let row = self.row(&answer.id, answer.answered_at);
+            if row.state == TweetState::Dead || row.checked_at > Some(answer.answered_at) {
+                saved.older += 1;
+                continue;
+            }
+            saved.saved += 1;
+            if row.checked_at == Some(answer.answered_at) {
+                continue;
+            }
+            let before = row.metrics;
+            row.state = answer.state;
+            row.next_due = answer.next_due;
+            row.checked_at = Some(answer.answered_at);
+            row.lookups += 1;
+            let mut counted = false;
+            match &answer.seen {
+                Seen::Found(tweet) => {
+                    take(row, tweet);
+                    row.text = tweet.text.clone().or(row.text.take());
+                    row.withheld_in = None;
+                    (row.misses, row.missing_since) = (0, None);
+                    counted = tweet.metrics != Metrics::default();
+                }
+                Seen::Withheld { tweet, countries } => {
+                    let (author_id, author_name, raw) =
+                        (row.author_id.clone(), row.author_name.clone(), row.raw.clone());
+                    take(row, tweet);
+                    row.author_id = author_id.or(row.author_id.take());
+                    row.author_name = author_name.or(row.author_name.take());
+                    row.raw = raw.or(row.raw.take());
+                    row.withheld_in = Some(countries.clone());
+                    (row.misses, row.missing_since) = (0, None);
+                    counted = tweet.metrics != Metrics::default();
+                }
+                Seen::Missing { misses, since } => (row.misses, row.missing_since) = (*misses, Some(*since)),
+                Seen::Broken => {}
+            }
+            let (metrics, checked_at) = (row.metrics, answer.answered_at);
+            let history = self.history.entry(answer.id.clone()).or_default();
+            if metrics != before || (counted && history.is_empty()) {
+                history.push(MetricsAt { checked_at, metrics });
+                saved.changed += 1;
+            }
+        }
+        saved
+    }
+
+    fn bury(&mut self, at: Millis, ids: &[(String, String)]) {
+        for (id, reason) in ids {
+            let row = self.row(id, at);
+            if row.state != TweetState::Dead {
+                row.state = TweetState::Dead;
+                row.next_due = None;
+                row.reason = Some(reason.clone());
+            }
+        }
+    }
+
+    fn standing(&self, id: &str) -> Option<Standing> {
+        self.rows.get(id).map(|row| Standing {
+            state: row.state,
+            created_at: row.created_at,
+            checked_at: row.checked_at,
+            misses: row.misses,
+            missing_since: row.missing_since,
+        })
+    }
+
+    fn counts(&self) -> StateCounts {
+        let of = |state| self.rows.values().filter(|row| row.state == state).count() as u64;
+        StateCounts {
+            live: of(TweetState::Live),
+            unavailable: of(TweetState::Unavailable),
+            ended: of(TweetState::Ended),
+            dead: of(TweetState::Dead),
+        }
+    }
+}
+
+/// What a tweet says goes into the row, but for its text; what it does not say stays.
+fn take(row: &mut StoredTweet, tweet: &Tweet) {
+    row.created_at = row.created_at.or(tweet.created_at);
+    if tweet.id != row.id {
+        row.current_id = Some(tweet.id.clone());
+    }
+    row.author_id = tweet.author_id.clone().or(row.author_id.take());
+    row.author_name = tweet.author_name.clone().or(row.author_name.take());
+    row.raw = Some(tweet.raw.clone());
+    let (old, new) = (row.metrics, tweet.metrics);
+    row.metrics = Metrics {
+        retweet_count: new.retweet_count.or(old.retweet_count),
+        favorite_count: new.favorite_count.or(old.favorite_count),
+        reply_count: new.reply_count.or(old.reply_count),
+        quote_count: new.quote_count.or(old.quote_count),
+        bookmark_count: new.bookmark_count.or(old.bookmark_count),
+        impression_count: new.impression_count.or(old.impression_count),
+    };
+}
+
+/// Random calls from few values, so that they meet: equal times, known ids, unchanged counts.
+struct Random(StdRng);
+
+impl Random {
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.0.random_range(0..of.len())].clone()
+    }
+
+    fn maybe<T>(&mut self, value: T) -> Option<T> {
+        self.0.random_bool(0.7).then_some(value)
+    }
+
+    fn time(&mut self) -> Millis {
+        T + self.0.random_range(0..16)
+    }
+
+    fn count(&mut self) -> Option<i64> {
+        let count = self.0.random_range(0..3);
+        self.maybe(count)
+    }
+
+    fn metrics(&mut self) -> Metrics {
+        if self.0.random_bool(0.2) {
+            return Metrics::default();
+        }
+        Metrics {
+            retweet_count: self.count(),
+            favorite_count: self.count(),
+            reply_count: self.count(),
+            quote_count: self.count(),
+            bookmark_count: self.count(),
+            impression_count: self.count(),
+        }
+    }
+
+    fn tweet(&mut self, id: &str) -> Tweet {
+        let mark: u32 = self.0.random();
+        let created_at = self.time();
+        Tweet {
+            id: if self.0.random_bool(0.8) { id.to_owned() } else { mark.to_string() },
+            created_at: self.maybe(created_at),
+            text: self.maybe(format!("text {mark}")),
+            author_id: self.maybe(mark.to_string()),
+            author_name: self.maybe(format!("author {mark}")),
+            metrics: self.metrics(),
+            raw: format!("{{\"mark\":{mark}}}"),
+        }
+    }
+
+    fn new_tweet(&mut self) -> NewTweet {
+        let id = self.one(&IDS);
+        let (created_at, next_due, content) = (self.time(), self.time(), self.tweet(id));
+        NewTweet { id: id.into(), created_at, next_due: self.maybe(next_due), content: self.maybe(content) }
+    }
+
+    fn observation(&mut self) -> Observation {
+        let id = self.one(&IDS);
+        let seen = match self.0.random_range(0..8) {
+            0..4 => Seen::Found(self.tweet(id)),
+            4 | 5 => Seen::Withheld { tweet: self.tweet(id), countries: self.one(&["DE", "XY", "DE,FR"]).into() },
+            6 => Seen::Missing { misses: self.0.random_range(1..9), since: self.time() },
+            _ => Seen::Broken,
+        };
+        let next_due = self.time();
+        Observation {
+            id: id.into(),
+            answered_at: self.time(),
+            seen,
+            state: self.one(&[TweetState::Live, TweetState::Unavailable, TweetState::Ended]),
+            next_due: self.maybe(next_due),
+        }
+    }
+
+    fn many<T>(&mut self, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        (0..self.0.random_range(1..7)).map(|_| one(self)).collect()
+    }
+}
+
+#[tokio::test]
+async fn both_backends_do_as_the_model_does() {
+    let seed = std::env::var("STORE_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    println!("again with STORE_SEED={seed}");
+    let mut random = Random(StdRng::seed_from_u64(seed));
+    let worlds = [postgres_world().await, sqlite_world().await];
+    let stores: Vec<&dyn Store> = worlds.iter().map(|world| &*world.store).collect();
+    for store in &stores {
+        store.migrate().await.unwrap();
+    }
+    for sequence in 0..SEQUENCES {
+        let namespace = &format!("sequence:{sequence}");
+        let mut model = Model::default();
+        for _ in 0..STEPS {
+            step(&mut random, &mut model, &stores, namespace).await;
+        }
+        for store in &stores {
+            compare(&model, *store, namespace).await;
+        }
+    }
+}
+
+async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], namespace: &str) {
+    match random.0.random_range(0..20) {
+        0..6 => {
+            let (at, tweets) = (random.time(), random.many(Random::new_tweet));
+            let expected = model.record(at, &tweets);
+            for store in stores {
+                let recorded = store.record(namespace, at, &tweets).await.unwrap();
+                assert_eq!(recorded, expected, "{store:?} {namespace} {tweets:#?}");
+            }
+        }
+        6..19 => {
+            let batch = random.many(Random::observation);
+            let expected = model.save(&batch);
+            for store in stores {
+                let saved = store.save(namespace, &batch).await.unwrap();
+                assert_eq!(saved, expected, "{store:?} {namespace} {batch:#?}");
+            }
+        }
+        _ => {
+            let at = random.time();
+            let ids = [(random.one(&IDS).to_owned(), format!("reason {at}"))];
+            model.bury(at, &ids);
+            for store in stores {
+                store.bury(namespace, at, &ids).await.unwrap();
+            }
+        }
+    }
+}
+
+async fn compare(model: &Model, store: &dyn Store, namespace: &str) {
+    for id in IDS {
+        let stored = store.tweet(namespace, id).await.unwrap();
+        assert_eq!(stored.as_ref(), model.rows.get(id), "{store:?} {namespace}");
+        let history = store.history(namespace, id).await.unwrap();
+        assert_eq!(&history, model.history.get(id).unwrap_or(&Vec::new()), "{store:?} {namespace} {id}");
+    }
+    let standing = store.standing(namespace, &IDS.map(String::from)).await.unwrap();
+    assert_eq!(standing, IDS.map(|id| model.standing(id)), "{store:?} {namespace}");
+    assert_eq!(store.counts(namespace).await.unwrap(), model.counts(), "{store:?} {namespace}");
+}
