@@ -2,4 +2,5 @@
 
 pub mod http;
 pub mod postgres;
+pub mod process;
 pub mod redis;

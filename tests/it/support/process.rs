@@ -1,0 +1,87 @@
+//! The binary itself, as its users run it.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+/// Settings as environment variables: `("updater.lease", "3s")`.
+pub type Variables = Vec<(String, String)>;
+
+pub fn variables(settings: &[(&str, &str)]) -> Variables {
+    settings
+        .iter()
+        .map(|(key, value)| {
+            (format!("TWITTER_UPDATER__{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
+        })
+        .collect()
+}
+
+/// The binary with these arguments and settings, and nothing of this process's environment that
+/// would set it up.
+pub fn command(arguments: &[&str], variables: &Variables) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twitter-updater"));
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TWITTER_UPDATER")) {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    command
+}
+
+/// Runs it to its end.
+pub fn run(arguments: &[&str], variables: &Variables) -> Output {
+    command(arguments, variables).output().unwrap()
+}
+
+/// Runs it with this text on standard input.
+pub fn run_with_input(arguments: &[&str], variables: &Variables, input: &[u8]) -> Output {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), input).unwrap();
+    let stdin = std::fs::File::open(file.path()).unwrap();
+    command(arguments, variables).stdin(stdin).output().unwrap()
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A running one, killed when dropped. Its log goes to a file.
+pub struct Process {
+    child: Child,
+}
+
+impl Process {
+    pub fn start(arguments: &[&str], variables: &Variables, log: &Path) -> Self {
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let child = command(arguments, variables).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Self { child }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// kill -9.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// kill -TERM, and its exit status.
+    pub fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
