@@ -70,7 +70,7 @@ impl Drain {
             let tweet = Ingested { id: incoming.member.clone(), created_at, content: None };
             match self.starter.admit(tweet, now, &mut admitted) {
                 Err(Queued::Refused(why)) => refused.push((incoming.member, why)),
-                Err(_) => {
+                Err(_too_old) => {
                     round.too_old += 1;
                     done.push(incoming.member);
                 }
