@@ -1,1 +1,268 @@
-//! To come.
+//! The starter: one call beside an existing ingest, which puts a tweet into the pipeline.
+//!
+//! ```text
+//!   an ingest ── queue_tweet ─────┐
+//!   a file or a pipe ── enqueue ──┼─▶ admit ─▶ store.record ─▶ queue.schedule ─▶ Queued
+//!   `incoming` ── Drain ──────────┘   (id, date, age)
+//! ```
+//!
+//! The store comes before the queue: a tweet that is recorded and not scheduled is found by doing the
+//! same again, while one that is scheduled and not recorded would be lost with a wiped queue.
+//! Every way in may be repeated: what is there already is answered [`Queued::Known`].
+
+mod file;
+mod incoming;
+mod lines;
+mod progress;
+mod retry;
+mod summary;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
+pub use self::incoming::{Drain, DrainRound};
+pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
+pub use self::progress::ProgressDisplay;
+pub use self::retry::RetryPolicy;
+pub use self::summary::{Refusal, Summary};
+use crate::clock::{self, Millis};
+use crate::queue::{NewJob, Queue, QueueError, Scheduled, check_id};
+use crate::store::{NewTweet, Store, StoreError};
+use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetId, TweetState};
+use crate::tweet_age::AgeTable;
+
+/// Below this a number of milliseconds since the epoch is a date before 1973-03-03, and the same
+/// number in seconds one before the year 5138: where milliseconds are meant, it is in seconds.
+pub const SECONDS_BELOW: Millis = 100_000_000_000;
+
+/// Reads when a post was made from its id, ms since the epoch: `None` where ids of that form do not
+/// say, an error (one clause) where it is no id of the provider at all.
+pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, String> + Send + Sync>;
+
+/// Reads one JSON object as an ingest has it; an error is one clause.
+pub type Parse = fn(&str) -> Result<Tweet, String>;
+
+/// [`IdDate`] of tweets: the date in a Snowflake id, `None` for those from before 2010-11-04.
+///
+/// # Errors
+/// Where the text is no tweet id; says why.
+pub fn twitter_id_date(id: &str) -> Result<Option<Millis>, String> {
+    TweetId::parse(id).map(TweetId::created_at).map_err(|why| why.to_string())
+}
+
+/// A tweet as an ingest hands it over.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ingested {
+    /// The id under which it is looked up; nobody has checked it.
+    pub id: String,
+    /// When it was made, ms since the epoch; `None` to take it from the id.
+    pub created_at: Option<Millis>,
+    /// What the ingest knows of it beyond that.
+    pub content: Option<Tweet>,
+}
+
+impl Ingested {
+    /// A tweet of which the id is all that is known.
+    pub fn bare(id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..Self::default() }
+    }
+}
+
+impl From<Tweet> for Ingested {
+    /// Keeps the tweet as content where it says more than an id and a date.
+    fn from(tweet: Tweet) -> Self {
+        let says_more = tweet.text.is_some()
+            || tweet.author_id.is_some()
+            || tweet.author_name.is_some()
+            || tweet.metrics != Metrics::default();
+        Self { id: tweet.id.clone(), created_at: tweet.created_at, content: says_more.then_some(tweet) }
+    }
+}
+
+/// What became of a tweet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Queued {
+    /// It is in the queue now and was not before.
+    Scheduled,
+    /// It was in the queue already, or a worker has it right now.
+    Known,
+    /// It is buried and stays so.
+    Dead,
+    /// It is past the last age bracket: neither recorded nor scheduled.
+    TooOld,
+    /// It cannot be scheduled like this; one clause says why.
+    Refused(String),
+}
+
+/// Why tweets could not be handed over. Nothing is lost by it: the same call may be made again, also
+/// when the store has the tweets already and only the queue failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StarterError {
+    /// The store could not record them; the queue was not asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store has recorded them, the queue has perhaps not scheduled them.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+impl StarterError {
+    /// Whether the same call may succeed later without anybody mending anything.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(StoreError::Unavailable(_)) | Self::Queue(QueueError::Unavailable(_) | QueueError::Full(_))
+        )
+    }
+}
+
+/// Tweets that may be handed over: what the store and the queue get, in the same order.
+#[derive(Debug, Default)]
+pub(crate) struct Admitted {
+    /// Empty where there is no store.
+    tweets: Vec<NewTweet>,
+    jobs: Vec<NewJob>,
+}
+
+impl Admitted {
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+}
+
+/// Puts tweets into a pipeline.
+#[derive(Clone)]
+pub struct Starter {
+    queue: Arc<dyn Queue>,
+    store: Option<Arc<dyn Store>>,
+    ages: AgeTable,
+    id_date: IdDate,
+    parse: Parse,
+}
+
+impl Starter {
+    /// A starter for the queue's namespace. Without a store, tweets are scheduled only (an updater
+    /// records them with their first answer); `parse` reads the JSON lines of [`enqueue`].
+    pub fn new(
+        queue: Arc<dyn Queue>,
+        store: Option<Arc<dyn Store>>,
+        ages: AgeTable,
+        id_date: IdDate,
+        parse: Parse,
+    ) -> Self {
+        Self { queue, store, ages, id_date, parse }
+    }
+
+    /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
+    /// interval of its age.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the call may be made again.
+    pub async fn queue_tweet(&self, tweet: Ingested) -> Result<Queued, StarterError> {
+        let answer = self.queue_tweets(vec![tweet]).await?.pop();
+        Ok(answer.unwrap_or_else(|| Queued::Refused("no answer".to_owned()))) // one tweet has one answer
+    }
+
+    /// [`Starter::queue_tweet`] for many (about 1,000 is a good number), in two calls to the services.
+    /// Answers in the order given; an id twice in `tweets` is scheduled once, then known.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the call may be made again.
+    pub async fn queue_tweets(&self, tweets: Vec<Ingested>) -> Result<Vec<Queued>, StarterError> {
+        let now = clock::wall_ms();
+        let mut admitted = Admitted::default();
+        let turned_away: Vec<Option<Queued>> =
+            tweets.into_iter().map(|tweet| self.admit(tweet, now, &mut admitted).err()).collect();
+        let mut handed = self.hand_over(&admitted).await?.into_iter();
+        Ok(turned_away.into_iter().filter_map(|answer| answer.or_else(|| handed.next())).collect())
+    }
+
+    /// Puts a tweet with those that may be handed over; `Err` says what it is otherwise.
+    pub(crate) fn admit(&self, tweet: Ingested, now: Millis, to: &mut Admitted) -> Result<(), Queued> {
+        let created_at = self.date(&tweet, now).map_err(Queued::Refused)?;
+        let lane = self.ages.lane(created_at, now).ok_or(Queued::TooOld)?;
+        let delay = lane.patience;
+        to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), delay });
+        if self.store.is_some() {
+            let next_due = Some(now.saturating_add(delay));
+            to.tweets.push(NewTweet { id: tweet.id, created_at, next_due, content: tweet.content });
+        }
+        Ok(())
+    }
+
+    /// When the tweet was made, by its ingest or else by its id.
+    fn date(&self, tweet: &Ingested, now: Millis) -> Result<Millis, String> {
+        let by_id = (self.id_date)(&tweet.id)?;
+        check_id(&tweet.id)?; // what the queue asks of any provider's ids
+        let created_at = tweet.created_at.or(by_id).ok_or(
+            "the id does not say when the tweet was made (ids from before 2010-11-04 do not): created_at is needed",
+        )?;
+        if created_at < 0 {
+            return Err("created_at is before 1970".to_owned());
+        }
+        if created_at < SECONDS_BELOW {
+            return Err("created_at is before 1973 in milliseconds: it seems to be in seconds".to_owned());
+        }
+        if created_at.saturating_sub(now) > FUTURE_TOLERANCE_MS {
+            return Err("the tweet is dated more than 60 s into the future".to_owned());
+        }
+        Ok(created_at)
+    }
+
+    /// Records, then schedules. Answers in the order admitted.
+    pub(crate) async fn hand_over(&self, admitted: &Admitted) -> Result<Vec<Queued>, StarterError> {
+        if admitted.jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let dead = self.record(&admitted.tweets).await?;
+        if !dead.contains(&true) {
+            return self.schedule(&admitted.jobs).await;
+        }
+        // The store knows its dead also when the queue was wiped: they are not brought back.
+        let living = admitted.jobs.iter().zip(&dead).filter(|(_, dead)| !**dead).map(|(job, _)| job.clone());
+        let mut scheduled = self.schedule(&living.collect::<Vec<_>>()).await?.into_iter();
+        Ok(dead.iter().filter_map(|dead| if *dead { Some(Queued::Dead) } else { scheduled.next() }).collect())
+    }
+
+    /// Records tweets and says of each whether it is dead; says nothing where none is.
+    async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<bool>, StoreError> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let namespace = self.queue.namespace();
+        let recorded = store.record(namespace, clock::wall_ms(), tweets).await?;
+        if recorded.known == 0 {
+            return Ok(Vec::new()); // the dead are among the known, so a first load asks nothing more
+        }
+        let ids: Vec<String> = tweets.iter().map(|tweet| tweet.id.clone()).collect();
+        let standings = store.standing(namespace, &ids).await?;
+        Ok(standings.iter().map(|of| of.as_ref().is_some_and(|of| of.state == TweetState::Dead)).collect())
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Queued>, StarterError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = self.queue.schedule(jobs).await?;
+        if answers.len() != jobs.len() {
+            let (asked, got) = (jobs.len(), answers.len());
+            return Err(QueueError::Refused(format!("the queue gave {got} answers for {asked} jobs")).into());
+        }
+        let queued = |answer| match answer {
+            Scheduled::Scheduled => Queued::Scheduled,
+            Scheduled::Known | Scheduled::Leased => Queued::Known,
+            Scheduled::Dead => Queued::Dead,
+        };
+        Ok(answers.into_iter().map(queued).collect())
+    }
+}
+
+impl fmt::Debug for Starter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Starter")
+            .field("queue", &self.queue)
+            .field("store", &self.store)
+            .field("ages", &self.ages)
+            .finish_non_exhaustive()
+    }
+}

@@ -4,5 +4,6 @@
 mod lookup;
 mod recordings;
 mod simulator;
+mod starter;
 mod store;
 mod support;

@@ -1,0 +1,69 @@
+//! Progress for a person at a terminal; nothing for a log.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Progress;
+
+/// A file: how much of it is read, how fast, how long it will take.
+const BAR: &str = "{prefix} [{wide_bar}] {percent}% of {total_bytes}, {msg}, {binary_bytes_per_sec}, {eta} left";
+/// A pipe: its end is not known.
+const SPINNER: &str = "{prefix} {spinner} {msg} in {elapsed}";
+
+/// A progress bar on standard error, where that is a terminal; otherwise it shows nothing.
+#[derive(Debug)]
+pub struct ProgressDisplay {
+    bar: ProgressBar,
+}
+
+impl ProgressDisplay {
+    /// Shows how `name` gets on: a bar where its size in bytes is known, else a spinner with a count.
+    pub fn new(name: &str, bytes: Option<u64>) -> Self {
+        // Draws nothing, and keeps no lines, where standard error is no terminal.
+        Self::on(ProgressDrawTarget::stderr(), name, bytes)
+    }
+
+    fn on(target: ProgressDrawTarget, name: &str, bytes: Option<u64>) -> Self {
+        let template = if bytes.is_some() { BAR } else { SPINNER };
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(bytes, target).with_style(style).with_prefix(name.to_owned());
+        Self { bar }
+    }
+
+    /// Shows how far it is.
+    pub fn show(&self, progress: Progress) {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(format!("{} lines", progress.done));
+            self.bar.set_position(progress.bytes);
+        }
+    }
+
+    /// A line above the bar; on standard error alone where there is no bar.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_are_valid() {
+        for template in [BAR, SPINNER] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_kept() {
+        let display = ProgressDisplay::on(ProgressDrawTarget::hidden(), "tweets.txt", Some(100));
+        display.show(Progress { bytes: 50, lines: 5, done: 5 });
+        assert_eq!((display.bar.position(), display.bar.message()), (0, String::new()));
+        display.finish();
+    }
+}
