@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 use super::{Ingested, Parse};
 use crate::tweet::{BadId, TweetId};
 
-/// The longest line, in bytes. Tweets as Twitter sends them are 1 to 30 KB.
+/// The longest line, in bytes: far more than any tweet, so what is longer is something else.
 pub const LONGEST_LINE: usize = 1 << 20;
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";

@@ -28,8 +28,8 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// 8 tries: up to 0.2 + 0.4 + … + 12.8 s ≈ 25 s, about half of it on average. A Redis that fails
-    /// over is back within that.
+    /// 8 tries: up to 0.2 + 0.4 + … + 12.8 s ≈ 25 s, half of that on average: a restart or a failover
+    /// is waited out, a service that is gone is told of soon.
     fn default() -> Self {
         Self { tries: 8, first: Duration::from_millis(200), most: Duration::from_secs(15) }
     }
