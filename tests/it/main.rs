@@ -6,5 +6,6 @@ mod lookup;
 mod queue;
 mod recordings;
 mod simulator;
+mod starter;
 mod store;
 mod support;

@@ -1,0 +1,233 @@
+//! A store in memory: a model of the contract for tests, and for nothing else. It forgets everything
+//! with the process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use twitter_updater::clock::Millis;
+use twitter_updater::store::{
+    MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoreError, StoredTweet,
+};
+use twitter_updater::tweet::{Metrics, Tweet, TweetState};
+
+type Key = (String, String);
+
+/// Tweets and their history, by namespace and id.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tweets: BTreeMap<Key, StoredTweet>,
+    history: BTreeMap<Key, Vec<MetricsAt>>,
+    /// The error of every call, while there is one.
+    down: Option<String>,
+}
+
+impl MemoryStore {
+    /// From now on every call is answered with *unavailable* (a reason), or works again (`None`).
+    pub fn set_down(&self, why: Option<&str>) {
+        self.inner.lock().unwrap().down = why.map(str::to_owned);
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, Inner>, StoreError> {
+        let inner = self.inner.lock().unwrap();
+        match &inner.down {
+            Some(why) => Err(StoreError::Unavailable(why.clone())),
+            None => Ok(inner),
+        }
+    }
+}
+
+fn key(namespace: &str, id: &str) -> Key {
+    (namespace.to_owned(), id.to_owned())
+}
+
+fn blank(id: &str, first_seen: Millis) -> StoredTweet {
+    StoredTweet {
+        id: id.to_owned(),
+        state: TweetState::Live,
+        created_at: None,
+        current_id: None,
+        text: None,
+        author_id: None,
+        author_name: None,
+        metrics: Metrics::default(),
+        withheld_in: None,
+        raw: None,
+        first_seen,
+        checked_at: None,
+        next_due: None,
+        lookups: 0,
+        misses: 0,
+        missing_since: None,
+        reason: None,
+    }
+}
+
+/// The newer counts, where there are any, over the older.
+fn over(new: Metrics, old: Metrics) -> Metrics {
+    Metrics {
+        retweet_count: new.retweet_count.or(old.retweet_count),
+        favorite_count: new.favorite_count.or(old.favorite_count),
+        reply_count: new.reply_count.or(old.reply_count),
+        quote_count: new.quote_count.or(old.quote_count),
+        bookmark_count: new.bookmark_count.or(old.bookmark_count),
+        impression_count: new.impression_count.or(old.impression_count),
+    }
+}
+
+/// The counts of an answer, and what else it says of a tweet that is there.
+fn take_counts(row: &mut StoredTweet, tweet: &Tweet) {
+    row.metrics = over(tweet.metrics, row.metrics);
+    row.created_at = tweet.created_at.or(row.created_at);
+    if tweet.id != row.id {
+        row.current_id = Some(tweet.id.clone());
+    }
+    (row.misses, row.missing_since) = (0, None);
+}
+
+/// Text, author and raw object: not of a withheld tweet.
+fn take_content(row: &mut StoredTweet, tweet: &Tweet) {
+    row.text = tweet.text.clone().or(row.text.take());
+    row.author_id = tweet.author_id.clone().or(row.author_id.take());
+    row.author_name = tweet.author_name.clone().or(row.author_name.take());
+    row.raw = Some(tweet.raw.clone());
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.lock().map(|_| ())
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.lock().map(|_| ())
+    }
+
+    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+        let mut inner = self.lock()?;
+        let mut recorded = Recorded::default();
+        for tweet in tweets {
+            let key = key(namespace, &tweet.id);
+            let Some(row) = inner.tweets.get_mut(&key) else {
+                let mut row = blank(&tweet.id, at);
+                row.created_at = Some(tweet.created_at);
+                row.next_due = tweet.next_due;
+                if tweet.next_due.is_none() {
+                    row.state = TweetState::Ended;
+                }
+                if let Some(content) = &tweet.content {
+                    take_content(&mut row, content);
+                    row.metrics = content.metrics;
+                }
+                inner.tweets.insert(key, row);
+                recorded.new += 1;
+                continue;
+            };
+            if matches!(row.state, TweetState::Ended | TweetState::Unavailable) && tweet.next_due.is_some() {
+                row.state = TweetState::Live;
+                row.next_due = tweet.next_due;
+                (row.misses, row.missing_since) = (0, None);
+                recorded.revived += 1;
+            } else {
+                recorded.known += 1;
+            }
+        }
+        Ok(recorded)
+    }
+
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        let inner = self.lock()?;
+        let standing = |row: &StoredTweet| Standing {
+            state: row.state,
+            created_at: row.created_at,
+            checked_at: row.checked_at,
+            misses: row.misses,
+            missing_since: row.missing_since,
+        };
+        Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
+    }
+
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        let mut inner = self.lock()?;
+        let Inner { tweets, history, .. } = &mut *inner;
+        let mut saved = Saved::default();
+        for seen in observations {
+            let key = key(namespace, &seen.id);
+            let row = tweets.entry(key.clone()).or_insert_with(|| blank(&seen.id, seen.answered_at));
+            if row.state == TweetState::Dead || row.checked_at.is_some_and(|at| at > seen.answered_at) {
+                saved.older += 1;
+                continue;
+            }
+            saved.saved += 1;
+            if row.checked_at == Some(seen.answered_at) {
+                continue; // the same answer again
+            }
+            // What the ingest knew is no answer: the first one always makes a row, if it has counts.
+            let before = if row.checked_at.is_some() { row.metrics } else { Metrics::default() };
+            let mut counted = None;
+            match &seen.seen {
+                Seen::Found(tweet) => {
+                    take_counts(row, tweet);
+                    take_content(row, tweet);
+                    row.withheld_in = None;
+                    counted = Some(over(tweet.metrics, before));
+                }
+                Seen::Withheld { tweet, countries } => {
+                    take_counts(row, tweet);
+                    row.withheld_in = Some(countries.clone());
+                    counted = Some(over(tweet.metrics, before));
+                }
+                Seen::Missing { misses, since } => (row.misses, row.missing_since) = (*misses, Some(*since)),
+                Seen::Broken => {}
+            }
+            if counted.is_some_and(|after| after != before) {
+                let at = MetricsAt { checked_at: seen.answered_at, metrics: row.metrics };
+                history.entry(key).or_default().push(at);
+                saved.changed += 1;
+            }
+            row.checked_at = Some(seen.answered_at);
+            row.lookups += 1;
+            row.state = seen.state;
+            row.next_due = seen.next_due;
+        }
+        Ok(saved)
+    }
+
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        let mut inner = self.lock()?;
+        for (id, reason) in ids {
+            let row = inner.tweets.entry(key(namespace, id)).or_insert_with(|| blank(id, at));
+            row.state = TweetState::Dead;
+            row.reason = Some(reason.clone());
+            row.next_due = None;
+        }
+        Ok(())
+    }
+
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+        Ok(self.lock()?.tweets.get(&key(namespace, id)).cloned())
+    }
+
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+        Ok(self.lock()?.history.get(&key(namespace, id)).cloned().unwrap_or_default())
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        let inner = self.lock()?;
+        let mut counts = StateCounts::default();
+        for row in inner.tweets.iter().filter(|((of, _), _)| of == namespace).map(|(_, row)| row) {
+            match row.state {
+                TweetState::Live => counts.live += 1,
+                TweetState::Unavailable => counts.unavailable += 1,
+                TweetState::Ended => counts.ended += 1,
+                TweetState::Dead => counts.dead += 1,
+            }
+        }
+        Ok(counts)
+    }
+}

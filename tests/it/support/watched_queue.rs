@@ -1,0 +1,157 @@
+//! A queue around another: it can be told to fail, and shows what was asked of it.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use twitter_updater::queue::{
+    Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
+};
+
+#[derive(Debug)]
+pub struct WatchedQueue {
+    inner: Arc<dyn Queue>,
+    /// So many calls of `schedule` fail before they reach the queue.
+    pub fail_schedules: AtomicU64,
+    /// A call of `schedule` with this id always fails.
+    pub fail_id: Mutex<Option<String>>,
+    /// So many calls of `accept_incoming` are done, and their replies lost.
+    pub lose_accept_replies: AtomicU64,
+    /// So many calls of `accept_incoming` fail before they reach the queue.
+    pub fail_accepts: AtomicU64,
+    /// `schedule` only counts.
+    pub sink: AtomicBool,
+    /// Jobs inside `schedule` right now, the most there ever were, and all that came out.
+    pub jobs_in_flight: AtomicU64,
+    pub most_jobs_in_flight: AtomicU64,
+    pub jobs_done: AtomicU64,
+    /// A call of `schedule` succeeded.
+    pub scheduled: Notify,
+    /// A call of `incoming` found nothing.
+    pub drained: Notify,
+    /// What `refuse_incoming` was told.
+    pub refused: Mutex<Vec<(String, String)>>,
+}
+
+impl WatchedQueue {
+    pub fn around(inner: Arc<dyn Queue>) -> Self {
+        Self {
+            inner,
+            fail_schedules: AtomicU64::new(0),
+            fail_id: Mutex::new(None),
+            lose_accept_replies: AtomicU64::new(0),
+            fail_accepts: AtomicU64::new(0),
+            sink: AtomicBool::new(false),
+            jobs_in_flight: AtomicU64::new(0),
+            most_jobs_in_flight: AtomicU64::new(0),
+            jobs_done: AtomicU64::new(0),
+            scheduled: Notify::new(),
+            drained: Notify::new(),
+            refused: Mutex::new(Vec::new()),
+        }
+    }
+
+    async fn schedule_or_fail(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        let fail_id = self.fail_id.lock().unwrap().clone();
+        if one_of(&self.fail_schedules) || jobs.iter().any(|job| Some(&job.id) == fail_id.as_ref()) {
+            return Err(away());
+        }
+        if self.sink.load(SeqCst) {
+            tokio::task::yield_now().await; // as a network would
+            return Ok(vec![Scheduled::Scheduled; jobs.len()]);
+        }
+        self.inner.schedule(jobs).await
+    }
+}
+
+/// Takes one from a counter; says whether there was one.
+fn one_of(counter: &AtomicU64) -> bool {
+    counter.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+fn away() -> QueueError {
+    QueueError::Unavailable("the test took it away".to_owned())
+}
+
+#[async_trait]
+impl Queue for WatchedQueue {
+    fn namespace(&self) -> &str {
+        self.inner.namespace()
+    }
+
+    async fn check(&self) -> Result<Vec<String>, QueueError> {
+        self.inner.check().await
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        let count = jobs.len() as u64;
+        let in_flight = self.jobs_in_flight.fetch_add(count, SeqCst) + count;
+        self.most_jobs_in_flight.fetch_max(in_flight, SeqCst);
+        let answer = self.schedule_or_fail(jobs).await;
+        self.jobs_in_flight.fetch_sub(count, SeqCst);
+        if answer.is_ok() {
+            self.jobs_done.fetch_add(count, SeqCst);
+            self.scheduled.notify_one();
+        }
+        answer
+    }
+
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let head = self.inner.incoming(drainer, limit).await?;
+        if head.is_empty() {
+            self.drained.notify_one();
+        }
+        Ok(head)
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        if one_of(&self.fail_accepts) {
+            return Err(away());
+        }
+        self.inner.accept_incoming(members).await?;
+        if one_of(&self.lose_accept_replies) { Err(away()) } else { Ok(()) }
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        self.refused.lock().unwrap().extend_from_slice(members);
+        self.inner.refuse_incoming(members).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.put_incoming(members).await
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+        self.inner.claim(request).await
+    }
+
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+        self.inner.settle(fence, verdicts).await
+    }
+
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+        self.inner.release(fence, jobs).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        self.inner.stats().await
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        self.inner.locate(ids).await
+    }
+
+    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
+        self.inner.beat(worker, fields, counters).await
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+        self.inner.leave(worker).await
+    }
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        self.inner.pause(reason).await
+    }
+}
