@@ -17,7 +17,9 @@ use crate::metrics::Metrics;
 use crate::queue::{EmbeddedQueue, Lane, Queue, RedisOptions, RedisPool, RedisQueue};
 use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
-use crate::starter::{Drain, EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date};
+use crate::starter::{
+    Drain, DrainRound, EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date,
+};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 use crate::updater::{NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
@@ -225,8 +227,14 @@ impl Updater {
         let (name, concurrency) = (worker.name.clone(), worker.concurrency);
         tracing::info!(worker = name, concurrency, "updater runs");
         let incoming = tokio::spawn({
-            let stop = stop.token();
-            async move { drain.run(stop, DRAIN_EVERY).await }
+            let (stop, metrics) = (stop.token(), metrics.clone());
+            async move {
+                let counted = |round: &DrainRound| {
+                    metrics.counters.incoming_accepted.add(round.accepted as usize);
+                    metrics.counters.incoming_refused.add(round.refused as usize);
+                };
+                drain.run(stop, DRAIN_EVERY, counted).await;
+            }
         });
         let beating = tokio::spawn({
             let (queue, metrics, stop, name) = (queue.clone(), metrics.clone(), stop.clone(), name.clone());

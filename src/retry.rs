@@ -54,6 +54,33 @@ impl Retry {
     }
 }
 
+/// How patiently something is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries in all, at least 1.
+    pub tries: u32,
+    /// See [`Retry::new`].
+    pub first: Duration,
+    /// See [`Retry::new`].
+    pub most: Duration,
+}
+
+impl RetryPolicy {
+    /// The delays between the tries.
+    #[must_use]
+    pub fn start(&self) -> Retry {
+        Retry::new(self.first, self.most)
+    }
+}
+
+impl Default for RetryPolicy {
+    /// 8 tries: up to 0.2 + 0.4 + … + 12.8 s ≈ 25 s, half of that on average: a restart or a failover
+    /// is waited out, a service that is gone is told of soon.
+    fn default() -> Self {
+        Self { tries: 8, first: Duration::from_millis(200), most: Duration::from_secs(15) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,7 +107,7 @@ mod tests {
     #[test]
     fn a_success_starts_over() {
         let mut retry = Retry::new(Duration::from_millis(100), Duration::from_secs(60));
-        (0..10).for_each(|_| drop(retry.next_delay()));
+        (0..10).for_each(|_| assert!(retry.next_delay() <= Duration::from_secs(60)));
         assert_eq!(retry.attempts(), 10);
         retry.succeeded();
         assert!(retry.next_delay() <= Duration::from_millis(100));

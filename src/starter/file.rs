@@ -14,8 +14,9 @@ use futures::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, BufReader};
 
 use super::lines::{Line, Lines, hint, read_tweet};
-use super::{Admitted, Queued, RetryPolicy, Starter, StarterError, Summary};
+use super::{Admitted, Queued, Starter, StarterError, Summary};
 use crate::clock::{self, Stopwatch};
+use crate::retry::RetryPolicy;
 
 /// Bytes per read: tokio hands each read of a file to another thread, so they are few.
 const READ_BYTES: usize = 256 * 1024;
@@ -234,18 +235,17 @@ type Handed = (u64, Result<Vec<Queued>, StarterError>);
 
 /// Hands a batch over, with patience.
 async fn hand_over(starter: &Starter, retry: &RetryPolicy, batch: Batch) -> Handed {
-    let mut failures = 0;
+    let mut delays = retry.start();
     loop {
         let error = match starter.hand_over(&batch.admitted).await {
             Ok(answers) => return (batch.last_line, Ok(answers)),
             Err(error) => error,
         };
-        failures += 1;
-        if !error.is_passing() || failures >= retry.tries {
+        let delay = delays.next_delay();
+        if !error.is_passing() || delays.attempts() >= retry.tries {
             return (batch.last_line, Err(error));
         }
-        let delay = retry.delay(failures);
-        tracing::warn!(%error, failures, delay_ms = clock::millis(delay), "a batch could not be handed over yet");
+        tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a batch could not be handed over yet");
         tokio::time::sleep(delay).await;
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Admitted, Ingested, Queued, RetryPolicy, Starter, StarterError};
+use super::{Admitted, Ingested, Queued, Starter, StarterError};
 use crate::clock;
+use crate::retry::RetryPolicy;
 
 /// Members read in one round.
 const ROUND: usize = 1_000;
@@ -34,13 +35,12 @@ pub struct Drain {
     starter: Starter,
     drainer: String,
     limit: usize,
-    retry: RetryPolicy,
 }
 
 impl Drain {
     /// A drain under that name, which is the worker's: one name holds the place at a time.
     pub fn new(starter: Starter, drainer: impl Into<String>) -> Self {
-        Self { starter, drainer: drainer.into(), limit: ROUND, retry: RetryPolicy::default() }
+        Self { starter, drainer: drainer.into(), limit: ROUND }
     }
 
     /// Reads so many members in one round, at least 1, instead of 1,000.
@@ -104,20 +104,20 @@ impl Drain {
         Ok(round)
     }
 
-    /// Drains until `cancel`: round after round while there is more, else every `interval`. Errors are
-    /// logged and waited out.
-    pub async fn run(&self, cancel: CancellationToken, interval: Duration) {
-        let mut failures: u32 = 0;
+    /// Drains until `cancel`: round after round while there is more, else every `interval`; tells each
+    /// round to `on_round`. Errors are logged and waited out.
+    pub async fn run(&self, cancel: CancellationToken, interval: Duration, on_round: impl Fn(&DrainRound)) {
+        let mut delays = RetryPolicy::default().start();
         while !cancel.is_cancelled() {
             let wait = match self.round().await {
                 Ok(round) => {
-                    failures = 0;
+                    delays.succeeded();
+                    on_round(&round);
                     if round.more { Duration::ZERO } else { interval }
                 }
                 Err(error) => {
-                    failures = failures.saturating_add(1);
-                    let wait = interval.max(self.retry.delay(failures));
-                    tracing::warn!(%error, failures, wait_ms = clock::millis(wait), "incoming could not be drained");
+                    let wait = interval.max(delays.next_delay());
+                    tracing::warn!(%error, failures = delays.attempts(), wait_ms = clock::millis(wait), "incoming could not be drained");
                     wait
                 }
             };

@@ -14,7 +14,6 @@ mod file;
 mod incoming;
 mod lines;
 mod progress;
-mod retry;
 mod summary;
 
 use std::fmt;
@@ -24,7 +23,6 @@ pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::incoming::{Drain, DrainRound};
 pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
 pub use self::progress::ProgressDisplay;
-pub use self::retry::RetryPolicy;
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
 use crate::queue::{NewJob, Queue, QueueError, Scheduled, check_id};

@@ -11,9 +11,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use twitter_updater::clock::{self, Millis};
 use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Incoming, Place, Queue, QueueError, Verdict};
+use twitter_updater::retry::RetryPolicy;
 use twitter_updater::starter::{
-    EnqueueError, EnqueueOptions, Ingested, Queued, RetryPolicy, SECONDS_BELOW, Starter, StarterError, Summary,
-    enqueue, twitter_id_date,
+    EnqueueError, EnqueueOptions, Ingested, Queued, SECONDS_BELOW, Starter, StarterError, Summary, enqueue,
+    twitter_id_date,
 };
 use twitter_updater::store::{Store, StoreError};
 use twitter_updater::tweet::{Metrics, Tweet, TweetId, TweetState};

@@ -103,17 +103,14 @@ async fn twenty_kills_lose_nothing() {
     while wall_ms() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let mut latest = 0;
     for (died, ids) in &victims {
         for ids in ids.chunks(1_000) {
             for standing in store.standing(NAMESPACE, ids).await.unwrap() {
                 let checked_at = standing.unwrap().checked_at.unwrap_or(0);
                 assert!(checked_at > *died, "a tweet of a dead worker was not updated within {bound} ms");
-                latest = latest.max(*died);
             }
         }
     }
-    assert_eq!(latest, victims.last().unwrap().0.max(latest));
 
     // A clean stop: everything is settled or given back, no lease is left to run out.
     for (name, mut updater) in updaters {

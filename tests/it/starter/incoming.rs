@@ -156,7 +156,7 @@ async fn a_drain_runs_until_nothing_is_left_through_errors_until_it_is_stopped()
     let cancel = CancellationToken::new();
     let running = tokio::spawn({
         let cancel = cancel.clone();
-        async move { drain.run(cancel, Duration::from_millis(1)).await }
+        async move { drain.run(cancel, Duration::from_millis(1), |_| {}).await }
     });
     world.drained((0, 0, 250)).await;
     // It goes on listening.
