@@ -1,6 +1,8 @@
 //! One binary for every test that needs more than one module.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
+mod agree;
+mod layers;
 mod load;
 mod lookup;
 mod queue;
