@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -203,6 +204,7 @@ impl Updater {
             save_timeout: updater.save_timeout,
             metrics: metrics.clone(),
             doubted: Mutex::default(),
+            refused_in_a_row: AtomicU32::new(0),
         };
         let name = worker_name(settings);
         let worker = Worker {

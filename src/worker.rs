@@ -4,6 +4,7 @@
 //! for work, so an idle process asks the queue once per wait, and a process that met an outage sends
 //! one probe per back-off step.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{self, Stopwatch};
 use crate::credential::{Leave, Ledger, Permit};
 use crate::metrics::Metrics;
-use crate::queue::{Batch, Claim, ClaimRequest, Fence, Job, Queue, QueueError, Settled, Verdict};
+use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::retry::Retry;
 use crate::shutdown::Stop;
 
@@ -115,6 +116,9 @@ struct Turn {
     retry: Retry,
     /// How long to wait before asking again.
     pause: Option<Duration>,
+    /// Per pipeline the token of a claim nobody answered: it may have been granted, and asking again
+    /// with it, however much later, answers its batch instead of leaving that to its lease.
+    unanswered: HashMap<usize, String>,
 }
 
 /// A claimed batch on its way. While a service is out it keeps the turn until it is settled, so
@@ -133,7 +137,12 @@ impl Worker {
     /// The message of a handler for which it can never work.
     pub async fn run(self) -> Result<(), String> {
         let worker = Arc::new(self);
-        let turn = Arc::new(Mutex::new(Turn { next: 0, retry: Retry::new(BACKOFF.0, BACKOFF.1), pause: None }));
+        let turn = Arc::new(Mutex::new(Turn {
+            next: 0,
+            retry: Retry::new(BACKOFF.0, BACKOFF.1),
+            pause: None,
+            unanswered: HashMap::new(),
+        }));
         let fatal = Arc::new(std::sync::OnceLock::new());
         let tokens = Arc::new(AtomicU64::new(0));
         let loops = TaskTracker::new();
@@ -178,7 +187,10 @@ impl Worker {
                         continue;
                     }
                 };
-                let token = format!("{}-{}", self.name, tokens.fetch_add(1, Ordering::Relaxed));
+                let token = turn
+                    .unanswered
+                    .remove(&at)
+                    .unwrap_or_else(|| format!("{}-{}", self.name, tokens.fetch_add(1, Ordering::Relaxed)));
                 match self.claim(pipeline, &token).await {
                     Ok(Claim::Batch(batch)) => {
                         turn.next = at + 1;
@@ -194,6 +206,7 @@ impl Worker {
                     }
                     Err(error) => {
                         self.ledger.give_back(permit);
+                        turn.unanswered.insert(at, token);
                         wait = wait.min(outage(&mut turn, &error.to_string()));
                     }
                 }
@@ -218,18 +231,24 @@ impl Worker {
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
     async fn work(&self, work: Work, turn: &Mutex<Turn>) -> Option<String> {
         let Work { pipeline, permit, batch, probe } = work;
-        let Pipeline { queue, handler, .. } = &self.pipelines[pipeline];
+        let Pipeline { queue, handler, claims } = &self.pipelines[pipeline];
         let watch = Stopwatch::start();
         let late = |job: &Job| (batch.claimed_at - job.due).max(0);
         self.metrics.late(batch.jobs.iter().map(late));
 
-        let handled = tokio::select! {
-            biased;
-            handled = handler.handle(&batch, permit) => handled,
-            () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
+        let handled = if batch.fence.deadline - batch.now.now() < clock::millis(claims.lease) / 2 {
+            // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
+            self.ledger.give_back(permit);
+            Handled::released(&batch, Outlook::Unchanged)
+        } else {
+            tokio::select! {
+                biased;
+                handled = handler.handle(&batch, permit) => handled,
+                () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
+            }
         };
         let handled_ms = watch.elapsed_ms();
-        let settled = self.settle(&**queue, &batch.fence, &handled.verdicts, &handled.release).await;
+        let settled = self.settle(&**queue, &batch, &handled).await;
 
         tracing::info!(
             namespace = queue.namespace(),
@@ -269,7 +288,8 @@ impl Worker {
 
     /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
     /// not lost: the lease runs out and the jobs are claimed again.
-    async fn settle(&self, queue: &dyn Queue, fence: &Fence, verdicts: &[(Job, Verdict)], release: &[Job]) -> Settled {
+    async fn settle(&self, queue: &dyn Queue, batch: &Batch, handled: &Handled) -> Settled {
+        let (Batch { fence, now, .. }, Handled { verdicts, release, .. }) = (batch, handled);
         let mut sum = Settled::default();
         let mut retry = Retry::new(SETTLE_BACKOFF.0, SETTLE_BACKOFF.1);
         let (mut verdicts_left, mut release_left) = (!verdicts.is_empty(), !release.is_empty());
@@ -286,9 +306,8 @@ impl Worker {
                 Ok::<_, QueueError>(())
             };
             let Err(error) = step.await else { break };
-            // Past the lease the fence holds nothing. (This clock may be off by the skew between the
-            // machines: then one more call is made, which changes nothing, or one less.)
-            if clock::wall_ms() >= fence.deadline || !matches!(error, QueueError::Unavailable(_)) {
+            // Past the lease, by the queue's clock, the fence holds nothing.
+            if now.now() >= fence.deadline || !matches!(error, QueueError::Unavailable(_)) {
                 tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
                 break;
             }
