@@ -3,8 +3,7 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -23,7 +22,7 @@ use crate::starter::{
 };
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
-use crate::updater::{NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{ClaimSettings, Pipeline, Worker};
 
 /// How often a worker says that it is alive.
@@ -203,8 +202,7 @@ impl Updater {
             max_deliveries: updater.max_deliveries,
             save_timeout: updater.save_timeout,
             metrics: metrics.clone(),
-            doubted: Mutex::default(),
-            refused_in_a_row: AtomicU32::new(0),
+            doubts: Doubts::default(),
         };
         let name = worker_name(settings);
         let worker = Worker {

@@ -63,11 +63,17 @@ pub struct TweetUpdate {
     pub save_timeout: Duration,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// Ids missing from an answer that was doubted: if they are missing again, it is believed. Only
-    /// this process's memory, since the doubt costs no more than one repeated call per process.
-    pub doubted: Mutex<HashSet<String>>,
+    /// What this process doubts.
+    pub doubts: Doubts,
+}
+
+/// Doubts about the provider. Only this process's memory: to lose one costs a repeated call.
+#[derive(Debug, Default)]
+pub struct Doubts {
+    /// Ids missing from an answer that was not believed: if they are missing again, it is.
+    missing: Mutex<HashSet<String>>,
     /// Requests refused as a whole since the last one that was answered.
-    pub refused_in_a_row: AtomicU32,
+    refused_in_a_row: AtomicU32,
 }
 
 /// Why a batch could not be done.
@@ -109,8 +115,10 @@ impl Handler for TweetUpdate {
         // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
         let answered_at = batch.now.now();
         let save = async {
-            let judgements = self.judge(batch, tweets, answered_at).await?;
-            self.save_tweets(&judgements).await?;
+            let mut judgements = self.judge(batch, tweets, answered_at).await?;
+            if self.save_tweets(&judgements).await? > 0 {
+                self.heed_refusals(&mut judgements).await?;
+            }
             Ok(judgements)
         };
         match tokio::time::timeout(self.save_timeout, save).await {
@@ -132,7 +140,7 @@ impl TweetUpdate {
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         match &answer {
             Ok(answer) => {
-                self.refused_in_a_row.store(0, Ordering::Relaxed);
+                self.doubts.refused_in_a_row.store(0, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
                 counters.unasked.add(answer.unasked);
                 self.ledger.spent(permit, answer.quota);
@@ -182,7 +190,7 @@ impl TweetUpdate {
         if of.len() < MASS_MISSING_LEAST || missing.len() * 2 <= of.len() {
             return Ok(());
         }
-        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut doubted = self.doubts.missing.lock().unwrap_or_else(PoisonError::into_inner);
         let again = missing.iter().filter(|id| doubted.contains(**id)).count();
         if again * 2 > missing.len() {
             doubted.retain(|id| !missing.contains(&id));
@@ -201,7 +209,6 @@ impl TweetUpdate {
         let standing = standing.as_ref();
         let known =
             || standing.and_then(|known| known.created_at).or_else(|| self.lookup.created_at(&job.id).ok().flatten());
-        let dead = standing.is_some_and(|known| known.state == TweetState::Dead);
         let (seen, state, lane) = match outcome {
             Outcome::Found(tweet) => {
                 counters.found.add(1);
@@ -217,7 +224,10 @@ impl TweetUpdate {
                 counters.broken.add(1);
                 tracing::warn!(why, "a tweet came in a shape we cannot read; it stays on its schedule");
                 tracing::debug!(id = job.id, "this one");
-                let state = standing.map_or(TweetState::Live, |known| known.state);
+                // It was returned, so it cannot have ended; whether it still counts as missing, the next
+                // whole answer says.
+                let missing = standing.is_some_and(|known| known.state == TweetState::Unavailable);
+                let state = if missing { TweetState::Unavailable } else { TweetState::Live };
                 (Seen::Broken, state, self.lane(known(), at))
             }
             Outcome::Unavailable => {
@@ -231,13 +241,8 @@ impl TweetUpdate {
         };
         let state = if lane.is_none() { TweetState::Ended } else { state };
         let verdict = match lane {
-            // Written to the store, and the worker died before it told the queue.
-            _ if dead => Verdict::Bury { reason: "dead in the store".to_owned() },
             Some(lane) => Verdict::Reschedule { lane: lane.clone(), delay: lane.patience },
-            None => {
-                counters.ended.add(1);
-                Verdict::Finish
-            }
+            None => Verdict::Finish,
         };
         let next_due = lane.map(|lane| at.saturating_add(lane.patience));
         Judgement { observation: Observation { id: job.id.clone(), answered_at: at, seen, state, next_due }, verdict }
@@ -253,8 +258,8 @@ impl TweetUpdate {
         }
     }
 
-    /// Every answer into the store, before the queue hears of any.
-    async fn save_tweets(&self, judgements: &[Judgement]) -> Result<(), Failure> {
+    /// Every answer into the store, before the queue hears of any. Answers how many it refused.
+    async fn save_tweets(&self, judgements: &[Judgement]) -> Result<u64, Failure> {
         let watch = Stopwatch::start();
         let observations: Vec<Observation> = judgements.iter().map(|judged| judged.observation.clone()).collect();
         let saved = self.store.save(&self.namespace, &observations).await?;
@@ -267,12 +272,35 @@ impl TweetUpdate {
             save_ms = watch.elapsed_ms(),
             "saved"
         );
+        Ok(saved.older)
+    }
+
+    /// The store refuses answers older than what it has, and all about the dead: then it knows better.
+    /// The dead are buried in the queue as well (written to the store, and the worker died before it
+    /// told the queue), and nobody leaves the queue whose life has not ended in the store.
+    async fn heed_refusals(&self, judgements: &mut [Judgement]) -> Result<(), Failure> {
+        let ids: Vec<String> = judgements.iter().map(|judged| judged.observation.id.clone()).collect();
+        let standings = self.store.standing(&self.namespace, &ids).await?;
+        for (judged, standing) in judgements.iter_mut().zip(standings) {
+            match (standing.map(|known| known.state), &judged.verdict) {
+                (Some(TweetState::Dead), _) => {
+                    judged.verdict = Verdict::Bury { reason: "dead in the store".to_owned() };
+                }
+                (Some(TweetState::Live | TweetState::Unavailable), Verdict::Finish) => {
+                    let lane = self.unavailable.lane.clone();
+                    judged.verdict = Verdict::Reschedule { delay: lane.patience, lane };
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
     /// Each tweet to the lane of its age, or to the end of its life.
     fn promote_tweets(&self, batch: &Batch, judgements: Vec<Judgement>) -> Handled {
-        let verdicts = batch.jobs.iter().cloned().zip(judgements.into_iter().map(|judged| judged.verdict)).collect();
+        let verdicts: Vec<_> =
+            batch.jobs.iter().cloned().zip(judgements.into_iter().map(|judged| judged.verdict)).collect();
+        self.metrics.counters.ended.add(verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Finish).count());
         Handled { verdicts, release: Vec::new(), outlook: Outlook::Fine }
     }
 
@@ -294,10 +322,7 @@ impl TweetUpdate {
             }
             Failure::Lookup(error) => Handled::released(batch, Outlook::Outage(error.to_string())),
             Failure::Store(error) => Handled::released(batch, Outlook::Outage(error.to_string())),
-            Failure::SaveTimeout => {
-                let why = format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
-                Handled::released(batch, Outlook::Outage(why))
-            }
+            Failure::SaveTimeout => Handled::released(batch, Outlook::Outage(self.save_took_too_long())),
             Failure::MassMissing { missing, of } => {
                 let why =
                     format!("{missing} of {of} tweets that lived before are missing: not believed until it repeats");
@@ -306,8 +331,19 @@ impl TweetUpdate {
         }
     }
 
+    fn save_took_too_long(&self) -> String {
+        format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
+    }
+
+    /// How often this job was refused while it was alone, this time included: the queue halves the
+    /// batches of suspects, so of 100 ids one is alone after 6 deliveries (100 ÷ 2^6 < 2).
+    fn refusals_alone(&self, job: &Job) -> u32 {
+        let halvings = self.lookup.capabilities().batch_limit.max(1).ilog2();
+        (job.deliveries + 1).saturating_sub(halvings)
+    }
+
     async fn suspect(&self, batch: &Batch, why: &str) -> Handled {
-        let in_a_row = self.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        let in_a_row = self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if in_a_row > REFUSED_IN_A_ROW.max(2 * self.max_deliveries) {
             // Not this id, and not that one: the API refuses us all. Nobody is buried for it.
             return Handled::released(
@@ -321,17 +357,20 @@ impl TweetUpdate {
             "the request is refused: its ids are tried in smaller batches"
         );
         if let [job] = &*batch.jobs
-            && job.deliveries >= self.max_deliveries
+            && self.refusals_alone(job) >= self.max_deliveries
         {
-            let reason = format!("refused {} times while alone in its request: {why}", job.deliveries);
+            let reason = format!("refused {} times while alone in its request: {why}", self.refusals_alone(job));
             // The store hears of it before the queue does.
-            return match self.store.bury(&self.namespace, batch.now.now(), &[(job.id.clone(), reason.clone())]).await {
-                Ok(()) => {
+            let buried = [(job.id.clone(), reason.clone())];
+            let bury = self.store.bury(&self.namespace, batch.now.now(), &buried);
+            return match tokio::time::timeout(self.save_timeout, bury).await {
+                Ok(Ok(())) => {
                     self.metrics.counters.buried_here.add(1);
                     tracing::error!(id = job.id, reason, "buried");
                     Handled { verdicts: vec![(job.clone(), Verdict::Bury { reason })], ..Handled::default() }
                 }
-                Err(error) => Handled::released(batch, Outlook::Outage(error.to_string())),
+                Ok(Err(error)) => Handled::released(batch, Outlook::Outage(error.to_string())),
+                Err(_) => Handled::released(batch, Outlook::Outage(self.save_took_too_long())),
             };
         }
         let retry = Verdict::Retry { after: REFUSED_RETRY_MS, counted: true };

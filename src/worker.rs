@@ -4,9 +4,7 @@
 //! for work, so an idle process asks the queue once per wait, and a process that met an outage sends
 //! one probe per back-off step.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -112,13 +110,15 @@ pub struct Worker {
 struct Turn {
     /// The pipeline to ask first: they take turns.
     next: usize,
+    /// Each pipeline's claim that has brought no batch yet, by its token. Its answer may have been
+    /// lost, so it is made again under that token until a batch comes.
+    tokens: Vec<Option<String>>,
     /// Delays while a service is out.
     retry: Retry,
+    /// Failures so far.
+    failures: u64,
     /// How long to wait before asking again.
     pause: Option<Duration>,
-    /// Per pipeline the token of a claim nobody answered: it may have been granted, and asking again
-    /// with it, however much later, answers its batch instead of leaving that to its lease.
-    unanswered: HashMap<usize, String>,
 }
 
 /// A claimed batch on its way. While a service is out it keeps the turn until it is settled, so
@@ -127,6 +127,9 @@ struct Work {
     pipeline: usize,
     permit: Permit,
     batch: Batch,
+    /// The failures known when it was claimed. Batches in flight together fail together: all of them
+    /// are one failure, or a hiccup with 16 in flight would cost 16 steps of the back-off.
+    failures: u64,
     probe: Option<OwnedMutexGuard<Turn>>,
 }
 
@@ -139,18 +142,18 @@ impl Worker {
         let worker = Arc::new(self);
         let turn = Arc::new(Mutex::new(Turn {
             next: 0,
+            tokens: vec![None; worker.pipelines.len()],
             retry: Retry::new(BACKOFF.0, BACKOFF.1),
+            failures: 0,
             pause: None,
-            unanswered: HashMap::new(),
         }));
         let fatal = Arc::new(std::sync::OnceLock::new());
-        let tokens = Arc::new(AtomicU64::new(0));
         let loops = TaskTracker::new();
         for _ in 0..worker.concurrency {
-            let (worker, turn, fatal, tokens) = (worker.clone(), turn.clone(), fatal.clone(), tokens.clone());
+            let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
             loops.spawn(async move {
-                while let Some(work) = worker.next(turn.clone(), &tokens).await {
-                    if let Some(message) = worker.work(work, &turn).await {
+                while let Some(work) = worker.next(turn.clone()).await {
+                    if let Some(message) = worker.work(work, turn.clone()).await {
                         worker.stop.drain();
                         let _ = fatal.set(message); // the first message is the one to show
                     }
@@ -163,7 +166,7 @@ impl Worker {
     }
 
     /// The next batch, from whichever pipeline has one; `None` when the worker is to stop.
-    async fn next(&self, turn: Arc<Mutex<Turn>>, tokens: &AtomicU64) -> Option<Work> {
+    async fn next(&self, turn: Arc<Mutex<Turn>>) -> Option<Work> {
         let mut turn = tokio::select! {
             biased;
             () = self.stop.draining() => return None,
@@ -174,6 +177,7 @@ impl Worker {
                 self.stop.sleep(pause).await;
             }
             let mut wait = Duration::from_secs(60);
+            let mut failed = None;
             for step in 0..self.pipelines.len() {
                 if self.stop.is_draining() {
                     return None;
@@ -187,15 +191,14 @@ impl Worker {
                         continue;
                     }
                 };
-                let token = turn
-                    .unanswered
-                    .remove(&at)
-                    .unwrap_or_else(|| format!("{}-{}", self.name, tokens.fetch_add(1, Ordering::Relaxed)));
+                let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
                 match self.claim(pipeline, &token).await {
                     Ok(Claim::Batch(batch)) => {
+                        turn.tokens[at] = None;
                         turn.next = at + 1;
+                        let failures = turn.failures;
                         let probe = (turn.retry.attempts() > 0).then_some(turn);
-                        return Some(Work { pipeline: at, permit, batch, probe });
+                        return Some(Work { pipeline: at, permit, batch, failures, probe });
                     }
                     Ok(Claim::Empty { wait: until, paused }) => {
                         if let Some(reason) = paused {
@@ -206,13 +209,19 @@ impl Worker {
                     }
                     Err(error) => {
                         self.ledger.give_back(permit);
-                        turn.unanswered.insert(at, token);
-                        wait = wait.min(outage(&mut turn, &error.to_string()));
+                        failed = Some(error.to_string());
                     }
                 }
             }
-            turn.pause = Some(wait);
+            // Once for all pipelines: their queues are mostly one service.
+            turn.pause = Some(failed.map_or(wait, |why| wait.min(turn.failed(&why))));
         }
+    }
+
+    /// A token no other claim has: neither of another worker of this name (replicas that share a
+    /// configuration), nor of the process that had it before (a container that was started again).
+    fn token(&self) -> String {
+        format!("{}-{:016x}", self.name, rand::random::<u64>())
     }
 
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
@@ -229,8 +238,8 @@ impl Worker {
     }
 
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
-    async fn work(&self, work: Work, turn: &Mutex<Turn>) -> Option<String> {
-        let Work { pipeline, permit, batch, probe } = work;
+    async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>) -> Option<String> {
+        let Work { pipeline, permit, batch, failures, probe } = work;
         let Pipeline { queue, handler, claims } = &self.pipelines[pipeline];
         let watch = Stopwatch::start();
         let late = |job: &Job| (batch.claimed_at - job.due).max(0);
@@ -261,26 +270,18 @@ impl Worker {
             released = handled.release.len(),
             "batch"
         );
-        let mut turn = match probe {
-            Some(turn) => turn,
-            // Nothing to note: the turn may be another's for as long as the queue is empty.
-            None if handled.outlook == Outlook::Fine || handled.outlook == Outlook::Unchanged => return None,
-            None => return self.note_outlook(&mut *turn.lock().await, handled.outlook),
+        // Nothing to note, unless this is a probe: the turn may be another's for as long as the queue is empty.
+        let mut turn = match (probe, &handled.outlook) {
+            (Some(turn), _) => turn,
+            (None, Outlook::Outage(_)) => turn.lock_owned().await,
+            (None, Outlook::Stop(message)) => return Some(message.clone()),
+            (None, Outlook::Fine | Outlook::Unchanged) => return None,
         };
-        self.note_outlook(&mut turn, handled.outlook)
-    }
-
-    fn note_outlook(&self, turn: &mut Turn, outlook: Outlook) -> Option<String> {
-        match outlook {
-            Outlook::Fine => {
-                if turn.retry.attempts() > 0 {
-                    tracing::info!(attempts = turn.retry.attempts(), "works again");
-                }
-                turn.retry.succeeded();
-                turn.pause = None;
-            }
+        match handled.outlook {
+            Outlook::Fine => turn.works(),
             Outlook::Unchanged => {}
-            Outlook::Outage(why) => turn.pause = Some(outage(turn, &why)),
+            Outlook::Outage(why) if failures == turn.failures => turn.pause = Some(turn.failed(&why)),
+            Outlook::Outage(why) => tracing::debug!(error = why, "the failure that is known already"),
             Outlook::Stop(message) => return Some(message),
         }
         None
@@ -307,7 +308,7 @@ impl Worker {
             };
             let Err(error) = step.await else { break };
             // Past the lease, by the queue's clock, the fence holds nothing.
-            if now.now() >= fence.deadline || !matches!(error, QueueError::Unavailable(_)) {
+            if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_)) {
                 tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
                 break;
             }
@@ -324,10 +325,22 @@ impl Worker {
     }
 }
 
-/// Notes one more failure and answers how long to wait.
-fn outage(turn: &mut Turn, why: &str) -> Duration {
-    let delay = turn.retry.next_delay();
-    let attempt = turn.retry.attempts();
-    tracing::warn!(error = why, attempt, delay_ms = clock::millis(delay), "a service is out: backing off");
-    delay
+impl Turn {
+    /// Notes one more failure and answers how long to wait.
+    fn failed(&mut self, why: &str) -> Duration {
+        self.failures += 1;
+        let delay = self.retry.next_delay();
+        let attempt = self.retry.attempts();
+        tracing::warn!(error = why, attempt, delay_ms = clock::millis(delay), "a service is out: backing off");
+        delay
+    }
+
+    /// A probe went well.
+    fn works(&mut self) {
+        if self.retry.attempts() > 0 {
+            tracing::info!(attempts = self.retry.attempts(), "works again");
+        }
+        self.retry.succeeded();
+        self.pause = None;
+    }
 }

@@ -11,3 +11,5 @@ mod simulator;
 mod starter;
 mod store;
 mod support;
+mod updater;
+mod worker;

@@ -1,8 +1,10 @@
 //! What tests share: private servers and the places they live in.
 
 pub mod http;
+pub mod journal;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
 pub mod redis;
+pub mod rig;
 pub mod watched_queue;

@@ -1,0 +1,341 @@
+//! What an updater does to its services, in order, and trouble for it on demand: a queue, a store and
+//! a lookup around real ones.
+
+use std::collections::HashMap;
+use std::future::{Future, pending};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use twitter_updater::clock::{Millis, wall_ms};
+use twitter_updater::credential::Credential;
+use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError};
+use twitter_updater::queue::{
+    Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
+};
+use twitter_updater::store::{
+    MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
+};
+use twitter_updater::tweet::TweetState;
+
+/// One step, when it is known to have begun (looking up, settling, releasing) or to be done (claiming,
+/// saving, burying).
+#[derive(Debug, Clone)]
+pub enum Event {
+    Claimed(Vec<Job>),
+    NothingToClaim { paused: bool },
+    ClaimFailed,
+    LookedUp { call: usize, ids: Vec<String> },
+    Answered { call: usize },
+    Saved(Vec<(String, TweetState)>),
+    Buried(Vec<String>),
+    Settled(Vec<(String, Verdict)>),
+    Released(Vec<Job>),
+}
+
+/// A call that can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Call {
+    Claim,
+    Settle,
+    Release,
+    Save,
+    Bury,
+}
+
+/// How it fails.
+#[derive(Debug, Clone, Copy)]
+pub enum Trouble {
+    /// It is not done.
+    Down,
+    /// It is done, and the answer is lost.
+    AnswerLost,
+    /// It is never answered.
+    Hangs,
+    /// It is not done for want of space (the queue).
+    Full,
+}
+
+/// The events so far and the trouble to come.
+#[derive(Debug, Clone, Default)]
+pub struct Journal(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    events: Vec<(Millis, Event)>,
+    trouble: HashMap<Call, Vec<(Trouble, u32)>>,
+    calls: usize,
+    in_flight: usize,
+    most_in_flight: usize,
+}
+
+impl Journal {
+    /// The next `times` such calls fail; behind the trouble that is there already.
+    pub fn trouble(&self, call: Call, trouble: Trouble, times: u32) {
+        self.lock().trouble.entry(call).or_default().push((trouble, times));
+    }
+
+    /// Such calls fail no more.
+    pub fn well_again(&self, call: Call) {
+        self.lock().trouble.remove(&call);
+    }
+
+    /// The events with their times, ms since the epoch.
+    pub fn events(&self) -> Vec<(Millis, Event)> {
+        self.lock().events.clone()
+    }
+
+    pub fn count(&self, which: impl Fn(&Event) -> bool) -> usize {
+        self.lock().events.iter().filter(|(_, event)| which(event)).count()
+    }
+
+    /// Calls of the lookup so far.
+    pub fn lookups(&self) -> usize {
+        self.count(|event| matches!(event, Event::LookedUp { .. }))
+    }
+
+    /// The ids of each call of the lookup.
+    pub fn looked_up(&self) -> Vec<Vec<String>> {
+        let ids = |(_, event)| if let Event::LookedUp { ids, .. } = event { Some(ids) } else { None };
+        self.events().into_iter().filter_map(ids).collect()
+    }
+
+    /// The jobs of each batch that reached a worker.
+    pub fn claimed(&self) -> Vec<Vec<Job>> {
+        let jobs = |(_, event)| if let Event::Claimed(jobs) = event { Some(jobs) } else { None };
+        self.events().into_iter().filter_map(jobs).collect()
+    }
+
+    /// Lookups under way: now, and the most there ever were.
+    pub fn in_flight(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.in_flight, inner.most_in_flight)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    fn note(&self, event: Event) {
+        self.lock().events.push((wall_ms(), event));
+    }
+
+    /// The trouble of this call, if it has any.
+    fn draw(&self, call: Call) -> Option<Trouble> {
+        let mut inner = self.lock();
+        let list = inner.trouble.get_mut(&call)?;
+        let (trouble, times) = list.first_mut()?;
+        let drawn = *trouble;
+        *times -= 1;
+        if *times == 0 {
+            list.remove(0);
+        }
+        Some(drawn)
+    }
+
+    async fn through<T, E>(
+        &self,
+        call: Call,
+        fails: impl Fn(Trouble) -> E,
+        run: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        match self.draw(call) {
+            None => run.await,
+            Some(Trouble::Hangs) => pending().await,
+            Some(trouble @ Trouble::AnswerLost) => {
+                run.await?;
+                Err(fails(trouble))
+            }
+            Some(trouble) => Err(fails(trouble)),
+        }
+    }
+}
+
+fn queue_fails(trouble: Trouble) -> QueueError {
+    match trouble {
+        Trouble::Full => QueueError::Full("the test filled it".to_owned()),
+        trouble => QueueError::Unavailable(format!("the test says {trouble:?}")),
+    }
+}
+
+fn store_fails(trouble: Trouble) -> StoreError {
+    StoreError::Unavailable(format!("the test says {trouble:?}"))
+}
+
+/// A queue whose claims, settles and releases are noted and may fail.
+#[derive(Debug)]
+pub struct JournalledQueue {
+    pub inner: Arc<dyn Queue>,
+    pub journal: Journal,
+}
+
+#[async_trait]
+impl Queue for JournalledQueue {
+    fn namespace(&self) -> &str {
+        self.inner.namespace()
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+        let claim = self.journal.through(Call::Claim, queue_fails, self.inner.claim(request)).await;
+        self.journal.note(match &claim {
+            Ok(Claim::Batch(batch)) => Event::Claimed(batch.jobs.clone()),
+            Ok(Claim::Empty { paused, .. }) => Event::NothingToClaim { paused: paused.is_some() },
+            Err(_) => Event::ClaimFailed,
+        });
+        claim
+    }
+
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+        let noted = verdicts.iter().map(|(job, verdict)| (job.id.clone(), verdict.clone())).collect();
+        self.journal.note(Event::Settled(noted));
+        self.journal.through(Call::Settle, queue_fails, self.inner.settle(fence, verdicts)).await
+    }
+
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+        self.journal.note(Event::Released(jobs.to_vec()));
+        self.journal.through(Call::Release, queue_fails, self.inner.release(fence, jobs)).await
+    }
+
+    async fn check(&self) -> Result<Vec<String>, QueueError> {
+        self.inner.check().await
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        self.inner.schedule(jobs).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        self.inner.stats().await
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        self.inner.locate(ids).await
+    }
+
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        self.inner.incoming(drainer, limit).await
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        self.inner.accept_incoming(members).await
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        self.inner.refuse_incoming(members).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.put_incoming(members).await
+    }
+
+    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
+        self.inner.beat(worker, fields, counters).await
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+        self.inner.leave(worker).await
+    }
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        self.inner.pause(reason).await
+    }
+}
+
+/// A store whose saves and burials are noted and may fail.
+#[derive(Debug)]
+pub struct JournalledStore {
+    pub inner: Arc<dyn Store>,
+    pub journal: Journal,
+}
+
+#[async_trait]
+impl Store for JournalledStore {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        let save = self.inner.save(namespace, observations);
+        let saved = self.journal.through(Call::Save, store_fails, save).await?;
+        self.journal.note(Event::Saved(observations.iter().map(|seen| (seen.id.clone(), seen.state)).collect()));
+        Ok(saved)
+    }
+
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        self.journal.through(Call::Bury, store_fails, self.inner.bury(namespace, at, ids)).await?;
+        self.journal.note(Event::Buried(ids.iter().map(|(id, _)| id.clone()).collect()));
+        Ok(())
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.inner.migrate().await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.inner.check().await
+    }
+
+    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+        self.inner.record(namespace, at, tweets).await
+    }
+
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        self.inner.standing(namespace, ids).await
+    }
+
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+        self.inner.tweet(namespace, id).await
+    }
+
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+        self.inner.history(namespace, id).await
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        self.inner.counts(namespace).await
+    }
+}
+
+/// A lookup whose calls are noted.
+#[derive(Debug)]
+pub struct JournalledLookup {
+    pub inner: Arc<dyn Lookup>,
+    pub journal: Journal,
+}
+
+/// A lookup under way until it is dropped, answered or not.
+struct InFlight<'a> {
+    journal: &'a Journal,
+    call: usize,
+}
+
+impl<'a> InFlight<'a> {
+    fn begin(journal: &'a Journal, ids: &[String]) -> Self {
+        let mut inner = journal.lock();
+        let call = inner.calls;
+        inner.calls += 1;
+        inner.in_flight += 1;
+        inner.most_in_flight = inner.most_in_flight.max(inner.in_flight);
+        inner.events.push((wall_ms(), Event::LookedUp { call, ids: ids.to_vec() }));
+        Self { journal, call }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.journal.lock();
+        inner.in_flight -= 1;
+        inner.events.push((wall_ms(), Event::Answered { call: self.call }));
+    }
+}
+
+#[async_trait]
+impl Lookup for JournalledLookup {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        self.inner.created_at(id)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let _in_flight = InFlight::begin(&self.journal, ids);
+        self.inner.look_up(ids, credential).await
+    }
+}

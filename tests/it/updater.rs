@@ -1,0 +1,7 @@
+//! The handler of `tweet:update`, alone and in a worker, over the simulated API.
+
+mod answers;
+mod missing;
+mod outages;
+mod refused;
+mod replies_lost;

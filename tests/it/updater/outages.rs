@@ -1,0 +1,182 @@
+//! A service is out: nothing is lost, nothing is blamed, nobody hammers, and all catches up after.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use twitter_updater::simulator::{Fault, SimulatorOptions};
+use twitter_updater::worker::ClaimSettings;
+
+use crate::support::journal::{Call, Event, Journal, Trouble};
+use crate::support::postgres;
+use crate::support::rig::{Backends, DAY, Rig, Setup, eventually};
+
+const SLOTS: usize = 4;
+/// How long the outages here last.
+const OUTAGE: Duration = Duration::from_millis(1_500);
+/// Back-off steps in such an outage, at the most: of eight, seven delays would have to fit into it. The
+/// k-th is drawn evenly from 0 to 2^k × 0.25 s, so the odds are 1.5^7 ÷ 7! ÷ (0.5 × 1 × … × 32) = 2e-7.
+const STEPS: usize = 7;
+
+fn setup() -> Setup {
+    let setup = Setup { slots: SLOTS, ..Setup::default() };
+    Setup {
+        claims: ClaimSettings { limit: 10, ..setup.claims },
+        // Long enough for calls to overlap, if they may.
+        simulator: SimulatorOptions { latency: Duration::from_millis(20), ..setup.simulator.clone() },
+        ..setup
+    }
+}
+
+fn failed_claims(journal: &Journal) -> usize {
+    journal.count(|event| matches!(event, Event::ClaimFailed))
+}
+
+/// One worker with four slots, an outage that begins before it does, and its end. `asked` counts what a
+/// probe costs.
+async fn survives(
+    mut rig: Rig,
+    begins: impl AsyncFnOnce(&mut Rig),
+    ends: impl AsyncFnOnce(&mut Rig),
+    asked: fn(&Journal) -> usize,
+    most: usize,
+) {
+    let ids = rig.there(100, 3 * DAY);
+    rig.schedule(&ids).await;
+    let dues = rig.dues(&ids).await.unwrap();
+    begins(&mut rig).await;
+    rig.work();
+    eventually("the outage is met", async || asked(&rig.journal) > 0).await;
+    tokio::time::sleep(OUTAGE).await;
+
+    let (asked, calls) = (asked(&rig.journal), rig.journal.lookups());
+    assert!((2..=most).contains(&asked), "asked {asked} times in {OUTAGE:?}");
+    assert_eq!(rig.journal.count(|event| matches!(event, Event::Saved(_) | Event::Settled(_))), 0);
+    eventually("all are in their lanes, with their old due times", async || {
+        rig.dues(&ids).await.as_ref() == Some(&dues)
+    })
+    .await;
+    // Before the first failure is known every slot may call; from then on there are only probes.
+    let mut probing = BTreeSet::new();
+    for (_, event) in rig.journal.events() {
+        match event {
+            Event::LookedUp { call, .. } if (SLOTS..calls).contains(&call) => {
+                assert!(probing.is_empty(), "call {call} began while {probing:?} was not answered");
+                probing.insert(call);
+            }
+            Event::Answered { call } => {
+                probing.remove(&call);
+            }
+            _ => {}
+        }
+    }
+
+    ends(&mut rig).await;
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    assert_eq!(rig.stored_tweets().await, 100);
+    for job in rig.journal.claimed().into_iter().flatten() {
+        assert_eq!((job.deliveries, job.due), (0, dues[&job.id]), "an outage is nobody's fault");
+    }
+}
+
+/// At the most what the slots had begun, and one call per back-off step.
+async fn survives_calls(rig: Rig, begins: impl AsyncFnOnce(&mut Rig), ends: impl AsyncFnOnce(&mut Rig)) {
+    survives(rig, begins, ends, Journal::lookups, SLOTS + STEPS).await;
+}
+
+async fn survives_a_bad_api(setup: Setup, fault: Fault) {
+    let rig = Rig::start(setup).await;
+    survives_calls(rig, async |rig| rig.api_fails(fault), async |rig| rig.api_is_well()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_is_over_capacity() {
+    survives_a_bad_api(setup(), Fault::Status { status: 503, code: Some(130) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_does_not_answer() {
+    survives_a_bad_api(Setup { lookup_timeout: Duration::from_millis(200), ..setup() }, Fault::Timeout).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_breaks_off() {
+    survives_a_bad_api(setup(), Fault::CutBody).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_closes_the_connection() {
+    survives_a_bad_api(setup(), Fault::Close).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_talks_rubbish() {
+    survives_a_bad_api(setup(), Fault::NotJson).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_page_stands_before_the_api() {
+    survives_a_bad_api(setup(), Fault::Html).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_is_not_there() {
+    let rig = Rig::start(setup()).await;
+    survives_calls(rig, async |rig| rig.stop_api().await, async |rig| rig.restart_api().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_is_down() {
+    let rig = Rig::start(setup()).await;
+    let begins = async |rig: &mut Rig| rig.journal.trouble(Call::Save, Trouble::Down, u32::MAX);
+    survives_calls(rig, begins, async |rig| rig.journal.well_again(Call::Save)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_hangs() {
+    let rig = Rig::start(Setup { save_timeout: Duration::from_millis(200), ..setup() }).await;
+    let begins = async |rig: &mut Rig| rig.journal.trouble(Call::Save, Trouble::Hangs, u32::MAX);
+    survives_calls(rig, begins, async |rig| rig.journal.well_again(Call::Save)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgresql_is_stopped_and_started() {
+    let server = RefCell::new(postgres::own());
+    let backends = Backends::Servers(server.borrow().url("postgres"));
+    let rig = Rig::start(Setup { backends, save_timeout: Duration::from_millis(500), ..setup() }).await;
+    let (begins, ends) =
+        (async |_: &mut Rig| server.borrow_mut().stop(), async |_: &mut Rig| server.borrow_mut().start());
+    survives_calls(rig, begins, ends).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_queue_is_down() {
+    let rig = Rig::start(setup()).await;
+    let begins = async |rig: &mut Rig| rig.journal.trouble(Call::Claim, Trouble::Down, u32::MAX);
+    let ends = async |rig: &mut Rig| rig.journal.well_again(Call::Claim);
+    // A claim that failed is made again at once: its reply may have been lost.
+    survives(rig, begins, ends, failed_claims, 2 * (STEPS + 1)).await;
+}
+
+/// Sixteen calls fail together: that is one failure, not sixteen in a row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hiccup_costs_one_step_of_the_back_off_however_many_calls_it_met() {
+    let setup = Setup { slots: 16, ..setup() };
+    let simulator = SimulatorOptions { latency: Duration::from_millis(700), ..setup.simulator.clone() };
+    let mut rig = Rig::start(Setup { simulator, ..setup }).await;
+    let ids = rig.there(160, 3 * DAY);
+    rig.schedule(&ids).await;
+    rig.inject(Fault::Status { status: 503, code: Some(130) }, 16);
+    rig.work();
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    assert_eq!(rig.journal.in_flight().1, 16, "they were under way together");
+    // A first step is up to 0.5 s, and the calls themselves take 0.7 s; the sixteenth is up to 60 s.
+    let events = rig.journal.events();
+    let calls: Vec<_> =
+        events.iter().filter(|(_, event)| matches!(event, Event::LookedUp { .. })).map(|(at, _)| *at).collect();
+    let pauses: Vec<_> = calls.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(calls.len(), 32);
+    assert!(pauses.iter().all(|pause| *pause < 3_000), "{pauses:?}");
+}

@@ -1,0 +1,253 @@
+//! The loop: when it claims, how much it has in flight, whom it serves, and how it stops.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use twitter_updater::clock::{Millis, Stopwatch};
+use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue};
+use twitter_updater::simulator::{Fault, SimulatorOptions};
+use twitter_updater::worker::{ClaimSettings, Pipeline};
+
+use crate::support::journal::{Call, Event, JournalledQueue, Trouble};
+use crate::support::rig::{DAY, Rig, Setup, eventually};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn setup(slots: usize, limit: usize, latency_ms: u64) -> Setup {
+    let setup = Setup { slots, ..Setup::default() };
+    Setup {
+        claims: ClaimSettings { limit, ..setup.claims },
+        simulator: SimulatorOptions { latency: Duration::from_millis(latency_ms), ..setup.simulator.clone() },
+        ..setup
+    }
+}
+
+fn lingering(setup: Setup, linger: Duration) -> Setup {
+    Setup { claims: ClaimSettings { linger, ..setup.claims }, ..setup }
+}
+
+fn times(rig: &Rig, which: impl Fn(&Event) -> bool) -> Vec<Millis> {
+    rig.journal.events().iter().filter(|(_, event)| which(event)).map(|(at, _)| *at).collect()
+}
+
+fn asks(event: &Event) -> bool {
+    matches!(event, Event::Claimed(_) | Event::NothingToClaim { .. } | Event::ClaimFailed)
+}
+
+async fn another_queue() -> (tempfile::TempDir, Arc<dyn Queue>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let queue = EmbeddedQueue::open(&file, "other:update", Duration::from_secs(20)).await.unwrap();
+    (folder, Arc::new(queue))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_few_wait_for_the_linger_and_go_together() {
+    let mut rig = Rig::start(lingering(setup(2, 100, 0), Duration::from_millis(500))).await;
+    let ids = rig.there(5, 3 * DAY);
+    rig.schedule(&ids[..2]).await;
+    rig.schedule_in(&ids[2..], 200).await;
+    let dues = rig.dues(&ids).await.unwrap();
+    rig.work();
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    let calls = times(&rig, |event| matches!(event, Event::LookedUp { .. }));
+    assert_eq!(calls.len(), 1);
+    let waited = calls[0] - dues.values().min().unwrap();
+    assert!(waited >= 500, "sent after {waited} ms");
+    rig.assert_each_looked_up_once(&ids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_go_at_once() {
+    let mut rig = Rig::start(lingering(setup(2, 100, 0), HOUR)).await;
+    let ids = rig.there(205, 3 * DAY);
+    rig.schedule(&ids).await;
+    rig.work();
+    eventually("two full batches are stored", async || rig.stored_tweets().await == 200).await;
+    eventually("the rest waits", async || {
+        let stats = rig.queue.stats().await.unwrap();
+        (stats.due, stats.leased) == (5, 0)
+    })
+    .await;
+    rig.drain().await;
+    assert_eq!(rig.journal.looked_up().iter().map(Vec::len).collect::<Vec<_>>(), [100, 100]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_many_batches_are_in_flight_and_no_more() {
+    let mut rig = Rig::start(setup(4, 10, 1_000)).await;
+    let ids = rig.there(100, 3 * DAY);
+    rig.schedule(&ids).await;
+    rig.work();
+    eventually("four calls have arrived and none is answered", async || {
+        rig.simulator().counters().requests == 4 && rig.journal.in_flight().0 == 4
+    })
+    .await;
+    assert_eq!(rig.queue.stats().await.unwrap().leased, 40);
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    assert_eq!(rig.journal.in_flight(), (0, 4));
+    rig.assert_each_looked_up_once(&ids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_asks_once_per_linger_however_many_its_loops() {
+    let mut rig = Rig::start(lingering(setup(8, 100, 0), Duration::from_millis(100))).await;
+    rig.work();
+    eventually("it asked six times", async || times(&rig, asks).len() >= 6).await;
+    rig.drain().await;
+    let asked = times(&rig, asks);
+    let span = asked[5] - asked[0];
+    assert!(span >= 5 * 99, "six times in {span} ms");
+    assert_eq!(rig.journal.lookups(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_namespace_is_left_alone_until_it_is_resumed() {
+    let mut rig = Rig::start(setup(2, 10, 0)).await;
+    let ids = rig.there(20, 3 * DAY);
+    rig.schedule(&ids).await;
+    let dues = rig.dues(&ids).await;
+    rig.queue.pause(Some("the test says so")).await.unwrap();
+    rig.work();
+    eventually("it was told so a few times", async || {
+        times(&rig, |event| matches!(event, Event::NothingToClaim { paused: true })).len() >= 4
+    })
+    .await;
+    assert_eq!((rig.journal.lookups(), rig.dues(&ids).await), (0, dues));
+    rig.queue.pause(None).await.unwrap();
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pipelines_are_served_in_turn() {
+    let mut rig = Rig::start(setup(3, 10, 5)).await;
+    let (_folder, other) = another_queue().await;
+    let (ids, others) = (rig.there(60, 3 * DAY), rig.there(60, 3 * DAY));
+    rig.schedule(&ids).await;
+    let lane = Lane::new("7d", HOUR);
+    let jobs: Vec<_> = others.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
+    other.schedule(&jobs).await.unwrap();
+
+    let mut worker = rig.worker("worker");
+    let queue = JournalledQueue { inner: other.clone(), journal: rig.journal.clone() };
+    worker.pipelines.push(Pipeline { queue: Arc::new(queue), ..rig.pipeline() });
+    rig.work_as(worker);
+    eventually("all are stored", async || rig.stored_tweets().await == 120).await;
+    rig.drain().await;
+    assert_eq!(other.stats().await.unwrap().leased, 0);
+    let first: BTreeSet<&String> = ids.iter().collect();
+    let turns: Vec<bool> = rig.journal.claimed().iter().map(|jobs| first.contains(&jobs[0].id)).collect();
+    assert_eq!(turns, [true, false].repeat(6), "one batch of each, in turn");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_pipeline_keeps_no_other_from_its_work() {
+    let mut rig = Rig::start(setup(1, 10, 0)).await;
+    let (_folder, idle) = another_queue().await;
+    let queue = JournalledQueue { inner: idle, journal: rig.journal.clone() };
+    let mut worker = rig.worker("worker");
+    let patient = ClaimSettings { linger: HOUR, ..rig.setup.claims };
+    worker.pipelines.insert(0, Pipeline { queue: Arc::new(queue), claims: patient, ..rig.pipeline() });
+    let ids = rig.there(50, 3 * DAY);
+    rig.schedule(&ids).await;
+    rig.work_as(worker);
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draining_finishes_what_is_in_flight_and_takes_nothing_new() {
+    let mut rig = Rig::start(setup(2, 10, 500)).await;
+    let ids = rig.there(60, 3 * DAY);
+    rig.schedule(&ids).await;
+    let dues = rig.dues(&ids).await.unwrap();
+    rig.work();
+    eventually("two are in flight", async || rig.journal.in_flight().0 == 2).await;
+    rig.stop.drain();
+    rig.ended().await.unwrap();
+    assert_eq!(rig.journal.claimed().len(), 2);
+    assert_eq!(rig.stored_tweets().await, 20);
+    assert_eq!(rig.journal.count(|event| matches!(event, Event::Released(_))), 0);
+    let asked: BTreeSet<String> = rig.journal.looked_up().into_iter().flatten().collect();
+    for (id, due) in rig.dues(&ids).await.unwrap() {
+        assert_eq!(due == dues[&id], !asked.contains(&id), "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_stops_at_once() {
+    let mut rig = Rig::start(lingering(setup(4, 100, 0), HOUR)).await;
+    rig.work();
+    eventually("it sleeps", async || times(&rig, asks).len() == 1).await;
+    let watch = Stopwatch::start();
+    rig.drain().await;
+    assert!(watch.elapsed() < Duration::from_secs(10), "{:?}", watch.elapsed());
+}
+
+/// Abandoned, it gives back at once what is in flight, whoever keeps it waiting.
+async fn abandons(mut rig: Rig, in_flight: impl AsyncFn(&Rig) -> bool) {
+    let ids = rig.there(60, 3 * DAY);
+    rig.schedule(&ids).await;
+    let dues = rig.dues(&ids).await;
+    rig.work();
+    eventually("both are in flight", async || in_flight(&rig).await).await;
+    assert_eq!(rig.queue.stats().await.unwrap().leased, 20);
+    let watch = Stopwatch::start();
+    rig.stop.abandon();
+    rig.ended().await.unwrap();
+    assert!(watch.elapsed() < Duration::from_secs(10), "{:?}", watch.elapsed());
+    assert_eq!(rig.dues(&ids).await, dues, "given back as they were");
+    assert_eq!(rig.stored_tweets().await, 0);
+    assert!(rig.claim(100).await.jobs.iter().all(|job| job.deliveries == 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn abandoning_gives_back_what_is_being_looked_up() {
+    let rig = Rig::start(setup(2, 10, 0)).await;
+    rig.api_fails(Fault::Timeout);
+    abandons(rig, async |rig| rig.journal.in_flight().0 == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn abandoning_gives_back_what_is_being_saved() {
+    let rig = Rig::start(setup(2, 10, 0)).await;
+    rig.journal.trouble(Call::Save, Trouble::Hangs, u32::MAX);
+    let answered = |event: &Event| matches!(event, Event::Answered { .. });
+    abandons(rig, async |rig| rig.journal.count(answered) == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lateness_is_noted() {
+    let mut rig = Rig::start(setup(1, 100, 0)).await;
+    assert_eq!(rig.metrics.lateness(50.0), 0);
+    let ids = rig.there(10, 3 * DAY);
+    let watch = Stopwatch::start();
+    rig.schedule_late(&ids, 600_000).await;
+    rig.work();
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    // Kept to two digits: within 1 %.
+    let (late, most) = (rig.metrics.lateness(50.0), (600_000 + watch.elapsed_ms()) * 101 / 100);
+    assert!((600_000..=most).contains(&late), "{late} ms");
+}
+
+/// A container that is started again has its predecessor's name, and so have replicas that share one
+/// configuration: still each claim is its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_workers_of_one_name_share_no_batch() {
+    let mut rig = Rig::start(setup(2, 10, 100)).await;
+    let ids = rig.there(200, 3 * DAY);
+    rig.schedule(&ids).await;
+    let second = rig.worker("worker");
+    rig.work();
+    let second = tokio::spawn(second.run());
+    rig.all_updated(&ids).await;
+    rig.stop.drain();
+    second.await.unwrap().unwrap();
+    rig.ended().await.unwrap();
+    rig.assert_each_looked_up_once(&ids);
+}
