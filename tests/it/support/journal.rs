@@ -29,7 +29,7 @@ pub enum Event {
     Saved(Vec<(String, TweetState)>),
     Buried(Vec<String>),
     Settled(Vec<(String, Verdict)>),
-    Released(Vec<Job>),
+    Released,
 }
 
 /// A call that can be made to fail.
@@ -191,7 +191,7 @@ impl Queue for JournalledQueue {
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
-        self.journal.note(Event::Released(jobs.to_vec()));
+        self.journal.note(Event::Released);
         self.journal.through(Call::Release, queue_fails, self.inner.release(fence, jobs)).await
     }
 
