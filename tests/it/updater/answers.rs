@@ -81,13 +81,13 @@ async fn counts_follow_the_world_and_leave_a_history() {
         rig.metrics.counters.changes.get() > ids.len() as i64 + 20
     })
     .await;
-    let after = wall_ms();
+    let (since, until) = (batch.claimed_at, wall_ms());
     let mut grown = 0;
     for id in batch.jobs.iter().map(|job| &job.id) {
         let stored = rig.stored(id).await;
         let truth = |at| rig.simulator().world().tweet(TweetId::parse(id).unwrap(), at).unwrap().retweet_count;
         let count = stored.metrics.retweet_count.unwrap();
-        assert!((truth(batch.claimed_at)..=truth(after)).contains(&count));
+        assert!((truth(since)..=truth(until)).contains(&count));
         let history = rig.store.history("tweet:update", id).await.unwrap();
         assert!(history.is_sorted_by_key(|row| row.metrics.retweet_count));
         assert_eq!(history.last().unwrap().metrics, stored.metrics);

@@ -13,10 +13,10 @@ use crate::support::rig::{Backends, DAY, Rig, Setup, eventually};
 
 const SLOTS: usize = 4;
 /// How long the outages here last.
-const OUTAGE: Duration = Duration::from_millis(1_500);
-/// Back-off steps in such an outage, at the most: of eight, seven delays would have to fit into it. The
-/// k-th is drawn evenly from 0 to 2^k × 0.25 s, so the odds are 1.5^7 ÷ 7! ÷ (0.5 × 1 × … × 32) = 2e-7.
-const STEPS: usize = 7;
+const OUTAGE: Duration = Duration::from_secs(1);
+/// Probes in such an outage, at the most. The k-th follows its delay, drawn evenly from 0 to
+/// 2^k × 0.25 s: that seven delays fit into it has the odds 1 ÷ 7! ÷ (0.5 × 1 × … × 32) = 1e-8.
+const PROBES: usize = 6;
 
 fn setup() -> Setup {
     let setup = Setup { slots: SLOTS, ..Setup::default() };
@@ -80,9 +80,9 @@ async fn survives(
     }
 }
 
-/// At the most what the slots had begun, and one call per back-off step.
+/// At the most what the slots had begun, and one call per step of the back-off.
 async fn survives_calls(rig: Rig, begins: impl AsyncFnOnce(&mut Rig), ends: impl AsyncFnOnce(&mut Rig)) {
-    survives(rig, begins, ends, Journal::lookups, SLOTS + STEPS).await;
+    survives(rig, begins, ends, Journal::lookups, SLOTS + PROBES).await;
 }
 
 async fn survives_a_bad_api(setup: Setup, fault: Fault) {
@@ -156,7 +156,7 @@ async fn the_queue_is_down() {
     let begins = async |rig: &mut Rig| rig.journal.trouble(Call::Claim, Trouble::Down, u32::MAX);
     let ends = async |rig: &mut Rig| rig.journal.well_again(Call::Claim);
     // A claim that failed is made again at once: its reply may have been lost.
-    survives(rig, begins, ends, failed_claims, 2 * (STEPS + 1)).await;
+    survives(rig, begins, ends, failed_claims, 2 * (1 + PROBES)).await;
 }
 
 /// Sixteen calls fail together: that is one failure, not sixteen in a row.
