@@ -5,4 +5,5 @@ pub mod memory_store;
 pub mod postgres;
 pub mod process;
 pub mod redis;
+pub mod wait;
 pub mod watched_queue;
