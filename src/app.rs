@@ -10,13 +10,14 @@ use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::backend::redis::{RedisOptions, RedisPool};
 use crate::clock;
 use crate::config::{BadConfig, QueueBackend, Settings, SimulatorSettings, StoreBackend};
-use crate::credential::{Credential, CredentialKind, Ledger};
+use crate::credential::{Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, RedisLedger};
 use crate::lookup::twitter_v1::{TwitterV1, TwitterV1Options, parse_ingested};
 use crate::lookup::{Charge, Lookup};
 use crate::metrics::Metrics;
-use crate::queue::{EmbeddedQueue, Lane, Queue, RedisOptions, RedisPool, RedisQueue};
+use crate::queue::{EmbeddedQueue, Lane, Queue, RedisQueue};
 use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
 use crate::starter::{
@@ -27,6 +28,8 @@ use crate::tweet_age::AgeTable;
 use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{ClaimSettings, Pipeline, Worker};
 
+/// Whose quota it is: the ledger's namespace.
+const PROVIDER: &str = "twitter";
 /// How often a worker says that it is alive.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
@@ -42,16 +45,7 @@ const REFUSALS_TOLD: u64 = 50;
 /// It is not there, or not fit.
 pub async fn open_queue(settings: &Settings, namespace: &str) -> Result<Arc<dyn Queue>> {
     let queue: Arc<dyn Queue> = match settings.queue.backend {
-        QueueBackend::Redis => {
-            let redis = &settings.queue.redis;
-            let pool = RedisPool::new(&RedisOptions {
-                url: redis.url.clone(),
-                connections: redis.connections,
-                connect_timeout: redis.connect_timeout,
-                response_timeout: redis.response_timeout,
-            })?;
-            Arc::new(RedisQueue::new(pool, namespace))
-        }
+        QueueBackend::Redis => Arc::new(RedisQueue::new(redis_pool(settings)?, namespace)),
         QueueBackend::Embedded => {
             let file = &settings.queue.embedded;
             Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?)
@@ -126,7 +120,7 @@ pub fn open_lookup(settings: &Settings) -> Result<Arc<dyn Lookup>> {
 ///
 /// # Errors
 /// None is given for an API that needs one.
-pub fn open_ledger(settings: &Settings) -> Result<Arc<Ledger>> {
+pub fn credentials(settings: &Settings) -> Result<Vec<Credential>> {
     let kind = match settings.bearer_token()? {
         Some(token) => CredentialKind::Bearer(token),
         None if is_twitter(&settings.twitter.api) => {
@@ -139,7 +133,34 @@ pub fn open_ledger(settings: &Settings) -> Result<Arc<Ledger>> {
         None => CredentialKind::Anonymous,
     };
     let name = if matches!(kind, CredentialKind::Anonymous) { "anonymous" } else { "bearer" };
-    Ok(Arc::new(Ledger::new(vec![Credential { name: name.to_owned(), kind }])))
+    Ok(vec![Credential { name: name.to_owned(), kind }])
+}
+
+/// The credentials with the ledger they share with all other processes: it lives beside the queue.
+///
+/// # Errors
+/// No credential, or the ledger is not there.
+pub async fn open_credentials(settings: &Settings) -> Result<Arc<Credentials>> {
+    let credentials = credentials(settings)?;
+    let ledger: Arc<dyn Ledger> = match settings.queue.backend {
+        QueueBackend::Redis => Arc::new(RedisLedger::new(redis_pool(settings)?, PROVIDER)),
+        QueueBackend::Embedded => {
+            let file = &settings.queue.embedded;
+            Arc::new(EmbeddedLedger::open(&file.path, PROVIDER, file.busy_timeout).await?)
+        }
+    };
+    // A permit lives as long as the lease of the batch it was taken for.
+    Ok(Arc::new(Credentials::new(credentials, ledger, settings.updater.pacing, settings.updater.lease)))
+}
+
+fn redis_pool(settings: &Settings) -> Result<RedisPool> {
+    let redis = &settings.queue.redis;
+    Ok(RedisPool::new(&RedisOptions {
+        url: redis.url.clone(),
+        connections: redis.connections,
+        connect_timeout: redis.connect_timeout,
+        response_timeout: redis.response_timeout,
+    })?)
 }
 
 /// Whether that is the API itself, which answers nobody without a credential.
@@ -189,8 +210,10 @@ impl Updater {
     /// A setting is missing, or a service is not there.
     pub async fn open(settings: &Settings, stop: Stop) -> Result<Self> {
         // What is wrong with the settings is said before anything is connected.
-        let (lookup, ledger) = (open_lookup(settings)?, open_ledger(settings)?);
+        let lookup = open_lookup(settings)?;
+        credentials(settings)?;
         let queue = open_queue(settings, NAMESPACE).await?;
+        let credentials = open_credentials(settings).await?;
         let store = open_store(settings).await?;
         let metrics = Arc::new(Metrics::new());
         let updater = &settings.updater;
@@ -206,7 +229,8 @@ impl Updater {
             namespace: NAMESPACE.to_owned(),
             lookup,
             store: store.clone(),
-            ledger: ledger.clone(),
+            credentials: credentials.clone(),
+            call_timeout: settings.twitter.timeout,
             ages: settings.tweet_age.clone(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
@@ -222,7 +246,7 @@ impl Updater {
         let worker = Worker {
             name: name.clone(),
             pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims }],
-            ledger,
+            credentials,
             concurrency: updater.concurrency,
             metrics: metrics.clone(),
             stop: stop.clone(),

@@ -194,7 +194,7 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Check => {
             app::open_lookup(&settings)?;
-            app::open_ledger(&settings)?;
+            app::credentials(&settings)?;
             app::write_line(settings.shown().trim_end())?;
             Ok(0)
         }

@@ -10,6 +10,7 @@ use config::{Config, Environment, File, FileFormat};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::credential::Pacing;
 use crate::tweet_age::AgeTable;
 
 /// The compiled-in defaults.
@@ -150,6 +151,7 @@ pub struct UpdaterSettings {
     #[serde(with = "humantime_serde")]
     pub buffer_ttl: Duration,
     pub lookahead: f64,
+    pub pacing: Pacing,
     pub concurrency: usize,
     #[serde(with = "humantime_serde")]
     pub lease: Duration,

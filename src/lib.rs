@@ -17,6 +17,8 @@
 //! - [`config`] — settings: compiled-in defaults, a file, the environment
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
 //!
+//! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
+//!
 //! The seams, each a trait with its backends:
 //! - [`queue`] — the delayed queue with leases; Redis, or one SQLite file
 //! - [`store`] — the current state of each tweet and the history of its counts; PostgreSQL or SQLite
@@ -58,6 +60,7 @@
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`
 
 pub mod app;
+pub mod backend;
 pub mod cli;
 pub mod clock;
 pub mod config;

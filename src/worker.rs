@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{self, Stopwatch};
-use crate::credential::{Leave, Ledger, Permit};
+use crate::credential::{Credentials, Leave, Pacing, Permit};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::retry::Retry;
@@ -22,6 +22,9 @@ use crate::shutdown::Stop;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// How often the queue is asked how much is due.
+const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 
 /// What a pipeline does with a batch.
 #[async_trait]
@@ -97,7 +100,7 @@ pub struct Worker {
     /// What it serves, in turn.
     pub pipelines: Vec<Pipeline>,
     /// Where it gets leave to call.
-    pub ledger: Arc<Ledger>,
+    pub credentials: Arc<Credentials>,
     /// Batches in flight, at the most.
     pub concurrency: usize,
     /// What it counts.
@@ -113,6 +116,8 @@ struct Turn {
     /// Each pipeline's claim that has brought no batch yet, by its token. Its answer may have been
     /// lost, so it is made again under that token until a batch comes.
     tokens: Vec<Option<String>>,
+    /// Each pipeline's calls that are due, and when that was asked.
+    backlogs: Vec<Option<(u64, Stopwatch)>>,
     /// Delays while a service is out.
     retry: Retry,
     /// Failures so far.
@@ -143,6 +148,7 @@ impl Worker {
         let turn = Arc::new(Mutex::new(Turn {
             next: 0,
             tokens: vec![None; worker.pipelines.len()],
+            backlogs: vec![None; worker.pipelines.len()],
             retry: Retry::new(BACKOFF.0, BACKOFF.1),
             failures: 0,
             pause: None,
@@ -184,10 +190,14 @@ impl Worker {
                 }
                 let at = (turn.next + step) % self.pipelines.len();
                 let pipeline = &self.pipelines[at];
-                let permit = match self.ledger.acquire(pipeline.handler.endpoint()) {
-                    Leave::Granted(permit) => permit,
-                    Leave::Wait(until) => {
+                let permit = match self.permit(pipeline, at, &mut turn).await {
+                    Ok(Leave::Granted(permit)) => permit,
+                    Ok(Leave::Wait(until)) => {
                         wait = wait.min(until);
+                        continue;
+                    }
+                    Err(error) => {
+                        failed = Some(error.to_string());
                         continue;
                     }
                 };
@@ -204,11 +214,11 @@ impl Worker {
                         if let Some(reason) = paused {
                             tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
                         }
-                        self.ledger.give_back(permit);
+                        self.credentials.give_back(permit).await;
                         wait = wait.min(until);
                     }
                     Err(error) => {
-                        self.ledger.give_back(permit);
+                        self.credentials.give_back(permit).await;
                         failed = Some(error.to_string());
                     }
                 }
@@ -222,6 +232,19 @@ impl Worker {
     /// configuration), nor of the process that had it before (a container that was started again).
     fn token(&self) -> String {
         format!("{}-{:016x}", self.name, rand::random::<u64>())
+    }
+
+    /// Leave to make a call. More due than the quota carries is spread over the window, so how much is
+    /// due has to be known: roughly, so it is asked for now and then.
+    async fn permit(&self, pipeline: &Pipeline, at: usize, turn: &mut Turn) -> Result<Leave, QueueError> {
+        if self.credentials.pacing() == Pacing::Auto
+            && turn.backlogs[at].is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
+        {
+            let calls = pipeline.queue.due().await?.div_ceil(pipeline.claims.limit.max(1) as u64);
+            turn.backlogs[at] = Some((calls, Stopwatch::start()));
+        }
+        let backlog = turn.backlogs[at].map_or(0, |(calls, _)| calls);
+        self.credentials.acquire(pipeline.handler.endpoint(), backlog).await
     }
 
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
@@ -247,7 +270,7 @@ impl Worker {
 
         let handled = if batch.fence.deadline - batch.now.now() < clock::millis(claims.lease) / 2 {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
-            self.ledger.give_back(permit);
+            self.credentials.give_back(permit).await;
             Handled::released(&batch, Outlook::Unchanged)
         } else {
             tokio::select! {

@@ -1,29 +1,48 @@
 //! The quota ledger: what is left of each credential's window, and the leave to make one call.
+//!
+//! The quota is the scarcest thing in the system, so it is shared by all workers, beside the queue:
+//! [`RedisLedger`] or [`EmbeddedLedger`], one contract suite (`tests/it/ledger.rs`).
+//!
+//! What a provider counts is known from its answers alone. `remaining` in the ledger is what may still
+//! be *granted*: it falls with each permit, not with each answer, so two workers never spend the same
+//! call. A window nobody has heard of — a new credential, one that has ended, a wiped ledger — is
+//! opened by a single call, whose answer tells the rest.
+//!
+//! [`RedisLedger`]: super::RedisLedger
+//! [`EmbeddedLedger`]: super::EmbeddedLedger
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
 use super::Credential;
+pub use crate::backend::BackendError as LedgerError;
 use crate::clock::{self, Millis};
 
-/// A credential's window for one endpoint, as its answers tell.
+/// A credential's window for one endpoint, as an answer told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Calls per window.
     pub limit: u32,
     /// Calls left in this window.
     pub remaining: u32,
-    /// When the window ends, ms since the epoch, by the provider's clock.
+    /// When the window ends, ms since the epoch, by the provider's clock: it also names the window.
     pub reset_at: Millis,
+    /// How far off that was when the answer was given, in ms, by whatever clock the provider used.
+    pub reset_in: Millis,
 }
 
-/// Leave to make one call with one credential.
+/// Leave to make one call with one credential. It is used up by an answer or a failed call, and goes
+/// back by [`Credentials::give_back`] alone: when its worker dies it counts as spent, since the call
+/// may have gone out.
 #[derive(Debug)]
 pub struct Permit {
     /// Whose call it is.
     pub credential: Arc<Credential>,
     endpoint: &'static str,
+    id: String,
 }
 
 /// What asking for a permit answers.
@@ -31,176 +50,279 @@ pub struct Permit {
 pub enum Leave {
     /// Make one call.
     Granted(Permit),
-    /// No credential has a call left: wait this long.
+    /// No credential may call now: wait this long.
     Wait(Duration),
 }
 
-/// The quota as this process knows it: what each credential's answers said, per endpoint.
+/// Whether calls are spread over the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pacing {
+    /// Spread when more is due than the window has calls for, else sent at once.
+    #[default]
+    Auto,
+    /// Always spread.
+    Paced,
+    /// Always sent at once, and blind when the window is used up.
+    Greedy,
+}
+
+/// What is asked of a ledger.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// The credentials that may make the call.
+    pub names: &'a [String],
+    /// The endpoint it goes to.
+    pub endpoint: &'a str,
+    /// Names the permit. The same again answers the same permit: the first reply may have been lost.
+    pub permit: &'a str,
+    /// How long until a permit nobody answered for counts as spent.
+    pub expiry: Duration,
+    /// Calls that are due: when they are more than what is left, calls are spread.
+    pub backlog: u64,
+}
+
+/// What a ledger grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// A call with this credential.
+    Granted(String),
+    /// Nobody may call now; when it may be worth asking again.
+    Wait(Duration),
+}
+
+/// How a permit was used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Used {
+    /// What the answer said of the window, if it did.
+    pub window: Option<Window>,
+    /// The credential is of no use for a while.
+    pub park: Option<Park>,
+}
+
+/// A credential is left alone for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Park {
+    /// For how long.
+    pub pause: Duration,
+    /// Why, for people.
+    pub why: String,
+    /// For every endpoint (the credential itself is refused), or for this one alone (its quota).
+    pub everywhere: bool,
+}
+
+/// A credential as the ledger knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// The credential's name.
+    pub name: String,
+    /// Calls per window, once an answer told.
+    pub limit: Option<u32>,
+    /// Calls of this window that may still be granted.
+    pub remaining: Option<u32>,
+    /// How long until the window ends, ms.
+    pub reset_in_ms: Option<Millis>,
+    /// Permits out.
+    pub outstanding: u32,
+    /// For how long it is parked, ms; 0 when it is not.
+    pub parked_for_ms: Millis,
+    /// Why it is parked.
+    pub parked_why: Option<String>,
+    /// Calls granted since midnight UTC, over all endpoints.
+    pub calls_today: u64,
+}
+
+/// The contract. Every call may be repeated when its reply was lost.
+#[async_trait]
+pub trait Ledger: Send + Sync + std::fmt::Debug {
+    /// Grants one call: of the credentials with calls left, to the one whose calls expire soonest.
+    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError>;
+
+    /// The call was made, or may have been.
+    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError>;
+
+    /// The call was not made.
+    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError>;
+
+    /// What is known of each credential at that endpoint, in the order asked.
+    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError>;
+}
+
+/// The credentials of a process and the ledger they share with all others.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct Credentials {
     credentials: Vec<Arc<Credential>>,
-    state: Mutex<HashMap<(String, &'static str), Account>>,
+    names: Vec<String>,
+    ledger: Arc<dyn Ledger>,
+    pacing: Pacing,
+    expiry: Duration,
 }
 
-#[derive(Debug, Default)]
-struct Account {
-    window: Option<Window>,
-    /// Permits out whose answers have not come.
-    outstanding: u32,
-    parked_until: Millis,
-}
-
-impl Account {
-    /// Calls that may still be made at `now`; without a window nothing is known, and the API is asked.
-    fn left(&self, now: Millis) -> u32 {
-        match self.window {
-            Some(window) if now < window.reset_at => window.remaining.saturating_sub(self.outstanding),
-            _ => u32::MAX,
-        }
+impl Credentials {
+    /// These credentials, accounted for in that ledger. A permit nobody answered for counts as spent
+    /// after `expiry`.
+    pub fn new(credentials: Vec<Credential>, ledger: Arc<dyn Ledger>, pacing: Pacing, expiry: Duration) -> Self {
+        let names = credentials.iter().map(|credential| credential.name.clone()).collect();
+        Self { credentials: credentials.into_iter().map(Arc::new).collect(), names, ledger, pacing, expiry }
     }
-}
 
-impl Ledger {
-    /// A ledger over these credentials, which knows nothing yet.
+    /// The credentials.
+    pub fn all(&self) -> &[Arc<Credential>] {
+        &self.credentials
+    }
+
+    /// How calls are spread.
     #[must_use]
-    pub fn new(credentials: Vec<Credential>) -> Self {
-        Self { credentials: credentials.into_iter().map(Arc::new).collect(), state: Mutex::default() }
+    pub fn pacing(&self) -> Pacing {
+        self.pacing
     }
 
-    /// Nothing in here panics half-way, so a poisoned lock holds sound figures.
-    fn state(&self) -> MutexGuard<'_, HashMap<(String, &'static str), Account>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Asks for leave to make one call to `endpoint`, where `backlog` calls are due.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Leave, LedgerError> {
+        let backlog = match self.pacing {
+            Pacing::Auto => backlog,
+            Pacing::Paced => u64::from(u32::MAX),
+            Pacing::Greedy => 0,
+        };
+        let id = format!("{:016x}", rand::random::<u64>());
+        let ask = Ask { names: &self.names, endpoint, permit: &id, expiry: self.expiry, backlog };
+        let grant = match self.ledger.acquire(&ask).await {
+            // The reply is lost: the same permit again.
+            Err(LedgerError::Unavailable(_)) => self.ledger.acquire(&ask).await?,
+            answer => answer?,
+        };
+        Ok(match grant {
+            Grant::Wait(wait) => Leave::Wait(wait),
+            Grant::Granted(name) => match self.credentials.iter().find(|credential| credential.name == name) {
+                Some(credential) => Leave::Granted(Permit { credential: credential.clone(), endpoint, id }),
+                // Only names that were asked for are granted.
+                None => return Err(LedgerError::Refused(format!("the ledger granted an unknown credential {name:?}"))),
+            },
+        })
     }
 
-    /// Asks for leave to make one call to `endpoint`: of the credentials with calls left, the one
-    /// whose window ends first, since its calls expire soonest.
-    pub fn acquire(&self, endpoint: &'static str) -> Leave {
-        let now = clock::wall_ms();
-        let mut state = self.state();
-        let mut best: Option<(Millis, &Arc<Credential>)> = None;
-        let mut free_at = Millis::MAX;
-        for credential in &self.credentials {
-            let account = state.entry((credential.name.clone(), endpoint)).or_default();
-            let reset_at = account.window.map_or(Millis::MAX, |window| window.reset_at);
-            if now < account.parked_until {
-                free_at = free_at.min(account.parked_until);
-            } else if account.left(now) == 0 {
-                free_at = free_at.min(reset_at);
-            } else if best.is_none_or(|(soonest, _)| reset_at < soonest) {
-                best = Some((reset_at, credential));
-            }
+    /// The call was made: what its answer said of the window, and whether the credential is to be left
+    /// alone. A ledger that is out loses no quota by it: the permit expires, and counts as spent.
+    pub async fn used(&self, permit: Permit, used: Used) {
+        let Permit { credential, endpoint, id } = permit;
+        if let Err(error) = self.ledger.used(&credential.name, endpoint, &id, &used).await {
+            tracing::warn!(error = %error, credential = credential.name, "the ledger did not hear of an answer");
         }
-        match best {
-            Some((_, credential)) => {
-                if let Some(account) = state.get_mut(&(credential.name.clone(), endpoint)) {
-                    account.outstanding += 1;
-                }
-                Leave::Granted(Permit { credential: credential.clone(), endpoint })
-            }
-            None => Leave::Wait(clock::span(free_at.saturating_sub(now).clamp(1, 60_000))),
-        }
-    }
-
-    fn settle(&self, permit: &Permit, change: impl FnOnce(&mut Account)) {
-        let mut state = self.state();
-        let account = state.entry((permit.credential.name.clone(), permit.endpoint)).or_default();
-        account.outstanding = account.outstanding.saturating_sub(1);
-        change(account);
     }
 
     /// The call was not made.
-    pub fn give_back(&self, permit: Permit) {
-        self.settle(&permit, |_| {});
+    pub async fn give_back(&self, permit: Permit) {
+        let Permit { credential, endpoint, id } = permit;
+        if let Err(error) = self.ledger.give_back(&credential.name, endpoint, &id).await {
+            tracing::warn!(error = %error, credential = credential.name, "a permit could not be given back: it counts as spent");
+        }
     }
 
-    /// The call was made; `window` is what its answer said, if it did.
-    pub fn spent(&self, permit: Permit, window: Option<Window>) {
-        let now = clock::wall_ms();
-        self.settle(&permit, |account| match (account.window, window) {
-            // Answers overtake each other: inside one window the least figure is the newest.
-            (Some(known), Some(told)) if known.reset_at == told.reset_at => {
-                account.window = Some(Window { remaining: known.remaining.min(told.remaining), ..told });
-            }
-            (_, Some(told)) => account.window = Some(told),
-            (Some(known), None) if now < known.reset_at => {
-                account.window = Some(Window { remaining: known.remaining.saturating_sub(1), ..known });
-            }
-            _ => {}
-        });
-    }
-
-    /// The credential is of no use for a while.
-    pub fn park(&self, permit: Permit, pause: Duration, window: Option<Window>) {
-        let until = clock::wall_ms().saturating_add(clock::millis(pause));
-        self.settle(&permit, |account| {
-            account.parked_until = account.parked_until.max(until);
-            if window.is_some() {
-                account.window = window;
-            }
-        });
+    /// What the ledger knows of each credential at that endpoint.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn accounts(&self, endpoint: &str) -> Result<Vec<Account>, LedgerError> {
+        self.ledger.accounts(endpoint, &self.names).await
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::CredentialKind;
-    use super::*;
+/// The rules of a window, pure; `lua/acquire.lua` and `lua/used.lua` say the same in Redis, and the
+/// contract suite holds the two together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Book {
+    /// Calls per window; 0: nothing is known yet.
+    pub limit: i64,
+    /// Calls that may still be granted.
+    pub remaining: i64,
+    /// When the window ends, by the ledger's clock, ms since the epoch.
+    pub reset_at: Millis,
+    /// The provider's own figure for it, which names the window.
+    pub reset: Millis,
+    /// When the next call may go out, if calls are spread.
+    pub next_at: Millis,
+    /// The least any answer of this window told.
+    pub told: i64,
+    /// Until when the call that opens the window is awaited.
+    pub opening_until: Millis,
+}
 
-    fn ledger(names: &[&str]) -> Ledger {
-        Ledger::new(
-            names.iter().map(|name| Credential { name: (*name).to_owned(), kind: CredentialKind::Anonymous }).collect(),
-        )
+impl Book {
+    /// Whether an answer has told what this window holds.
+    pub fn is_open(&self, now: Millis) -> bool {
+        self.limit > 0 && now < self.reset_at
     }
 
-    fn granted(ledger: &Ledger) -> Permit {
-        match ledger.acquire("e") {
-            Leave::Granted(permit) => permit,
-            Leave::Wait(wait) => panic!("wait {wait:?}"),
+    /// When a call may be granted: now, or later.
+    pub fn free_at(&self, now: Millis, paced: bool) -> Millis {
+        match self.is_open(now) {
+            // One call opens the window; its answer is awaited, for a while.
+            false => self.opening_until.clamp(now, now + OPENING_POLL_MS),
+            true if self.remaining <= 0 => self.reset_at,
+            true if paced && self.next_at > now => self.next_at,
+            true => now,
         }
     }
 
-    fn window(remaining: u32, ends_in: Millis) -> Option<Window> {
-        Some(Window { limit: 900, remaining, reset_at: clock::wall_ms() + ends_in })
-    }
-
-    #[test]
-    fn no_call_is_granted_twice() {
-        let ledger = ledger(&["a"]);
-        let permit = granted(&ledger);
-        ledger.spent(permit, window(2, 60_000));
-        let (one, two) = (granted(&ledger), granted(&ledger));
-        assert!(matches!(ledger.acquire("e"), Leave::Wait(wait) if wait <= Duration::from_secs(60)));
-        ledger.give_back(one);
-        let again = granted(&ledger);
-        let same = Some(Window { remaining: 1, ..ledger.state()[&("a".to_owned(), "e")].window.unwrap() });
-        ledger.spent(two, same);
-        ledger.spent(again, None);
-        assert!(matches!(ledger.acquire("e"), Leave::Wait(_)));
-    }
-
-    #[test]
-    fn the_calls_that_expire_soonest_go_first() {
-        let ledger = ledger(&["late", "soon"]);
-        let (one, two) = (granted(&ledger), granted(&ledger));
-        assert_eq!(one.credential.name, "late");
-        ledger.park(two, Duration::ZERO, window(9, 60_000));
-        let unknown = granted(&ledger);
-        ledger.spent(unknown, None);
-        ledger.spent(one, window(9, 90_000));
-        let first = granted(&ledger);
-        assert_eq!(ledger.state()[&(first.credential.name.clone(), "e")].window.unwrap().remaining, 9);
-    }
-
-    #[test]
-    fn a_parked_credential_leaves_the_others_working() {
-        let ledger = ledger(&["a", "b"]);
-        let permit = granted(&ledger);
-        let parked = permit.credential.name.clone();
-        ledger.park(permit, Duration::from_secs(600), None);
-        for _ in 0..3 {
-            let permit = granted(&ledger);
-            assert_ne!(permit.credential.name, parked);
-            ledger.spent(permit, None);
+    /// Takes one call.
+    pub fn grant(&mut self, now: Millis) {
+        if self.is_open(now) {
+            // Evenly over what is left, and a little faster, so that the last call does not miss the end.
+            let gap = (self.reset_at - now) * 98 / 100 / self.remaining.max(1);
+            self.next_at = now + gap;
+            self.remaining -= 1;
+        } else {
+            self.opening_until = now + OPENING_MS;
         }
     }
+
+    /// Takes an answer's word, with so many other permits out whose calls it may not have counted.
+    pub fn told(&mut self, window: &Window, others: i64, now: Millis) {
+        let told = i64::from(window.remaining);
+        let free = (told - others).max(0);
+        let reset_at = now + window.reset_in.max(0);
+        if window.reset_at == self.reset {
+            // Answers overtake each other: inside one window the least figure is the truest. While other
+            // permits are out, their calls may be in it or not: what they may cost is held back, and freed
+            // when all is quiet. The end is told in whole seconds and from afar: the earliest is the truest.
+            self.told = self.told.min(told);
+            self.remaining = if others == 0 { self.told } else { self.remaining.min(free) };
+            self.reset_at = self.reset_at.min(reset_at);
+        } else if window.reset_at > self.reset || !self.is_open(now) {
+            let limit = i64::from(window.limit);
+            *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, ..Self::default() };
+        } // else a late answer from a window that has ended: of no use
+    }
+
+    /// Takes an unused permit back.
+    pub fn returned(&mut self, now: Millis) {
+        self.opening_until = 0;
+        if self.is_open(now) {
+            self.remaining = (self.remaining + 1).min(self.limit);
+            self.next_at = now;
+        }
+    }
+}
+
+/// How long the answer of the call that opens a window is awaited, before another may try: longer than
+/// a call takes.
+pub(super) const OPENING_MS: Millis = 15_000;
+
+/// How long to wait for that answer before asking again.
+pub(super) const OPENING_POLL_MS: Millis = 50;
+
+/// The longest wait a ledger answers: a parked credential may be freed by hand.
+pub(super) const LONGEST_WAIT_MS: Millis = 60_000;
+
+/// The day a moment lies in, as a number of days since the epoch (UTC).
+pub(super) fn day(now: Millis) -> i64 {
+    now.div_euclid(86_400_000)
+}
+
+/// A wait within bounds.
+pub(super) fn wait(until: Millis, now: Millis) -> Grant {
+    Grant::Wait(clock::span((until - now).clamp(1, LONGEST_WAIT_MS)))
 }

@@ -2,13 +2,19 @@
 //!
 //! A worker takes a [`Permit`] before it claims, so no id waits inside a worker for quota.
 
+mod embedded;
 mod ledger;
+mod redis;
 
 use std::fmt;
 
 use secrecy::SecretString;
 
-pub use self::ledger::{Leave, Ledger, Permit, Window};
+pub use self::embedded::EmbeddedLedger;
+pub use self::ledger::{
+    Account, Ask, Credentials, Grant, Leave, Ledger, LedgerError, Pacing, Park, Permit, Used, Window,
+};
+pub use self::redis::RedisLedger;
 
 /// A credential for an API. Its secret shows nowhere: `Debug` prints the name alone.
 pub struct Credential {

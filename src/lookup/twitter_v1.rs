@@ -17,7 +17,7 @@ use reqwest::{Method, Url};
 pub use self::object::{parse_ingested, parse_tweet};
 use super::http::{HttpClient, HttpOptions, Reply, authorize};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
-use crate::clock::Millis;
+use crate::clock::{self, Millis};
 use crate::credential::Credential;
 use crate::tweet::TweetId;
 
@@ -163,9 +163,19 @@ impl Lookup for TwitterV1 {
 /// three are there and are numbers.
 fn quota(reply: &Reply) -> Option<Quota> {
     let header = |name| reply.header(name).map(str::trim);
+    let reset_at = header("x-rate-limit-reset")?.parse::<u32>().map(|seconds| Millis::from(seconds) * 1000).ok()?;
     Some(Quota {
         limit: header("x-rate-limit-limit")?.parse().ok()?,
         remaining: header("x-rate-limit-remaining")?.parse().ok()?,
-        reset_at: header("x-rate-limit-reset")?.parse::<u32>().map(|seconds| Millis::from(seconds) * 1000).ok()?,
+        reset_at,
+        reset_in: reset_at - their_clock(reply),
     })
+}
+
+/// Their clock now. `Date` tells it in whole seconds, cut off: ours is believed within that second, and
+/// not beyond, so a window's end is known to the millisecond where the clocks agree and to the second
+/// where they do not.
+fn their_clock(reply: &Reply) -> Millis {
+    let ours = clock::wall_ms();
+    reply.header("date").and_then(scalar::http_date).map_or(ours, |date| ours.clamp(date, date + 999))
 }

@@ -37,7 +37,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 pub use self::embedded::EmbeddedQueue;
-pub use self::redis::{RedisOptions, RedisPool, RedisQueue};
+pub use self::redis::RedisQueue;
+pub use crate::backend::BackendError as QueueError;
 use crate::clock::{Millis, QueueTime};
 pub use crate::lane::Lane;
 
@@ -278,20 +279,6 @@ impl Stats {
     }
 }
 
-/// Why the queue could not do it. The variants are what the caller does next.
-#[derive(Debug, thiserror::Error)]
-pub enum QueueError {
-    /// Not known whether it was done. Every call may be made again.
-    #[error("the queue is not available: {0}")]
-    Unavailable(String),
-    /// The queue's memory is full: nothing can be scheduled, claims and settles still drain it.
-    #[error("the queue is full: {0}")]
-    Full(String),
-    /// It can never work like this: the server's version or settings, or a bug of ours.
-    #[error("{0}")]
-    Refused(String),
-}
-
 /// Says whether an id can be a job's.
 ///
 /// # Errors
@@ -343,6 +330,9 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
 
     /// The namespace at this moment.
     async fn stats(&self) -> Result<Stats, QueueError>;
+
+    /// How many ids are due, roughly: what a pace is chosen by.
+    async fn due(&self) -> Result<u64, QueueError>;
 
     /// Every place each id is in, in the order asked. More than one place for an id is an error of
     /// ours; none means it was never scheduled, or its life has ended.

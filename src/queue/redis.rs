@@ -3,19 +3,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_redis::{Connection, Manager, Pool, Runtime};
-use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, ErrorKind, IntoConnectionInfo, RedisError, Script, ScriptInvocation};
-use secrecy::{ExposeSecret, SecretString};
+use redis::Script;
 
 use super::keys::{self, Keys};
 use super::{
     Batch, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue, QueueError, Scheduled,
     Settled, Stats, Verdict, WorkerStats, check_id,
 };
+use crate::backend::redis::{ALLOW_OOM, DENY_OOM, NO_WRITES, RedisPool, decide, script};
 use crate::clock::{self, Millis, QueueTime};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
@@ -27,110 +24,13 @@ const CLAIM_LIMIT: usize = 5_000;
 /// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
 const SCHEDULE_CHUNK: usize = 1_000;
 
-/// Still drains when memory is full.
-const ALLOW_OOM: &str = "flags=allow-oom";
-/// Refused when memory is full.
-const DENY_OOM: &str = "";
-/// May run on a replica and for a read-only user.
-const NO_WRITES: &str = "flags=no-writes";
-
-/// A script: its flags, what all share, and its own text.
-macro_rules! script {
-    ($name:ident, $flags:expr, $file:literal) => {
-        static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new(&format!("#!lua {}\n{}\n{}", $flags, include_str!("lua/common.lua"), include_str!($file)))
-        });
-    };
-}
-
-script!(SCHEDULE, DENY_OOM, "lua/schedule.lua");
-script!(CLAIM, ALLOW_OOM, "lua/claim.lua");
-script!(SETTLE, ALLOW_OOM, "lua/settle.lua");
-script!(STATS, NO_WRITES, "lua/stats.lua");
-script!(INCOMING, ALLOW_OOM, "lua/incoming.lua");
-script!(BEAT, ALLOW_OOM, "lua/beat.lua");
-
-/// How to reach Redis.
-#[derive(Debug, Clone)]
-pub struct RedisOptions {
-    /// `redis://`, `rediss://` or `redis+unix://`; may hold a password, so it is shown nowhere.
-    pub url: SecretString,
-    /// Connections, at the most.
-    pub connections: usize,
-    /// How long to wait for a connection.
-    pub connect_timeout: Duration,
-    /// How long to wait for an answer. (The client's own default is 500 ms, which a Redis that
-    /// rewrites its AOF exceeds now and then.)
-    pub response_timeout: Duration,
-}
-
-/// Connections to one Redis, shared by all namespaces of a process.
-#[derive(Clone)]
-pub struct RedisPool {
-    pool: Pool,
-}
-
-impl std::fmt::Debug for RedisPool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RedisPool")
-    }
-}
-
-impl RedisPool {
-    /// A pool; nothing is connected yet.
-    ///
-    /// # Errors
-    /// [`QueueError::Refused`] for a URL that is none.
-    pub fn new(options: &RedisOptions) -> Result<Self, QueueError> {
-        // The error of a bad URL may quote it, password included; ours does not.
-        let refused = |_| QueueError::Refused("queue.redis.url is not a redis:// address".to_owned());
-        let info = options.url.expose_secret().into_connection_info().map_err(refused)?;
-        let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(options.connect_timeout))
-            .set_response_timeout(Some(options.response_timeout));
-        let manager = Manager::new_with_config(info, config).map_err(refused)?;
-        let pool = Pool::builder(manager)
-            .max_size(options.connections.max(1))
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(options.response_timeout))
-            .create_timeout(Some(options.connect_timeout))
-            .recycle_timeout(Some(options.response_timeout))
-            .build()
-            .map_err(|error| QueueError::Refused(format!("the Redis pool cannot be built: {error}")))?;
-        Ok(Self { pool })
-    }
-
-    async fn connection(&self) -> Result<Connection, QueueError> {
-        self.pool.get().await.map_err(|error| match error {
-            deadpool_redis::PoolError::Backend(error) => decide(&error),
-            other => QueueError::Unavailable(format!("no connection to Redis: {other}")),
-        })
-    }
-}
-
-/// What a Redis error means for the caller.
-fn decide(error: &RedisError) -> QueueError {
-    // A server's error starts with its code; ours (input, output) carry no secret.
-    let text = error.to_string();
-    if error.code() == Some("OOM") || text.contains("OOM command not allowed") {
-        return QueueError::Full("Redis has reached its maxmemory: raise it, or let the queue drain".to_owned());
-    }
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => QueueError::Refused("Redis refuses the user or password".to_owned()),
-        ErrorKind::Server(_) | ErrorKind::Extension => match error.code() {
-            Some(
-                "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS",
-            )
-            | Some("MOVED" | "ASK" | "UNBLOCKED") => QueueError::Unavailable(text),
-            _ => QueueError::Refused(format!("Redis refuses: {text}")),
-        },
-        ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
-            QueueError::Refused(format!("Redis answered in a shape we do not know: {text}"))
-        }
-        _ => QueueError::Unavailable(text),
-    }
-}
+static SCHEDULE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("lua/schedule.lua")));
+static CLAIM: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/claim.lua")));
+static SETTLE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/settle.lua")));
+static STATS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/stats.lua")));
+static DUE: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/due.lua")));
+static INCOMING: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/incoming.lua")));
+static BEAT: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/beat.lua")));
 
 /// The queue of one namespace in Redis.
 #[derive(Debug, Clone)]
@@ -147,16 +47,6 @@ impl RedisQueue {
         Self { pool, namespace: namespace.to_owned(), keys: Keys::new(namespace) }
     }
 
-    async fn invoke<T: redis::FromRedisValue>(&self, invocation: &ScriptInvocation<'_>) -> Result<T, QueueError> {
-        let mut connection = self.pool.connection().await?;
-        invocation.invoke_async(&mut *connection).await.map_err(|error| decide(&error))
-    }
-
-    async fn run<T: redis::FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Result<T, QueueError> {
-        let mut connection = self.pool.connection().await?;
-        pipeline.query_async(&mut *connection).await.map_err(|error| decide(&error))
-    }
-
     async fn settle_groups(&self, fence: &Fence, groups: Groups<'_>) -> Result<Settled, QueueError> {
         let mut call = SETTLE.key(&self.keys.prefix);
         call.arg(fence.deadline).arg(&fence.token);
@@ -166,7 +56,7 @@ impl RedisQueue {
                 call.arg(*id).arg(value);
             }
         }
-        let (settled, lost) = self.invoke(&call).await?;
+        let (settled, lost) = self.pool.invoke(&call).await?;
         Ok(Settled { settled, lost })
     }
 }
@@ -268,7 +158,7 @@ impl Queue for RedisQueue {
                     call.arg(&jobs[at].id).arg(jobs[at].delay.max(0));
                 }
             }
-            let letters: String = self.invoke(&call).await?;
+            let letters: String = self.pool.invoke(&call).await?;
             let mut of_chunk = vec![Scheduled::Known; jobs.len()];
             let order = lanes.iter().flat_map(|(_, members)| members);
             for (&at, letter) in order.zip(letters.bytes()) {
@@ -297,7 +187,7 @@ impl Queue for RedisQueue {
             .arg(clock::millis(request.linger))
             .arg(request.lookahead)
             .arg(clock::millis(request.lease).max(1));
-        let answer: Vec<redis::Value> = self.invoke(&call).await?;
+        let answer: Vec<redis::Value> = self.pool.invoke(&call).await?;
         let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
         let read = |at: usize| answer.get(at).cloned().ok_or_else(unknown);
         let now: Millis = redis::from_redis_value(read(1)?).map_err(|_| unknown())?;
@@ -348,7 +238,7 @@ impl Queue for RedisQueue {
             Vec<(String, Millis, Vec<(String, String)>)>,
         );
         let (now, lanes, (leased, expired, dead, incoming, incoming_refused), paused, flat, workers): Answer =
-            self.invoke(&STATS.key(&self.keys.prefix)).await?;
+            self.pool.invoke(&STATS.key(&self.keys.prefix)).await?;
         let lanes = lanes
             .into_iter()
             .map(|(lane, patience_ms, delayed, due, oldest)| LaneStats {
@@ -381,6 +271,10 @@ impl Queue for RedisQueue {
             ..Stats::default()
         }
         .with_lanes(lanes))
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        self.pool.invoke(&DUE.key(&self.keys.prefix)).await
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
@@ -424,7 +318,7 @@ impl Queue for RedisQueue {
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
         let mut call = INCOMING.key(&self.keys.prefix);
         call.arg(drainer).arg(limit).arg(DRAINER_HOLD_MS);
-        let members: Vec<(Vec<u8>, f64)> = self.invoke(&call).await?;
+        let members: Vec<(Vec<u8>, f64)> = self.pool.invoke(&call).await?;
         Ok(members
             .into_iter()
             // What is no UTF-8 stays recognisable: refused by its form, then found by its bytes.
@@ -438,7 +332,7 @@ impl Queue for RedisQueue {
         }
         let mut remove = redis::pipe();
         remove.cmd("ZREM").arg(self.keys.incoming()).arg(members).ignore();
-        self.run(&remove).await
+        self.pool.run(&remove).await
     }
 
     async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
@@ -449,7 +343,7 @@ impl Queue for RedisQueue {
             aside.cmd("HSET").arg(self.keys.incoming_refused()).arg(&bytes).arg(reason).ignore();
             aside.cmd("ZREM").arg(self.keys.incoming()).arg(&bytes).ignore();
         }
-        self.run(&aside).await
+        self.pool.run(&aside).await
     }
 
     async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
@@ -461,7 +355,7 @@ impl Queue for RedisQueue {
             }
             put.ignore();
         }
-        self.run(&put).await
+        self.pool.run(&put).await
     }
 
     async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
@@ -473,7 +367,7 @@ impl Queue for RedisQueue {
         for (counter, by) in counters {
             call.arg(*counter).arg(*by);
         }
-        self.invoke(&call).await
+        self.pool.invoke(&call).await
     }
 
     async fn leave(&self, worker: &str) -> Result<(), QueueError> {
@@ -481,7 +375,7 @@ impl Queue for RedisQueue {
         leave.atomic();
         leave.del(self.keys.worker(worker)).ignore();
         leave.zrem(self.keys.workers(), worker).ignore();
-        self.run(&leave).await
+        self.pool.run(&leave).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
@@ -490,7 +384,7 @@ impl Queue for RedisQueue {
             Some(reason) => pause.set(self.keys.paused(), reason).ignore(),
             None => pause.del(self.keys.paused()).ignore(),
         };
-        self.run(&pause).await
+        self.pool.run(&pause).await
     }
 }
 

@@ -13,9 +13,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("lane", &["clock"]),
     ("metrics", &["clock"]),
     ("tweet_age", &["clock", "lane", "tweet"]),
-    ("config", &["tweet_age"]),
-    ("credential", &["clock"]),
-    ("queue", &["clock", "lane"]),
+    ("config", &["credential", "tweet_age"]),
+    ("credential", &["backend", "clock"]),
+    ("backend", &["clock"]),
+    ("queue", &["backend", "clock", "lane"]),
     ("lookup", &["clock", "credential", "tweet"]),
     ("store", &["clock", "tweet"]),
     ("simulator", &["clock", "tweet"]),
@@ -26,6 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "app",
         &[
+            "backend",
             "clock",
             "config",
             "credential",

@@ -822,14 +822,14 @@ mod redis_only {
     async fn a_wrong_password_shows_nowhere() {
         let redis = TestRedis::start(&["--requirepass", "right"]);
         let url = redis.url.replace("redis+unix://", "redis+unix://:wrong-canary@");
-        let options = twitter_updater::queue::RedisOptions {
+        let options = twitter_updater::backend::redis::RedisOptions {
             url: url.into(),
             connections: 1,
             connect_timeout: Duration::from_secs(2),
             response_timeout: Duration::from_secs(2),
         };
         assert!(!format!("{options:?}").contains("canary"));
-        if let Ok(pool) = twitter_updater::queue::RedisPool::new(&options) {
+        if let Ok(pool) = twitter_updater::backend::redis::RedisPool::new(&options) {
             let error = RedisQueue::new(pool, "n").check().await.unwrap_err();
             assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
         }

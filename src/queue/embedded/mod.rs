@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{Row, Sqlite, Transaction};
 
 use self::pick::{Candidate, Pick};
@@ -22,12 +20,15 @@ use super::{
     Batch, Claim, ClaimRequest, Fence, Incoming, Job, LaneStats, NewJob, Place, Queue, QueueError, Scheduled, Settled,
     Stats, Verdict, WorkerStats, check_id, suspect_limit,
 };
+use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis, QueueTime};
 
 const DELAYED: i64 = 0;
 const LEASED: i64 = 1;
 const DEAD: i64 = 2;
 
+/// Connections of a process to the file: one writes at a time, the others read.
+const CONNECTIONS: u32 = 4;
 /// How long a drainer of `incoming` keeps the place after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
 /// How long a worker stays on the list after its last beat.
@@ -46,25 +47,6 @@ pub struct EmbeddedQueue {
 
 type Tx = Transaction<'static, Sqlite>;
 
-fn decide(error: sqlx::Error) -> QueueError {
-    let text = format!("the queue's file: {error}");
-    match &error {
-        sqlx::Error::Database(database) => {
-            // Primary result codes (the low byte): 5 busy, 6 locked, 10 input/output, 13 full, 14 cannot open.
-            let code = database.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or(0) & 0xff;
-            match code {
-                13 => QueueError::Full(text),
-                5 | 6 | 10 | 14 => QueueError::Unavailable(text),
-                _ => QueueError::Refused(text),
-            }
-        }
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
-            QueueError::Unavailable(text)
-        }
-        _ => QueueError::Refused(text),
-    }
-}
-
 /// A lane as the file knows it.
 struct KnownLane {
     name: Arc<str>,
@@ -77,15 +59,7 @@ impl EmbeddedQueue {
     /// # Errors
     /// [`QueueError::Unavailable`] when the file cannot be opened or made.
     pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self, QueueError> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full) // a settled job stays settled through a power cut
-            .busy_timeout(busy_timeout);
-        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options).await.map_err(|error| {
-            QueueError::Unavailable(format!("the queue's file {} cannot be opened: {error}", path.display()))
-        })?;
+        let pool = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
         let queue = Self { pool, namespace: namespace.to_owned() };
         let mut tx = queue.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
@@ -585,6 +559,21 @@ impl Queue for EmbeddedQueue {
             ..Stats::default()
         }
         .with_lanes(lanes))
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        // Per lane, so that each is a walk over the due part of an index.
+        let due: i64 = sqlx::query_scalar(
+            "SELECT coalesce(sum((SELECT count(*) FROM queue_job AS job
+                                  WHERE job.namespace = ?1 AND job.state = 0 AND job.lane = known.lane AND job.due <= ?2)), 0)
+             FROM queue_lane AS known WHERE known.namespace = ?1",
+        )
+        .bind(&self.namespace)
+        .bind(clock::wall_ms())
+        .fetch_one(&self.pool)
+        .await
+        .map_err(decide)?;
+        Ok(u64::try_from(due).unwrap_or(0))
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {

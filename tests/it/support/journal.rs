@@ -211,6 +211,10 @@ impl Queue for JournalledQueue {
         self.inner.schedule(jobs).await
     }
 
+    async fn due(&self) -> Result<u64, QueueError> {
+        self.inner.due().await
+    }
+
     async fn stats(&self) -> Result<Stats, QueueError> {
         self.inner.stats().await
     }

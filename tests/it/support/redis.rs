@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tempfile::TempDir;
-use twitter_updater::queue::{RedisOptions, RedisPool};
+use twitter_updater::backend::redis::{RedisOptions, RedisPool};
 
 /// One running redis-server.
 pub struct TestRedis {

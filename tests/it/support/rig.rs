@@ -10,7 +10,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio::task::JoinHandle;
 use twitter_updater::clock::{Millis, millis, wall_ms};
-use twitter_updater::credential::{Credential, CredentialKind, Leave, Ledger, Permit};
+use twitter_updater::credential::{
+    Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger,
+};
 use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::metrics::Metrics;
 use twitter_updater::queue::{
@@ -115,7 +117,7 @@ pub struct Rig {
     pub store: Arc<dyn Store>,
     pub journal: Journal,
     pub handler: Arc<TweetUpdate>,
-    pub ledger: Arc<Ledger>,
+    pub credentials: Arc<Credentials>,
     pub metrics: Arc<Metrics>,
     pub stop: Stop,
     worker: Option<JoinHandle<Result<(), String>>>,
@@ -126,19 +128,21 @@ impl Rig {
     pub async fn start(setup: Setup) -> Self {
         let simulator = simulator::start(([127, 0, 0, 1], 0).into(), setup.simulator.clone()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let (queue, store): (Arc<dyn Queue>, Arc<dyn Store>) = match &setup.backends {
+        let (queue, store, ledger): (Arc<dyn Queue>, Arc<dyn Store>, Arc<dyn Ledger>) = match &setup.backends {
             Backends::Embedded => {
                 let patience = Duration::from_secs(20);
                 let [queue, store] = ["queue.db", "tweets.db"].map(|file| folder.path().join(file));
                 let queue = EmbeddedQueue::open(&queue, "tweet:update", patience).await.unwrap();
                 let store = SqliteStore::open(&store, patience).await.unwrap();
-                (Arc::new(queue), Arc::new(store))
+                let ledger = EmbeddedLedger::open(&folder.path().join("queue.db"), "twitter", patience).await.unwrap();
+                (Arc::new(queue), Arc::new(store), Arc::new(ledger))
             }
             Backends::Servers(postgres) => {
                 let queue = RedisQueue::new(TestRedis::shared().pool(), &namespace());
                 let url = SecretString::from(postgres.as_str());
                 let store = PostgresStore::connect(&url, 8, Duration::from_secs(20)).await.unwrap();
-                (Arc::new(queue), Arc::new(store))
+                let ledger = RedisLedger::new(TestRedis::shared().pool(), &namespace());
+                (Arc::new(queue), Arc::new(store), Arc::new(ledger))
             }
         };
         store.migrate().await.unwrap();
@@ -147,10 +151,11 @@ impl Rig {
             kind: CredentialKind::Bearer((*token).to_owned().into()),
         };
         let anonymous = || Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
-        let ledger = Arc::new(Ledger::new(match &*setup.tokens {
+        let all = match &*setup.tokens {
             [] => vec![anonymous()],
             tokens => tokens.iter().map(credential).collect(),
-        }));
+        };
+        let credentials = Arc::new(Credentials::new(all, ledger, Pacing::Auto, setup.claims.lease));
         let (journal, metrics) = (Journal::default(), Arc::new(Metrics::new()));
         let lookup = TwitterV1::new(TwitterV1Options {
             base_url: simulator.base_url(),
@@ -161,7 +166,8 @@ impl Rig {
             namespace: queue.namespace().to_owned(),
             lookup: Arc::new(JournalledLookup { inner: Arc::new(lookup.unwrap()), journal: journal.clone() }),
             store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
-            ledger: ledger.clone(),
+            credentials: credentials.clone(),
+            call_timeout: setup.lookup_timeout,
             ages: setup.ages.parse().unwrap(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
@@ -180,7 +186,7 @@ impl Rig {
             store,
             journal,
             handler: Arc::new(handler),
-            ledger,
+            credentials,
             metrics,
             stop: Stop::new(),
             worker: None,
@@ -288,11 +294,15 @@ impl Rig {
         tokio::time::timeout(DEADLINE, claimed).await.expect("something is due")
     }
 
-    pub fn permit(&self) -> Permit {
-        match self.ledger.acquire(self.handler.endpoint()) {
+    pub async fn permit(&self) -> Permit {
+        match self.leave().await {
             Leave::Granted(permit) => permit,
             Leave::Wait(wait) => panic!("no permit for {wait:?}"),
         }
+    }
+
+    pub async fn leave(&self) -> Leave {
+        self.credentials.acquire(self.handler.endpoint(), 0).await.unwrap()
     }
 
     /// One step of a worker, without one: claim all that is due, handle, settle.
@@ -302,7 +312,7 @@ impl Rig {
     }
 
     pub async fn round_of(&self, batch: Batch) -> Round {
-        let handled = self.handler.handle(&batch, self.permit()).await;
+        let handled = self.handler.handle(&batch, self.permit().await).await;
         let settled = self.queue.settle(&batch.fence, &handled.verdicts).await.unwrap();
         assert_eq!(settled.lost, 0);
         let released = self.queue.release(&batch.fence, &handled.release).await.unwrap();
@@ -315,7 +325,7 @@ impl Rig {
         Worker {
             name: name.to_owned(),
             pipelines: vec![self.pipeline()],
-            ledger: self.ledger.clone(),
+            credentials: self.credentials.clone(),
             concurrency: self.setup.slots,
             metrics: self.metrics.clone(),
             stop: self.stop.clone(),

@@ -135,6 +135,10 @@ impl Queue for WatchedQueue {
         self.inner.release(fence, jobs).await
     }
 
+    async fn due(&self) -> Result<u64, QueueError> {
+        self.inner.due().await
+    }
+
     async fn stats(&self) -> Result<Stats, QueueError> {
         self.inner.stats().await
     }

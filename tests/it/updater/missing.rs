@@ -140,7 +140,7 @@ async fn a_doubt_is_about_its_own_tweets() {
         rig.schedule(&gone).await;
         // Claimed and kept, so that each batch is of its own tweets.
         let batch = rig.claim(100).await;
-        let handled = rig.handler.handle(&batch, rig.permit()).await;
+        let handled = rig.handler.handle(&batch, rig.permit().await).await;
         assert!(matches!(handled.outlook, Outlook::Outage(_)), "{:?}", handled.outlook);
     }
     // The API is well again: nobody is missing, and nobody was harmed.

@@ -8,7 +8,7 @@ use twitter_updater::credential::Leave;
 use twitter_updater::queue::{Claim, ClaimRequest, Place, Verdict};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::tweet::TweetState;
-use twitter_updater::worker::{ClaimSettings, Handler, Outlook};
+use twitter_updater::worker::{ClaimSettings, Outlook};
 
 use crate::support::journal::{Call, Event, Trouble};
 use crate::support::rig::{DAY, HOUR, Rig, Setup, eventually};
@@ -113,9 +113,10 @@ async fn a_refused_credential_is_left_alone() {
     let dues = rig.dues(&ids).await;
     rig.api_fails(Fault::Status { status: 401, code: Some(89) });
     rig.work();
-    eventually("it is parked", async || {
-        matches!(rig.ledger.acquire(rig.handler.endpoint()), Leave::Wait(wait) if wait > Duration::from_secs(30))
-    })
+    eventually(
+        "it is parked",
+        async || matches!(rig.leave().await, Leave::Wait(wait) if wait > Duration::from_secs(30)),
+    )
     .await;
     eventually("all are given back as they were", async || {
         rig.journal.in_flight().0 == 0 && rig.dues(&ids).await == dues

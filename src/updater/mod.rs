@@ -1,21 +1,26 @@
-//! The handler of `tweet:update`: the specification's `requestTweets`, `saveTweets`, `promoteTweets`.
+//! The handler of `tweet:update`: the specification's `requestTweets` ([`request`]), `saveTweets`,
+//! `promoteTweets`.
+
+mod request;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::clock::{self, Millis, Stopwatch};
-use crate::credential::{Ledger, Permit};
-use crate::lookup::{Answer, Lookup, LookupError, Outcome};
+use crate::clock::{Millis, Stopwatch};
+use crate::credential::{Credentials, Permit};
+use crate::lookup::{Lookup, Outcome};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Job, Lane, Verdict};
 use crate::store::{Observation, Seen, Standing, Store, StoreError};
 use crate::tweet::TweetState;
 use crate::tweet_age::AgeTable;
 use crate::worker::{Handled, Handler, Outlook};
+
+use self::request::Requested;
 
 /// The namespace of Twitter's v1.1 lookup.
 pub const NAMESPACE: &str = "tweet:update";
@@ -24,11 +29,6 @@ pub const UNAVAILABLE_LANE: &str = "unavailable";
 
 /// An answer in which over half of this many ids or more that lived before are missing is doubted.
 const MASS_MISSING_LEAST: usize = 20;
-/// A credential the API refuses is left alone for so long.
-const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// So many requests in a row refused as a whole, with none answered between, are no single id's fault.
-/// More than a lone bad id needs to be buried: log2(100) halvings and `max_deliveries` of 12.
-const REFUSED_IN_A_ROW: u32 = 24;
 /// Between two attempts of a request that is refused as a whole.
 const REFUSED_RETRY_MS: Millis = 1_000;
 
@@ -52,13 +52,15 @@ pub struct TweetUpdate {
     /// Where answers are kept.
     pub store: Arc<dyn Store>,
     /// Where calls are accounted for.
-    pub ledger: Arc<Ledger>,
+    pub credentials: Arc<Credentials>,
     /// How often, by age.
     pub ages: AgeTable,
     /// What becomes of tweets the provider does not return.
     pub unavailable: UnavailableSettings,
     /// Refusals of a request with a single id after which that id is buried.
     pub max_deliveries: u32,
+    /// How long a call may take.
+    pub call_timeout: Duration,
     /// How long saving may take.
     pub save_timeout: Duration,
     /// What is counted.
@@ -76,23 +78,14 @@ pub struct Doubts {
     refused_in_a_row: AtomicU32,
 }
 
-/// Why a batch could not be done.
+/// Why nothing could be made of the answers.
+#[derive(Debug, thiserror::Error)]
 enum Failure {
-    Lookup(LookupError),
-    Store(StoreError),
-    /// Saving took longer than it may.
-    SaveTimeout,
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Most of the tweets that lived before are missing.
-    MassMissing {
-        missing: usize,
-        of: usize,
-    },
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+    #[error("{missing} of {of} tweets that lived before are missing: not believed until it repeats")]
+    MassMissing { missing: usize, of: usize },
 }
 
 /// What an answer means for one job: what is stored, and what the queue is told.
@@ -108,85 +101,75 @@ impl Handler for TweetUpdate {
     }
 
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
-        let tweets = match self.request_tweets(batch, permit).await {
-            Ok(tweets) => tweets,
-            Err(error) => return self.failed(batch, Failure::Lookup(error)).await,
-        };
-        // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
-        let answered_at = batch.now.now();
-        let save = async {
-            let mut judgements = self.judge(batch, tweets, answered_at).await?;
-            if self.save_tweets(&judgements).await? > 0 {
-                self.heed_refusals(&mut judgements).await?;
+        let Requested { answered, refused, unanswered, outlook } = self.request_tweets(batch, permit).await;
+        let done = self.done_with(batch, answered, refused);
+        let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
+            Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },
+            Ok(Err(failure)) => return Handled::released(batch, Outlook::Outage(failure.to_string())),
+            Err(_) => {
+                let why = format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
+                return Handled::released(batch, Outlook::Outage(why));
             }
-            Ok(judgements)
         };
-        match tokio::time::timeout(self.save_timeout, save).await {
-            Ok(Ok(judgements)) => self.promote_tweets(batch, judgements),
-            Ok(Err(failure)) => self.failed(batch, failure).await,
-            Err(_) => self.failed(batch, Failure::SaveTimeout).await,
-        }
+        handled.release = unanswered;
+        handled
     }
 }
 
 impl TweetUpdate {
-    /// One call for the whole batch.
-    async fn request_tweets(&self, batch: &Batch, permit: Permit) -> Result<Answer, LookupError> {
-        let counters = &self.metrics.counters;
-        let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
-        let watch = Stopwatch::start();
-        counters.requests.add(1);
-        let answer = self.lookup.look_up(&ids, &permit.credential).await;
-        tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
-        match &answer {
-            Ok(answer) => {
-                self.doubts.refused_in_a_row.store(0, Ordering::Relaxed);
-                counters.looked_up.add(ids.len());
-                counters.unasked.add(answer.unasked);
-                self.ledger.spent(permit, answer.quota);
+    /// Judges and saves what was answered, buries what was refused too often; what the queue is told.
+    async fn done_with(
+        &self,
+        batch: &Batch,
+        answered: Vec<(Job, Outcome, Millis)>,
+        refused: Vec<(Job, String)>,
+    ) -> Result<Vec<(Job, Verdict)>, Failure> {
+        let mut verdicts = Vec::with_capacity(batch.jobs.len());
+        if !answered.is_empty() {
+            let mut judgements = self.judge(&answered).await?;
+            if self.save_tweets(&judgements).await? > 0 {
+                self.heed_refusals(&mut judgements).await?;
             }
-            Err(error) => {
-                counters.requests_failed.add(1);
-                match error {
-                    LookupError::Throttled { pause, quota, .. } => self.ledger.park(permit, *pause, *quota),
-                    LookupError::Credential(_) => self.ledger.park(permit, REFUSED_PAUSE, None),
-                    _ => self.ledger.spent(permit, None),
-                }
-            }
+            let jobs = answered.into_iter().map(|(job, ..)| job);
+            verdicts.extend(self.promote_tweets(jobs, judgements));
         }
-        answer
+        for (job, why) in refused {
+            let verdict = self.blame(batch, &job, &why).await?;
+            verdicts.push((job, verdict));
+        }
+        Ok(verdicts)
     }
 
     /// What each outcome means: state, what is stored, when it is due again.
-    async fn judge(&self, batch: &Batch, answer: Answer, at: Millis) -> Result<Vec<Judgement>, Failure> {
+    async fn judge(&self, answered: &[(Job, Outcome, Millis)]) -> Result<Vec<Judgement>, Failure> {
         // Only an answer that lacks something needs to know what was there before.
-        let whole = answer.outcomes.iter().all(|outcome| match outcome {
+        let whole = answered.iter().all(|(_, outcome, _)| match outcome {
             Outcome::Found(tweet) | Outcome::Withheld { tweet, .. } => tweet.created_at.is_some(),
             Outcome::Unavailable | Outcome::Broken(_) => false,
         });
         let standings = if whole {
-            vec![None; batch.jobs.len()]
+            vec![None; answered.len()]
         } else {
-            let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
+            let ids: Vec<String> = answered.iter().map(|(job, ..)| job.id.clone()).collect();
             let standings = self.store.standing(&self.namespace, &ids).await?;
-            self.doubt(batch, &answer.outcomes, &standings)?;
+            self.doubt(answered, &standings)?;
             standings
         };
-        let judge = |((job, outcome), standing): ((&Job, Outcome), Option<Standing>)| {
-            self.judge_one(job, outcome, standing, at)
+        let judge = |((job, outcome, at), standing): (&(Job, Outcome, Millis), Option<Standing>)| {
+            self.judge_one(job, outcome.clone(), standing, *at)
         };
-        Ok(batch.jobs.iter().zip(answer.outcomes).zip(standings).map(judge).collect())
+        Ok(answered.iter().zip(standings).map(judge).collect())
     }
 
     /// Missing is often the provider's trouble and not the tweets': an answer without most of the
     /// tweets that lived before is not believed until it repeats.
-    fn doubt(&self, batch: &Batch, outcomes: &[Outcome], standings: &[Option<Standing>]) -> Result<(), Failure> {
+    fn doubt(&self, answered: &[(Job, Outcome, Millis)], standings: &[Option<Standing>]) -> Result<(), Failure> {
         let lived = |standing: &Option<Standing>| {
             standing.as_ref().is_some_and(|known| known.state == TweetState::Live && known.checked_at.is_some())
         };
-        let of: Vec<_> = (0..outcomes.len()).filter(|at| standings.get(*at).is_some_and(lived)).collect();
+        let of: Vec<_> = (0..answered.len()).filter(|at| standings.get(*at).is_some_and(lived)).collect();
         let missing: Vec<&String> =
-            of.iter().filter(|at| outcomes[**at] == Outcome::Unavailable).map(|at| &batch.jobs[*at].id).collect();
+            of.iter().filter(|at| answered[**at].1 == Outcome::Unavailable).map(|at| &answered[*at].0.id).collect();
         if of.len() < MASS_MISSING_LEAST || missing.len() * 2 <= of.len() {
             return Ok(());
         }
@@ -297,84 +280,23 @@ impl TweetUpdate {
     }
 
     /// Each tweet to the lane of its age, or to the end of its life.
-    fn promote_tweets(&self, batch: &Batch, judgements: Vec<Judgement>) -> Handled {
-        let verdicts: Vec<_> =
-            batch.jobs.iter().cloned().zip(judgements.into_iter().map(|judged| judged.verdict)).collect();
+    fn promote_tweets(&self, jobs: impl Iterator<Item = Job>, judgements: Vec<Judgement>) -> Vec<(Job, Verdict)> {
+        let verdicts: Vec<_> = jobs.zip(judgements.into_iter().map(|judged| judged.verdict)).collect();
         self.metrics.counters.ended.add(verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Finish).count());
-        Handled { verdicts, release: Vec::new(), outlook: Outlook::Fine }
+        verdicts
     }
 
-    /// An outage is nobody's fault: the ids go back as they were. A request that is refused as a
-    /// whole may be the fault of one id: counted, the queue halves their batches until it is alone.
-    async fn failed(&self, batch: &Batch, failure: Failure) -> Handled {
-        match failure {
-            Failure::Lookup(LookupError::BadRequest(why) | LookupError::BatchTooLarge(why)) => {
-                self.suspect(batch, &why).await
-            }
-            Failure::Lookup(LookupError::Stop(message)) => Handled::released(batch, Outlook::Stop(message)),
-            Failure::Lookup(error @ LookupError::Throttled { .. }) => {
-                tracing::warn!(error = %error, "out of quota: the credential is parked");
-                Handled::released(batch, Outlook::Unchanged)
-            }
-            Failure::Lookup(error @ LookupError::Credential(_)) => {
-                tracing::error!(error = %error, pause_ms = clock::millis(REFUSED_PAUSE), "the credential is parked");
-                Handled::released(batch, Outlook::Unchanged)
-            }
-            Failure::Lookup(error) => Handled::released(batch, Outlook::Outage(error.to_string())),
-            Failure::Store(error) => Handled::released(batch, Outlook::Outage(error.to_string())),
-            Failure::SaveTimeout => Handled::released(batch, Outlook::Outage(self.save_took_too_long())),
-            Failure::MassMissing { missing, of } => {
-                let why =
-                    format!("{missing} of {of} tweets that lived before are missing: not believed until it repeats");
-                Handled::released(batch, Outlook::Outage(why))
-            }
+    /// A job whose request was refused while it was alone in it: tried again a few times, then buried.
+    async fn blame(&self, batch: &Batch, job: &Job, why: &str) -> Result<Verdict, Failure> {
+        let refusals = job.deliveries + 1;
+        if refusals < self.max_deliveries {
+            return Ok(Verdict::Retry { after: REFUSED_RETRY_MS, counted: true });
         }
-    }
-
-    fn save_took_too_long(&self) -> String {
-        format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
-    }
-
-    /// How often this job was refused while it was alone, this time included: the queue halves the
-    /// batches of suspects, so of 100 ids one is alone after 6 deliveries (100 ÷ 2^6 < 2).
-    fn refusals_alone(&self, job: &Job) -> u32 {
-        let halvings = self.lookup.capabilities().batch_limit.max(1).ilog2();
-        (job.deliveries + 1).saturating_sub(halvings)
-    }
-
-    async fn suspect(&self, batch: &Batch, why: &str) -> Handled {
-        let in_a_row = self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-        if in_a_row > REFUSED_IN_A_ROW.max(2 * self.max_deliveries) {
-            // Not this id, and not that one: the API refuses us all. Nobody is buried for it.
-            return Handled::released(
-                batch,
-                Outlook::Outage(format!("{in_a_row} requests in a row are refused: {why}")),
-            );
-        }
-        tracing::warn!(
-            ids = batch.jobs.len(),
-            error = why,
-            "the request is refused: its ids are tried in smaller batches"
-        );
-        if let [job] = &*batch.jobs
-            && self.refusals_alone(job) >= self.max_deliveries
-        {
-            let reason = format!("refused {} times while alone in its request: {why}", self.refusals_alone(job));
-            // The store hears of it before the queue does.
-            let buried = [(job.id.clone(), reason.clone())];
-            let bury = self.store.bury(&self.namespace, batch.now.now(), &buried);
-            return match tokio::time::timeout(self.save_timeout, bury).await {
-                Ok(Ok(())) => {
-                    self.metrics.counters.buried_here.add(1);
-                    tracing::error!(id = job.id, reason, "buried");
-                    Handled { verdicts: vec![(job.clone(), Verdict::Bury { reason })], ..Handled::default() }
-                }
-                Ok(Err(error)) => Handled::released(batch, Outlook::Outage(error.to_string())),
-                Err(_) => Handled::released(batch, Outlook::Outage(self.save_took_too_long())),
-            };
-        }
-        let retry = Verdict::Retry { after: REFUSED_RETRY_MS, counted: true };
-        let verdicts = batch.jobs.iter().map(|job| (job.clone(), retry.clone())).collect();
-        Handled { verdicts, release: Vec::new(), outlook: Outlook::Unchanged }
+        let reason = format!("refused {refusals} times while alone in its request: {why}");
+        // The store hears of it before the queue does.
+        self.store.bury(&self.namespace, batch.now.now(), &[(job.id.clone(), reason.clone())]).await?;
+        self.metrics.counters.buried_here.add(1);
+        tracing::error!(id = job.id, reason, "buried");
+        Ok(Verdict::Bury { reason })
     }
 }

@@ -1,0 +1,18 @@
+//! The services under the queue and the quota ledger: a Redis, or one SQLite file.
+
+pub mod redis;
+pub mod sqlite;
+
+/// Why a call to the queue's service could not be done. The variants are what the caller does next.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// Not known whether it was done. Every call may be made again.
+    #[error("the queue is not available: {0}")]
+    Unavailable(String),
+    /// The queue's memory is full: nothing can be scheduled, claims and settles still drain it.
+    #[error("the queue is full: {0}")]
+    Full(String),
+    /// It can never work like this: the server's version or settings, or a bug of ours.
+    #[error("{0}")]
+    Refused(String),
+}

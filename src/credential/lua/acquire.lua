@@ -1,0 +1,79 @@
+-- Grants one call to an endpoint. Flagged allow-oom.
+--
+-- ARGV   endpoint, permit, expiry (ms), backlog (calls that are due), then the credentials' names
+-- returns {'granted', name}, or {'wait', ms}
+--
+-- `remaining` is what may still be granted. A window that is unknown or over is opened by one call.
+
+local endpoint, permit, expiry, backlog = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local OPENING, OPENING_POLL = 15000, 50
+local LONGEST_WAIT = 60000
+local now = now_ms()
+
+local books, left = {}, 0
+local wake = now + LONGEST_WAIT
+for i = 5, #ARGV do
+  local name = ARGV[i]
+  local permits = key('permits:' .. name .. ':' .. endpoint)
+  -- The same permit again: the first reply was lost.
+  if redis.call('ZSCORE', permits, permit) then return { 'granted', name } end
+  -- Permits that ran out are spent: the call may have gone out.
+  redis.call('ZREMRANGEBYSCORE', permits, '-inf', digits(now))
+  local window = key('window:' .. name .. ':' .. endpoint)
+  local flat = redis.call('HMGET', window, 'limit', 'remaining', 'reset_at', 'next_at', 'parked_until', 'opening_until')
+  local parked = math.max(tonumber(redis.call('HGET', key('credential:' .. name), 'parked_until') or 0), tonumber(flat[5] or 0))
+  local book = {
+    name = name, permits = permits, window = window,
+    remaining = tonumber(flat[2] or 0), reset_at = tonumber(flat[3] or 0), next_at = tonumber(flat[4] or 0),
+    parked = parked, opening_until = tonumber(flat[6] or 0),
+  }
+  book.open = tonumber(flat[1] or 0) > 0 and now < book.reset_at
+  if book.open and parked <= now then left = left + math.max(0, book.remaining) end
+  books[#books + 1] = book
+end
+
+local paced = backlog > left
+local best = nil
+for _, book in ipairs(books) do
+  local free_at
+  if book.parked > now then
+    free_at = book.parked
+  elseif not book.open then
+    -- Its answer is awaited for a while.
+    free_at = math.min(book.opening_until, now + OPENING_POLL)
+  elseif book.remaining <= 0 then
+    free_at = book.reset_at
+  elseif paced and book.next_at > now then
+    free_at = book.next_at
+  else
+    free_at = now
+  end
+  if free_at > now then
+    wake = math.min(wake, free_at)
+  else
+    -- Whose calls expire soonest; one whose window is not open yet opens it first.
+    local expires = book.open and book.reset_at or 0
+    if not best or expires < best.expires then
+      best = book
+      best.expires = expires
+    end
+  end
+end
+if not best then return { 'wait', math.max(1, wake - now) } end
+
+redis.call('ZADD', best.permits, digits(now + expiry), permit)
+redis.call('PEXPIREAT', best.permits, digits(now + expiry + 60000))
+if best.open then
+  -- Evenly over what is left, and a little faster, so that the last call does not miss the end.
+  local gap = math.floor((best.reset_at - now) * 98 / 100 / math.max(1, best.remaining))
+  redis.call('HSET', best.window, 'remaining', digits(best.remaining - 1), 'next_at', digits(now + gap))
+else
+  redis.call('HSET', best.window, 'opening_until', digits(now + OPENING))
+end
+local credential = key('credential:' .. best.name)
+local day = digits(math.floor(now / 86400000))
+if redis.call('HGET', credential, 'day') ~= day then
+  redis.call('HSET', credential, 'day', day, 'calls_today', 0)
+end
+redis.call('HINCRBY', credential, 'calls_today', 1)
+return { 'granted', best.name }

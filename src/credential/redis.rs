@@ -1,0 +1,97 @@
+//! The quota ledger in Redis, on the server's clock. Every key carries the provider's hash tag.
+//!
+//! | key | type | holds |
+//! |---|---|---|
+//! | `{provider}:credential:<name>` | HASH | parked_until, parked_why; day, calls_today |
+//! | `{provider}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the provider's), next_at, told (the least), opening_until; parked_until, parked_why |
+//! | `{provider}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
+
+use std::sync::LazyLock;
+
+use ::redis::Script;
+use async_trait::async_trait;
+
+use super::ledger::{Account, Ask, Grant, Ledger, LedgerError, Used};
+use crate::backend::redis::{ALLOW_OOM, NO_WRITES, RedisPool, script};
+use crate::clock::{self, Millis};
+
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/acquire.lua")));
+static USED: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/used.lua")));
+static GIVE_BACK: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/give_back.lua")));
+static ACCOUNTS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/accounts.lua")));
+
+/// The ledger of one provider in Redis.
+#[derive(Debug, Clone)]
+pub struct RedisLedger {
+    pool: RedisPool,
+    prefix: String,
+}
+
+impl RedisLedger {
+    /// The ledger of that provider (`twitter`).
+    #[must_use]
+    pub fn new(pool: RedisPool, provider: &str) -> Self {
+        Self { pool, prefix: format!("{{{provider}}}:") }
+    }
+}
+
+#[async_trait]
+impl Ledger for RedisLedger {
+    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
+        let mut call = ACQUIRE.key(&self.prefix);
+        call.arg(ask.endpoint).arg(ask.permit).arg(clock::millis(ask.expiry)).arg(ask.backlog).arg(ask.names);
+        let (word, value): (String, String) = self.pool.invoke(&call).await?;
+        match (&*word, value.parse()) {
+            ("wait", Ok(wait)) => Ok(Grant::Wait(clock::span(wait))),
+            ("granted", _) => Ok(Grant::Granted(value)),
+            _ => Err(LedgerError::Refused("Redis answered an acquire in a shape we do not know".to_owned())),
+        }
+    }
+
+    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
+        let mut call = USED.key(&self.prefix);
+        call.arg(name).arg(endpoint).arg(permit);
+        match &used.window {
+            Some(window) => {
+                call.arg(window.limit).arg(window.remaining).arg(window.reset_at).arg(window.reset_in);
+            }
+            None => {
+                call.arg("").arg("").arg("").arg("");
+            }
+        }
+        if let Some(park) = &used.park {
+            call.arg(clock::millis(park.pause)).arg(&park.why).arg(if park.everywhere { "everywhere" } else { "" });
+        } else {
+            call.arg("").arg("").arg("");
+        }
+        self.pool.invoke(&call).await
+    }
+
+    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
+        let mut call = GIVE_BACK.key(&self.prefix);
+        call.arg(name).arg(endpoint).arg(permit);
+        self.pool.invoke(&call).await
+    }
+
+    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+        let mut call = ACCOUNTS.key(&self.prefix);
+        call.arg(endpoint).arg(names);
+        let rows: Vec<(i64, i64, Millis, u32, Millis, String, u64)> = self.pool.invoke(&call).await?;
+        let account =
+            |(name, (limit, remaining, reset_in, outstanding, parked_for_ms, why, calls_today)): (&String, _)| {
+                let open = u32::try_from(limit).ok();
+                let why: String = why;
+                Account {
+                    name: name.clone(),
+                    limit: open,
+                    remaining: open.map(|_| u32::try_from(remaining).unwrap_or(0)),
+                    reset_in_ms: open.map(|_| reset_in),
+                    outstanding,
+                    parked_for_ms,
+                    parked_why: (!why.is_empty()).then_some(why),
+                    calls_today,
+                }
+            };
+        Ok(names.iter().zip(rows).map(account).collect())
+    }
+}

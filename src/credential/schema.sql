@@ -1,0 +1,37 @@
+-- The quota ledger beside the embedded queue. Times are milliseconds since the epoch.
+
+CREATE TABLE IF NOT EXISTS quota_credential (
+    provider     TEXT    NOT NULL,
+    name         TEXT    NOT NULL,
+    parked_until INTEGER NOT NULL DEFAULT 0,
+    parked_why   TEXT,
+    day          INTEGER NOT NULL DEFAULT 0, -- days since the epoch
+    calls_today  INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (provider, name)
+) WITHOUT ROWID;
+
+-- `remaining` is what may still be granted; `reset` is the provider's own figure, which names the window.
+CREATE TABLE IF NOT EXISTS quota_window (
+    provider     TEXT    NOT NULL,
+    name         TEXT    NOT NULL,
+    endpoint     TEXT    NOT NULL,
+    quota        INTEGER NOT NULL DEFAULT 0, -- calls per window; 0: nothing is known
+    remaining    INTEGER NOT NULL DEFAULT 0,
+    reset_at     INTEGER NOT NULL DEFAULT 0,
+    reset        INTEGER NOT NULL DEFAULT 0,
+    next_at      INTEGER NOT NULL DEFAULT 0,
+    told         INTEGER NOT NULL DEFAULT 0, -- the least any answer of this window told
+    opening_until INTEGER NOT NULL DEFAULT 0, -- until when the call that opens it is awaited
+    parked_until INTEGER NOT NULL DEFAULT 0,
+    parked_why   TEXT,
+    PRIMARY KEY (provider, name, endpoint)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS quota_permit (
+    provider TEXT    NOT NULL,
+    name     TEXT    NOT NULL,
+    endpoint TEXT    NOT NULL,
+    permit   TEXT    NOT NULL,
+    expiry   INTEGER NOT NULL,
+    PRIMARY KEY (provider, name, endpoint, permit)
+) WITHOUT ROWID;

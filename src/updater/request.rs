@@ -1,0 +1,189 @@
+//! `requestTweets`: the calls for one batch, and what each kind of refusal means.
+//!
+//! One call, as a rule. A request that is refused as a whole is halved until the id that spoils it is
+//! alone; a credential that is refused or used up makes way for the next. Each further call takes a
+//! permit of its own, without waiting: what gets none goes back as it was.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::TweetUpdate;
+use crate::clock::{self, Millis, Stopwatch};
+use crate::credential::{Leave, Park, Permit, Used};
+use crate::lookup::{Answer, LookupError, Outcome};
+use crate::queue::{Batch, Job};
+use crate::worker::Outlook;
+
+/// A credential the API refuses is left alone for so long.
+const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// So many requests in a row refused as a whole, with none answered between, are no single id's fault.
+/// A lone bad id among a hundred takes seven halvings.
+const REFUSED_IN_A_ROW: u32 = 24;
+/// Calls that end without an answer for one and the same ids, before they go back: a correction of the
+/// clock, and a few credentials.
+const TRIES: usize = 8;
+
+/// What the calls for a batch brought.
+#[derive(Debug, Default)]
+pub(super) struct Requested {
+    /// Jobs with what was said of them, and when (on the queue's clock).
+    pub answered: Vec<(Job, Outcome, Millis)>,
+    /// Jobs whose request was refused while they were alone in it, and why.
+    pub refused: Vec<(Job, String)>,
+    /// Jobs nobody was asked about, or nobody answered about.
+    pub unanswered: Vec<Job>,
+    /// What it says of the services.
+    pub outlook: Outlook,
+}
+
+/// Jobs that go into one call.
+struct Part {
+    jobs: Vec<Job>,
+    tries: usize,
+}
+
+impl TweetUpdate {
+    /// Asks for the whole batch.
+    pub(super) async fn request_tweets(&self, batch: &Batch, permit: Permit) -> Requested {
+        let mut requested = Requested::default();
+        let mut permit = Some(permit);
+        // The last part first: halves are finished before the next part is begun.
+        let mut parts = vec![Part { jobs: batch.jobs.clone(), tries: 0 }];
+        while let Some(part) = parts.pop() {
+            let leave = match permit.take() {
+                Some(permit) => Some(permit),
+                None if self.time_is_up(batch) => None,
+                None => self.permit_at_once().await,
+            };
+            let Some(permit) = leave else {
+                requested.unanswered.extend(part.jobs);
+                continue;
+            };
+            let error = match self.look_up(&part.jobs, permit).await {
+                Ok(answer) => {
+                    // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
+                    let at = batch.now.now();
+                    requested
+                        .answered
+                        .extend(part.jobs.into_iter().zip(answer.outcomes).map(|(job, outcome)| (job, outcome, at)));
+                    continue;
+                }
+                Err(error) => error,
+            };
+            self.after(error, part, &mut parts, &mut requested);
+            if requested.outlook != Outlook::Fine {
+                requested.unanswered.extend(parts.drain(..).flat_map(|part| part.jobs));
+            }
+        }
+        if requested.answered.is_empty() && requested.outlook == Outlook::Fine {
+            requested.outlook = Outlook::Unchanged;
+        }
+        requested
+    }
+
+    /// What follows from a call without an answer.
+    fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
+        match error {
+            LookupError::BadRequest(why) | LookupError::BatchTooLarge(why) => {
+                let in_a_row = self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+                if in_a_row > REFUSED_IN_A_ROW {
+                    // Not this id, and not that one: the API refuses us all. Nobody is blamed for it.
+                    requested.outlook = Outlook::Outage(format!("{in_a_row} requests in a row are refused: {why}"));
+                    requested.unanswered.extend(part.jobs);
+                } else if part.jobs.len() > 1 {
+                    tracing::warn!(
+                        ids = part.jobs.len(),
+                        error = why,
+                        "the request is refused: its ids are tried in halves"
+                    );
+                    let second = part.jobs.split_off(part.jobs.len() / 2);
+                    parts.push(Part { jobs: second, tries: 0 });
+                    parts.push(Part { jobs: part.jobs, tries: 0 });
+                } else {
+                    requested.refused.extend(part.jobs.into_iter().map(|job| (job, why.clone())));
+                }
+            }
+            // The lookup has corrected its clock: once more, and no further.
+            LookupError::Clock(_) if part.tries == 0 => parts.push(Part { tries: TRIES, ..part }),
+            LookupError::Throttled { .. } | LookupError::Credential(_) if part.tries < TRIES => {
+                part.tries += 1;
+                parts.push(part);
+            }
+            LookupError::Throttled { .. } | LookupError::Credential(_) => requested.unanswered.extend(part.jobs),
+            LookupError::Stop(message) => {
+                requested.outlook = Outlook::Stop(message);
+                requested.unanswered.extend(part.jobs);
+            }
+            error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
+                requested.outlook = Outlook::Outage(error.to_string());
+                requested.unanswered.extend(part.jobs);
+            }
+        }
+    }
+
+    /// One call. What its answer, or its failure, says of the credential goes to the ledger.
+    async fn look_up(&self, jobs: &[Job], permit: Permit) -> Result<Answer, LookupError> {
+        let counters = &self.metrics.counters;
+        let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
+        let watch = Stopwatch::start();
+        counters.requests.add(1);
+        let answer = self.lookup.look_up(&ids, &permit.credential).await;
+        tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
+        let used = match &answer {
+            Ok(answer) => {
+                self.doubts.refused_in_a_row.store(0, Ordering::Relaxed);
+                counters.looked_up.add(ids.len());
+                counters.unasked.add(answer.unasked);
+                Used { window: answer.quota, park: None }
+            }
+            Err(error) => {
+                counters.requests_failed.add(1);
+                self.used_in_vain(error, &permit.credential.name)
+            }
+        };
+        self.credentials.used(permit, used).await;
+        answer
+    }
+
+    fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
+        match error {
+            LookupError::Throttled { pause, quota, .. } => {
+                tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(*pause), "out of quota: parked");
+                let park = Park { pause: *pause, why: error.to_string(), everywhere: false };
+                Used { window: *quota, park: Some(park) }
+            }
+            LookupError::Credential(why) => {
+                tracing::error!(
+                    credential = name,
+                    error = why,
+                    pause_ms = clock::millis(REFUSED_PAUSE),
+                    "THE API REFUSES A CREDENTIAL: parked"
+                );
+                Used { window: None, park: Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }) }
+            }
+            LookupError::Clock(offset_ms) => {
+                tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");
+                Used::default()
+            }
+            _ => Used::default(),
+        }
+    }
+
+    /// Leave for a further call, if there is any right now.
+    async fn permit_at_once(&self) -> Option<Permit> {
+        match self.credentials.acquire(self.lookup.capabilities().endpoint, 0).await {
+            Ok(Leave::Granted(permit)) => Some(permit),
+            Ok(Leave::Wait(_)) => None,
+            Err(error) => {
+                tracing::warn!(error = %error, "no further call without the ledger");
+                None
+            }
+        }
+    }
+
+    /// Whether too little of the lease is left for another call and the save after it.
+    fn time_is_up(&self, batch: &Batch) -> bool {
+        let needed = clock::millis(self.call_timeout + self.save_timeout);
+        batch.fence.deadline - batch.now.now() <= needed
+    }
+}
