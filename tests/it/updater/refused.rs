@@ -97,14 +97,6 @@ async fn a_burial_waits_for_the_store_but_not_for_ever() {
     assert!(matches!(rig.place(&id[0]).await, Some(Place::Dead { .. })));
 }
 
-/// Calls and claims that happen while nothing should: a busy loop makes hundreds in this time.
-async fn stays_quiet(rig: &Rig) {
-    let before = rig.journal.events().len();
-    tokio::time::sleep(Duration::from_millis(400)).await;
-    let events = rig.journal.events();
-    assert_eq!(events.len(), before, "{:?}", &events[before..]);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_credential_is_left_alone() {
     let mut rig = Rig::start(small_batches(4)).await;
@@ -121,8 +113,15 @@ async fn a_refused_credential_is_left_alone() {
         rig.journal.in_flight().0 == 0 && rig.dues(&ids).await == dues
     })
     .await;
-    stays_quiet(&rig).await;
-    assert!((1..=4).contains(&rig.journal.lookups()), "{}", rig.journal.lookups());
+    // Whatever loops without a credential asks hundreds of times in this time; at the most each slot had
+    // its permit before the first refusal.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let claims = rig.journal.count(|event| matches!(event, Event::Claimed(_) | Event::NothingToClaim { .. }));
+    assert!(
+        (1..=4).contains(&rig.journal.lookups()) && claims <= 4,
+        "{} calls, {claims} claims",
+        rig.journal.lookups()
+    );
     rig.drain().await;
     assert_eq!(rig.dues(&ids).await, dues);
     assert_eq!(rig.stored_tweets().await, 0);
