@@ -3,10 +3,12 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::clock;
 use crate::config::{BadConfig, QueueBackend, Settings, SimulatorSettings, StoreBackend};
@@ -22,11 +24,13 @@ use crate::starter::{
 };
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
-use crate::updater::{NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{ClaimSettings, Pipeline, Worker};
 
 /// How often a worker says that it is alive.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
+/// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// How often `incoming` is looked at when it was empty.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 /// Refused lines told one by one; the summary counts them all by reason.
@@ -115,7 +119,7 @@ pub fn open_lookup(settings: &Settings) -> Result<Arc<dyn Lookup>> {
         max_body_bytes: settings.twitter.max_body_bytes,
         ..TwitterV1Options::default()
     });
-    Ok(Arc::new(lookup.map_err(BadConfig)?))
+    Ok(Arc::new(lookup.map_err(|why| BadConfig(format!("twitter.api: {why}")))?))
 }
 
 /// The credentials that the settings name.
@@ -125,7 +129,7 @@ pub fn open_lookup(settings: &Settings) -> Result<Arc<dyn Lookup>> {
 pub fn open_ledger(settings: &Settings) -> Result<Arc<Ledger>> {
     let kind = match settings.bearer_token()? {
         Some(token) => CredentialKind::Bearer(token),
-        None if ["twitter.com", "x.com"].iter().any(|host| settings.twitter.api.contains(host)) => {
+        None if is_twitter(&settings.twitter.api) => {
             return Err(BadConfig(format!(
                 "{} needs a credential: set TWITTER_UPDATER__TWITTER__BEARER_TOKEN or twitter.bearer_token_file",
                 settings.twitter.api
@@ -136,6 +140,15 @@ pub fn open_ledger(settings: &Settings) -> Result<Arc<Ledger>> {
     };
     let name = if matches!(kind, CredentialKind::Anonymous) { "anonymous" } else { "bearer" };
     Ok(Arc::new(Ledger::new(vec![Credential { name: name.to_owned(), kind }])))
+}
+
+/// Whether that is the API itself, which answers nobody without a credential.
+fn is_twitter(api: &str) -> bool {
+    let url = reqwest::Url::parse(api).ok();
+    let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default().trim_end_matches('.');
+    ["twitter.com", "x.com"].iter().any(|domain| {
+        host.strip_suffix(domain).is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
+    })
 }
 
 /// A starter for `tweet:update`.
@@ -163,6 +176,7 @@ pub struct Updater {
     pub store: Arc<dyn Store>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
+    name: String,
     worker: Worker,
     drain: Drain,
     stop: Stop,
@@ -202,7 +216,7 @@ impl Updater {
             max_deliveries: updater.max_deliveries,
             save_timeout: updater.save_timeout,
             metrics: metrics.clone(),
-            doubted: Mutex::default(),
+            doubts: Doubts::default(),
         };
         let name = worker_name(settings);
         let worker = Worker {
@@ -214,8 +228,8 @@ impl Updater {
             stop: stop.clone(),
         };
         let starter = starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
-        let drain = Drain::new(starter, name);
-        Ok(Self { queue, store, metrics, worker, drain, stop })
+        let drain = Drain::new(starter, name.clone());
+        Ok(Self { queue, store, metrics, name, worker, drain, stop })
     }
 
     /// Works until it is stopped.
@@ -223,10 +237,10 @@ impl Updater {
     /// # Errors
     /// It can never work: the message says why.
     pub async fn run(self) -> Result<()> {
-        let Self { queue, metrics, worker, drain, stop, .. } = self;
-        let (name, concurrency) = (worker.name.clone(), worker.concurrency);
+        let Self { queue, metrics, name, worker, drain, stop, .. } = self;
+        let concurrency = worker.concurrency;
         tracing::info!(worker = name, concurrency, "updater runs");
-        let incoming = tokio::spawn({
+        let mut incoming = tokio::spawn({
             let (stop, metrics) = (stop.token(), metrics.clone());
             async move {
                 let counted = |round: &DrainRound| {
@@ -236,7 +250,7 @@ impl Updater {
                 drain.run(stop, DRAIN_EVERY, counted).await;
             }
         });
-        let beating = tokio::spawn({
+        let mut beating = tokio::spawn({
             let (queue, metrics, stop, name) = (queue.clone(), metrics.clone(), stop.clone(), name.clone());
             async move {
                 while !stop.is_draining() {
@@ -245,14 +259,37 @@ impl Updater {
                 }
             }
         });
-        let worked = worker.run().await;
+        let time_is_up = async {
+            stop.abandoning().await;
+            tokio::time::sleep(FAREWELL).await;
+        };
+        let worked = tokio::select! {
+            worked = worker.run() => worked,
+            () = time_is_up => {
+                tracing::warn!("the queue does not answer: what is in flight is claimable when its lease has run out");
+                Ok(())
+            }
+        };
         stop.drain(); // a worker that stopped by itself takes the others along
-        incoming.await.context("draining `incoming` ended badly")?;
-        beating.await.context("the beat ended badly")?;
+        // A drain or a beat that hangs at a service which is out is cut off when the time is up: whatever
+        // it had begun is done again by the next one.
+        tokio::select! {
+            ended = async { (&mut incoming).await.and((&mut beating).await) } => {
+                ended.context("draining `incoming` or the beat ended badly")?;
+            }
+            () = stop.abandoning() => {
+                incoming.abort();
+                beating.abort();
+            }
+        }
         // What was counted since the last beat, then off the list.
-        beat(&*queue, &name, concurrency, &metrics).await;
-        if let Err(error) = queue.leave(&name).await {
-            tracing::warn!(error = %error, "cannot leave the list of workers: the name stays there for a minute");
+        let farewell = async {
+            beat(&*queue, &name, concurrency, &metrics).await;
+            queue.leave(&name).await.map_err(|error| error.to_string())
+        };
+        let left = tokio::time::timeout(FAREWELL, farewell).await;
+        if let Err(error) = left.unwrap_or_else(|_| Err("the queue does not answer".to_owned())) {
+            tracing::warn!(error, "cannot leave the list of workers: the name stays there for a minute");
         }
         tracing::info!(worker = name, "updater stopped");
         worked.map_err(|message| Unavailable(message).into())
@@ -287,10 +324,11 @@ pub struct Unavailable(pub String);
 /// # Errors
 /// A service is out; the message says up to which line all is done.
 pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool) -> Result<Summary> {
+    // A file that is not there leaves nothing behind, the embedded queue's file neither.
+    let input = Input::open(file).await?;
     let queue = open_queue(settings, NAMESPACE).await?;
     let store = if with_store { Some(open_store(settings).await?) } else { None };
     let starter = starter(queue, store, settings.tweet_age.clone());
-    let input = Input::open(file).await?;
     let display = ProgressDisplay::new(&input.name, input.bytes);
     let mut told = 0;
     let refused = |line, reason: &str| {
@@ -366,16 +404,29 @@ pub fn write_line(line: &str) -> Result<()> {
 /// `log.level` is no filter.
 pub fn start_logging(settings: &Settings) -> Result<(), BadConfig> {
     use crate::config::LogFormat;
-    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log.level)
-        .map_err(|error| BadConfig(format!("log.level ({:?}) is no filter: {error}", settings.log.level)))?;
+    let filter = log_filter(&settings.log.level)
+        .map_err(|why| BadConfig(format!("log.level ({:?}) is no filter: {why}", settings.log.level)))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(std::io::stderr().is_terminal())
+        // A log that nobody reads any more must not end the process: the complaint would go the same way.
+        .log_internal_errors(false);
     // Started once in a process; a second start (tests) keeps the first.
     let _ = match settings.log.format {
         LogFormat::Json => log.json().flatten_event(true).try_init(),
         LogFormat::Text => log.try_init(),
     };
     Ok(())
+}
+
+/// The filter that `log.level` says. A lone word that is no level would pass as the name of a module,
+/// which logs nothing: `log.level = "warning"` would be silence.
+fn log_filter(level: &str) -> Result<EnvFilter, String> {
+    let is_known = |word: &str| word.contains(['=', ':', '[', ']']) || word.parse::<LevelFilter>().is_ok();
+    let words: Vec<&str> = level.split(',').map(str::trim).collect();
+    match words.iter().find(|word| !is_known(word)) {
+        Some(word) => Err(format!("{word:?} is none of error, warn, info, debug and trace")),
+        None => EnvFilter::try_new(words.join(",")).map_err(|error| error.to_string()),
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line: a subcommand per role, and the exit codes.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -124,16 +125,19 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
-    match runtime.block_on(run(cli)) {
+    let ended = runtime.block_on(run(cli));
+    // Not dropped: that would wait for a read of standard input which may never return (`tail -f | … enqueue`).
+    runtime.shutdown_background();
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => failed(&error),
     }
 }
 
 /// One line on standard error, and the code that says what kind of failure it is.
-#[allow(clippy::print_stderr)]
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("twitter-updater: {error:#}");
+    // The code says it also where nobody reads standard error any more.
+    let _ = writeln!(std::io::stderr(), "twitter-updater: {error:#}");
     ExitCode::from(code_of(error))
 }
 
@@ -168,12 +172,19 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Enqueue { file, no_store, json } => {
             let summary = app::enqueue_file(&settings, &file, !no_store).await?;
-            app::write_line(&if json { serde_json::to_string(&summary)? } else { summary.to_string() })?;
+            app::write_line(&if json {
+                serde_json::to_string(&summary)?
+            } else {
+                summary.to_string().trim_end().to_owned()
+            })?;
             Ok(if summary.is_clean() { 0 } else { exit::INPUT })
         }
         Command::Updater => {
             stop.on_signals(settings.updater.drain_deadline)?;
-            Updater::open(&settings, stop).await?.run().await?;
+            tokio::select! {
+                updater = Updater::open(&settings, stop.clone()) => updater?.run().await?,
+                () = stop.draining() => {} // while a service did not answer yet
+            }
             Ok(0)
         }
         Command::Status { json } => {

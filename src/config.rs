@@ -217,6 +217,8 @@ impl Settings {
         if let Some(file) = file {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| BadConfig(format!("{} cannot be read: {error}", file.display())))?;
+            // Read here first, for an error without a drawing of the line: it may hold a password.
+            toml::from_str::<toml::Table>(&text).map_err(|error| not_toml(file, &text, &error))?;
             files = files.add_source(File::from_str(&text, FileFormat::Toml));
         }
         let whose = |error: config::ConfigError| match file {
@@ -232,12 +234,11 @@ impl Settings {
             ));
         }
         let environment = environment.prefix_separator("__").separator("__");
-        let settings: Self = Config::builder()
-            .add_source(files)
-            .add_source(environment)
-            .build()
-            .and_then(Config::try_deserialize)
-            .map_err(whose)?;
+        let settings = Config::builder().add_source(files.clone()).add_source(environment).build();
+        let settings: Self = settings.and_then(Config::try_deserialize).map_err(|error| {
+            let without_environment = files.try_deserialize::<Self>();
+            without_environment.err().map_or_else(|| BadConfig(format!("environment: {}", one_line(&error))), whose)
+        })?;
         settings.contradictions()?;
         Ok(settings)
     }
@@ -294,6 +295,15 @@ impl Settings {
                 return refuse(format!("{key} ({share}) is a share, from 0 to 1"));
             }
         }
+        let scheme = |url: &SecretString| {
+            reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
+        };
+        if !["redis", "rediss", "redis+unix", "unix"].contains(&&*scheme(&self.queue.redis.url)) {
+            return refuse("queue.redis.url is not a redis://, rediss:// or redis+unix:// address".to_owned());
+        }
+        if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
+            return refuse("store.postgres.url is not a postgres:// address".to_owned());
+        }
         match reqwest::Url::parse(&self.twitter.api) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
             _ => refuse(format!("twitter.api ({:?}) is not an http:// or https:// address", masked(&self.twitter.api))),
@@ -303,14 +313,14 @@ impl Settings {
     /// The bearer token, from the environment or from its file; `None` when neither is given.
     ///
     /// # Errors
-    /// The file cannot be read or is empty; or both are given.
+    /// The file cannot be read or is empty; both are given; or it is nothing that could be sent.
     pub fn bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
         let file = &self.twitter.bearer_token_file;
-        match (&self.twitter.bearer_token, file.as_os_str().is_empty()) {
+        match (given(&self.twitter.bearer_token), file.as_os_str().is_empty()) {
             (Some(_), false) => Err(BadConfig(
                 "both twitter.bearer_token (environment) and twitter.bearer_token_file are given; keep one".to_owned(),
             )),
-            (Some(token), true) => Ok(Some(token.clone())),
+            (Some(token), true) => sendable(token.expose_secret(), "twitter.bearer_token").map(Some),
             (None, true) => Ok(None),
             (None, false) => {
                 let text = std::fs::read_to_string(file).map_err(|error| {
@@ -318,7 +328,7 @@ impl Settings {
                 })?;
                 match text.trim() {
                     "" => Err(BadConfig(format!("twitter.bearer_token_file {} is empty", file.display()))),
-                    token => Ok(Some(SecretString::from(token))),
+                    token => sendable(token, "twitter.bearer_token_file").map(Some),
                 }
             }
         }
@@ -332,9 +342,41 @@ impl Settings {
     }
 }
 
-/// The errors of the `config` crate may span lines, with a drawing of the place.
+/// A variable that is there and empty is one that is not set: some manifests have no other way to say so.
+fn given(token: &Option<SecretString>) -> Option<&SecretString> {
+    token.as_ref().filter(|token| !token.expose_secret().trim().is_empty())
+}
+
+/// A token that a header can carry: one word of ASCII.
+fn sendable(token: &str, key: &str) -> Result<SecretString, BadConfig> {
+    let token = token.trim();
+    if token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(SecretString::from(token))
+    } else {
+        Err(BadConfig(format!("{key} holds white space or something else that no header can carry")))
+    }
+}
+
+/// One line that names the line and not what it says.
+fn not_toml(file: &Path, text: &str, error: &toml::de::Error) -> BadConfig {
+    let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+    let why = error.message().lines().next().unwrap_or_default();
+    BadConfig(format!("{} is not TOML, line {line}: {why}", file.display()))
+}
+
+/// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:
+/// it may be a password.
 fn one_line(error: &config::ConfigError) -> String {
-    error.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+    let text = error.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    match (text.find("string \""), text.rfind("\", expected")) {
+        (Some(start), Some(end)) if start < end => format!("{}a text{}", &text[..start], &text[end + 1..]),
+        _ => text,
+    }
+}
+
+/// The parameters of an address that hold a password: PostgreSQL's `password`, a Redis socket's `pass`.
+fn is_password(parameter: &str) -> bool {
+    parameter == "pass" || parameter.contains("password")
 }
 
 /// An address without its passwords.
@@ -345,9 +387,9 @@ fn masked(url: &str) -> String {
         let _ = url.set_password(Some("***"));
     }
     let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    if query.iter().any(|(key, _)| key.contains("password")) {
+    if query.iter().any(|(key, _)| is_password(key)) {
         let shown = query.into_iter().map(|(key, value)| {
-            let value = if key.contains("password") { "***".to_owned() } else { value };
+            let value = if is_password(&key) { "***".to_owned() } else { value };
             (key, value)
         });
         url.query_pairs_mut().clear().extend_pairs(shown);
@@ -360,7 +402,7 @@ fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok,
 }
 
 fn masked_secret<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if secret.is_some() { "(set)" } else { "(not set)" })
+    serializer.serialize_str(if given(secret).is_some() { "(set)" } else { "(not set)" })
 }
 
 #[cfg(test)]
@@ -407,7 +449,13 @@ mod tests {
             ("tweet_age = \"1h: 1m, 30m: 1m\"\n", vec![], "rise"),
             ("[twitter]\napi = \"localhost:1234\"\n", vec![], "twitter.api"),
             ("[twitter]\nbearer_token = \"canary\"\n", vec![], "no place in a configuration file"),
-            ("", vec![("TWITTER_UPDATER__UPDATER__LEES", "5s")], "lees"),
+            ("", vec![("TWITTER_UPDATER__UPDATER__LEES", "5s")], "environment: unknown field `lees`"),
+            ("[updater]\nlees = \"5s\"\n", vec![("TWITTER_UPDATER__UPDATER__LEASE", "70s")], "tmp"),
+            ("[log]\n\n[queue.redis]\nurl = \"redis://:canary@h\n", vec![], "line 4"),
+            ("[queue]\nredis = \"redis://:canary@h\"\n", vec![], "queue.redis"),
+            ("", vec![("TWITTER_UPDATER__TWITTER", "canary")], "twitter"),
+            ("[queue.redis]\nurl = \"canary@h:6379\"\n", vec![], "queue.redis.url"),
+            ("[store.postgres]\nurl = \"mysql://me:canary@h/db\"\n", vec![], "store.postgres.url"),
         ] {
             let error = with(file, &variables).unwrap_err().to_string();
             assert!(error.contains(says), "{file:?}: {error}");
@@ -416,9 +464,21 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_one_word_or_none() {
+        let token = |token| Settings::load_with(&[], None, &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", token)]);
+        assert_eq!(token(" word\n").unwrap().bearer_token().unwrap().unwrap().expose_secret(), "word");
+        assert!(token("").unwrap().bearer_token().unwrap().is_none());
+        assert!(token("").unwrap().shown().contains("bearer_token = \"(not set)\""));
+        for cannot in ["canary two", "canary\ntwo", "canarü"] {
+            let error = token(cannot).unwrap().bearer_token().unwrap_err().to_string();
+            assert!(error.contains("twitter.bearer_token") && !error.contains("canar"), "{error}");
+        }
+    }
+
+    #[test]
     fn secrets_are_never_shown() {
         let settings = with(
-            "[queue.redis]\nurl = \"redis://me:canary@h\"\n[store.postgres]\nurl = \"postgres:///db?host=/x&password=canary\"\n",
+            "[queue.redis]\nurl = \"redis+unix:///s?user=me&pass=canary\"\n[store.postgres]\nurl = \"postgres:///db?host=/x&password=canary\"\n",
             &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", "canary")],
         )
         .unwrap();
@@ -426,7 +486,8 @@ mod tests {
         for shown in [settings.shown(), format!("{settings:?}")] {
             assert!(!shown.contains("canary"), "{shown}");
         }
-        assert!(settings.shown().contains("redis://me:***@h"), "{}", settings.shown());
+        assert!(settings.shown().contains("redis+unix:///s?user=me&pass=***"), "{}", settings.shown());
+        assert_eq!(masked("redis://me:canary@h/3"), "redis://me:***@h/3");
         assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
     }
 }

@@ -102,14 +102,18 @@ pub async fn run(mut settings: Settings, options: DemoOptions, stop: Stop) -> Re
 
     let starter = app::starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
     let tweets = some_tweets(&settings.tweet_age, options.tweets, clock::wall_ms());
-    let ids: Vec<String> = tweets.iter().map(|tweet| tweet.id.clone()).collect();
-    let view = View::new(&ids);
+    let mut view = View::new(&tweets);
     let watch = Stopwatch::start();
-    let mut scheduled = 0;
+    let time_is_up = || stop.is_draining() || options.run_for.is_some_and(|span| watch.elapsed() >= span);
+    let (mut ids, mut scheduled) = (Vec::new(), 0);
     for batch in tweets.chunks(BATCH) {
+        if time_is_up() {
+            break;
+        }
         let answers = starter.queue_tweets(batch.to_vec()).await?;
         scheduled += answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
-        view.draw(&*queue, &*store, &metrics, watch.elapsed()).await?;
+        ids.extend(batch.iter().map(|tweet| tweet.id.clone()));
+        view.draw_when_due(&*queue, &*store, &metrics, watch.elapsed()).await?;
     }
 
     let end = async {
@@ -196,20 +200,36 @@ struct View {
     lines: MultiProgress,
     text: ProgressBar,
     shown: Vec<String>,
+    drawn: Duration,
 }
 
 impl View {
-    fn new(ids: &[String]) -> Self {
+    fn new(tweets: &[Ingested]) -> Self {
         let lines = MultiProgress::new();
         let text = lines.add(ProgressBar::new_spinner());
         // A fixed, valid template.
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             text.set_style(style);
         }
-        // Of the youngest, whose counts grow most.
-        let step = (ids.len() / SHOWN).max(1);
-        let shown = ids.iter().step_by(step).take(SHOWN).cloned().collect();
-        Self { lines, text, shown }
+        // A few, spread over all.
+        let step = (tweets.len() / SHOWN).max(1);
+        let shown = tweets.iter().step_by(step).take(SHOWN).map(|tweet| tweet.id.clone()).collect();
+        Self { lines, text, shown, drawn: Duration::ZERO }
+    }
+
+    /// Draws unless it was drawn a moment ago.
+    async fn draw_when_due(
+        &mut self,
+        queue: &dyn Queue,
+        store: &dyn Store,
+        metrics: &Arc<Metrics>,
+        elapsed: Duration,
+    ) -> Result<()> {
+        if elapsed >= self.drawn + FRAME {
+            self.drawn = elapsed;
+            self.draw(queue, store, metrics, elapsed).await?;
+        }
+        Ok(())
     }
 
     async fn draw(

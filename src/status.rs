@@ -19,7 +19,7 @@ fn write_table(out: &mut String, stats: &Stats) -> std::fmt::Result {
     if let Some(reason) = &stats.paused {
         writeln!(out, "PAUSED: {reason}")?;
     }
-    writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "interval", "delayed", "due", "oldest lateness")?;
+    writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "patience", "delayed", "due", "oldest lateness")?;
     for lane in &stats.lanes {
         writeln!(
             out,

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::clock::{self, Millis};
-use crate::queue::Lane;
+use crate::lane::Lane;
 use crate::tweet::FUTURE_TOLERANCE_MS;
 
 /// Brackets by age, youngest first.

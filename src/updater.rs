@@ -1,6 +1,7 @@
 //! The handler of `tweet:update`: the specification's `requestTweets`, `saveTweets`, `promoteTweets`.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub const UNAVAILABLE_LANE: &str = "unavailable";
 const MASS_MISSING_LEAST: usize = 20;
 /// A credential the API refuses is left alone for so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// So many requests in a row refused as a whole, with none answered between, are no single id's fault.
+/// More than a lone bad id needs to be buried: log2(100) halvings and `max_deliveries` of 12.
+const REFUSED_IN_A_ROW: u32 = 24;
 /// Between two attempts of a request that is refused as a whole.
 const REFUSED_RETRY_MS: Millis = 1_000;
 
@@ -59,9 +63,17 @@ pub struct TweetUpdate {
     pub save_timeout: Duration,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// Ids missing from an answer that was doubted: if they are missing again, it is believed. Only
-    /// this process's memory, since the doubt costs no more than one repeated call per process.
-    pub doubted: Mutex<HashSet<String>>,
+    /// What this process doubts.
+    pub doubts: Doubts,
+}
+
+/// Doubts about the provider. Only this process's memory: to lose one costs a repeated call.
+#[derive(Debug, Default)]
+pub struct Doubts {
+    /// Ids missing from an answer that was not believed: if they are missing again, it is.
+    missing: Mutex<HashSet<String>>,
+    /// Requests refused as a whole since the last one that was answered.
+    refused_in_a_row: AtomicU32,
 }
 
 /// Why a batch could not be done.
@@ -128,6 +140,7 @@ impl TweetUpdate {
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         match &answer {
             Ok(answer) => {
+                self.doubts.refused_in_a_row.store(0, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
                 counters.unasked.add(answer.unasked);
                 self.ledger.spent(permit, answer.quota);
@@ -177,7 +190,7 @@ impl TweetUpdate {
         if of.len() < MASS_MISSING_LEAST || missing.len() * 2 <= of.len() {
             return Ok(());
         }
-        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut doubted = self.doubts.missing.lock().unwrap_or_else(PoisonError::into_inner);
         let again = missing.iter().filter(|id| doubted.contains(**id)).count();
         if again * 2 > missing.len() {
             doubted.retain(|id| !missing.contains(&id));
@@ -330,6 +343,14 @@ impl TweetUpdate {
     }
 
     async fn suspect(&self, batch: &Batch, why: &str) -> Handled {
+        let in_a_row = self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        if in_a_row > REFUSED_IN_A_ROW.max(2 * self.max_deliveries) {
+            // Not this id, and not that one: the API refuses us all. Nobody is buried for it.
+            return Handled::released(
+                batch,
+                Outlook::Outage(format!("{in_a_row} requests in a row are refused: {why}")),
+            );
+        }
         tracing::warn!(
             ids = batch.jobs.len(),
             error = why,

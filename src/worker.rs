@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{self, Stopwatch};
 use crate::credential::{Leave, Ledger, Permit};
 use crate::metrics::Metrics;
-use crate::queue::{Batch, Claim, ClaimRequest, Fence, Job, Queue, QueueError, Settled, Verdict};
+use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::retry::Retry;
 use crate::shutdown::Stop;
 
@@ -240,18 +240,24 @@ impl Worker {
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
     async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>) -> Option<String> {
         let Work { pipeline, permit, batch, failures, probe } = work;
-        let Pipeline { queue, handler, .. } = &self.pipelines[pipeline];
+        let Pipeline { queue, handler, claims } = &self.pipelines[pipeline];
         let watch = Stopwatch::start();
         let late = |job: &Job| (batch.claimed_at - job.due).max(0);
         self.metrics.late(batch.jobs.iter().map(late));
 
-        let handled = tokio::select! {
-            biased;
-            handled = handler.handle(&batch, permit) => handled,
-            () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
+        let handled = if batch.fence.deadline - batch.now.now() < clock::millis(claims.lease) / 2 {
+            // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
+            self.ledger.give_back(permit);
+            Handled::released(&batch, Outlook::Unchanged)
+        } else {
+            tokio::select! {
+                biased;
+                handled = handler.handle(&batch, permit) => handled,
+                () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
+            }
         };
         let handled_ms = watch.elapsed_ms();
-        let settled = self.settle(&**queue, &batch.fence, &handled.verdicts, &handled.release).await;
+        let settled = self.settle(&**queue, &batch, &handled).await;
 
         tracing::info!(
             namespace = queue.namespace(),
@@ -283,7 +289,8 @@ impl Worker {
 
     /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
     /// not lost: the lease runs out and the jobs are claimed again.
-    async fn settle(&self, queue: &dyn Queue, fence: &Fence, verdicts: &[(Job, Verdict)], release: &[Job]) -> Settled {
+    async fn settle(&self, queue: &dyn Queue, batch: &Batch, handled: &Handled) -> Settled {
+        let (Batch { fence, now, .. }, Handled { verdicts, release, .. }) = (batch, handled);
         let mut sum = Settled::default();
         let mut retry = Retry::new(SETTLE_BACKOFF.0, SETTLE_BACKOFF.1);
         let (mut verdicts_left, mut release_left) = (!verdicts.is_empty(), !release.is_empty());
@@ -300,9 +307,8 @@ impl Worker {
                 Ok::<_, QueueError>(())
             };
             let Err(error) = step.await else { break };
-            // Past the lease the fence holds nothing. (This clock may be off by the skew between the
-            // machines: then one more call is made, which changes nothing, or one less.)
-            if clock::wall_ms() >= fence.deadline || matches!(error, QueueError::Refused(_)) {
+            // Past the lease, by the queue's clock, the fence holds nothing.
+            if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_)) {
                 tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
                 break;
             }

@@ -39,29 +39,10 @@ use serde::Serialize;
 pub use self::embedded::EmbeddedQueue;
 pub use self::redis::{RedisOptions, RedisPool, RedisQueue};
 use crate::clock::{Millis, QueueTime};
+pub use crate::lane::Lane;
 
 /// The longest id, in bytes. Bluesky's at-uris are the longest known, about 100.
 pub const MAX_ID_BYTES: usize = 512;
-
-/// A class of jobs inside a namespace, with how long one of them can wait: the interval at which it
-/// is refreshed. Under overload every lane is late by the same multiple of its patience.
-///
-/// A lane travels with the jobs put into it, so the queue always knows every lane that holds any,
-/// also after a change of configuration or a wiped Redis.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lane {
-    /// Its name in the keys: `18m`.
-    pub name: Arc<str>,
-    /// Its patience in milliseconds, at least 1.
-    pub patience: Millis,
-}
-
-impl Lane {
-    /// A lane. `patience` below 1 ms counts as 1 ms, since the queue divides by it.
-    pub fn new(name: impl Into<Arc<str>>, patience: Duration) -> Self {
-        Self { name: name.into(), patience: crate::clock::millis(patience).max(1) }
-    }
-}
 
 /// A job to be put into the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,6 +22,8 @@ use crate::clock::{self, Millis, QueueTime};
 const DRAINER_HOLD_MS: Millis = 10_000;
 /// How long a worker stays on the list after its last beat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
+/// Ids in a claim at the most: Lua's `unpack` ends at 8,000 values.
+const CLAIM_LIMIT: usize = 5_000;
 /// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
 const SCHEDULE_CHUNK: usize = 1_000;
 
@@ -291,7 +293,7 @@ impl Queue for RedisQueue {
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
         let mut call = CLAIM.key(&self.keys.prefix);
         call.arg(request.token)
-            .arg(request.limit)
+            .arg(request.limit.clamp(1, CLAIM_LIMIT))
             .arg(clock::millis(request.linger))
             .arg(request.lookahead)
             .arg(clock::millis(request.lease).max(1));

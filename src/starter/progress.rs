@@ -1,5 +1,7 @@
 //! Progress for a person at a terminal; nothing for a log.
 
+use std::io::Write;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Progress;
@@ -39,7 +41,8 @@ impl ProgressDisplay {
 
     /// A line above the bar; on standard error alone where there is no bar.
     pub fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        // Somebody may have stopped reading (`2>&1 | head`): the file goes on.
+        self.bar.suspend(|| drop(writeln!(std::io::stderr(), "{line}")));
     }
 
     /// Takes the bar away.

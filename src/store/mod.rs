@@ -1,6 +1,6 @@
 //! Where tweets are kept: the current state of each, and the history of its metrics.
 //!
-//! One trait, two backends ([`postgres`], [`sqlite`]), one contract suite (`tests/it/store.rs`).
+//! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
 //! Rules every backend keeps:
 //! - every call is one transaction over the whole batch (set-based), and repeating it changes nothing;

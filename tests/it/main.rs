@@ -1,10 +1,14 @@
 //! One binary for every test that needs more than one module.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
+mod agree;
+mod cli;
+mod layers;
 mod load;
 mod lookup;
 mod queue;
 mod recordings;
+mod replay;
 mod simulator;
 mod starter;
 mod store;

@@ -420,11 +420,8 @@ async fn counted_retries_travel_apart(world: World) {
     let names: Vec<String> = (0..10).map(|n| n.to_string()).collect();
     schedule(queue, &young(), 0, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let first = batch(queue, ClaimRequest { limit: 10, ..request("a") }).await;
-    let verdicts: Vec<_> = first
-        .jobs
-        .iter()
-        .map(|job| (job.clone(), Verdict::Retry { after: 0, counted: job.id < "4".to_owned() }))
-        .collect();
+    let verdicts: Vec<_> =
+        first.jobs.iter().map(|job| (job.clone(), Verdict::Retry { after: 0, counted: *job.id < *"4" })).collect();
     queue.settle(&first.fence, &verdicts).await.unwrap();
     let mut batches = Vec::new();
     for token in ["b", "c", "d"] {

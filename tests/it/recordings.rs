@@ -13,15 +13,15 @@ use twitter_updater::tweet::Tweet;
 use crate::support::http::{Canned, CannedServer, anonymous, bearer, recordings, twitter};
 
 /// A recorded exchange, of whatever cassette.
-struct Exchange {
+pub struct Exchange {
     file: PathBuf,
-    address: String,
-    status: u16,
+    pub address: String,
+    pub status: u16,
     headers: Vec<(String, String)>,
-    body: String,
+    pub body: String,
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -31,7 +31,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn json(file: &Path) -> Option<Value> {
+pub fn json(file: &Path) -> Option<Value> {
     if file.extension()? != "json" {
         return None;
     }
@@ -39,7 +39,7 @@ fn json(file: &Path) -> Option<Value> {
 }
 
 /// Every object with a request and a response, wherever it stands.
-fn exchanges(file: &Path, value: &Value, found: &mut Vec<Exchange>) {
+pub fn exchanges(file: &Path, value: &Value, found: &mut Vec<Exchange>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| exchanges(file, item, found)),
         Value::Object(fields) => match (fields.get("request"), fields.get("response")) {
@@ -88,7 +88,7 @@ impl Exchange {
     }
 
     /// The ids in the address, or else those in the body.
-    fn asked(&self) -> Vec<String> {
+    pub fn asked(&self) -> Vec<String> {
         let query = self.address.split_once('?').map_or("", |(_, query)| query);
         let ids = query.split('&').find_map(|pair| pair.strip_prefix("id="));
         match ids {
@@ -118,12 +118,12 @@ impl Exchange {
     }
 }
 
-fn plain_id(tweet: &Value) -> Option<String> {
+pub fn plain_id(tweet: &Value) -> Option<String> {
     tweet["id_str"].as_str().map(str::to_owned).or_else(|| tweet["id"].as_u64().map(|id| id.to_string()))
 }
 
 /// `Tue Mar 21 20:50:14 +0000 2006` in ms, by counting days.
-fn plain_date(text: &str) -> Option<i64> {
+pub fn plain_date(text: &str) -> Option<i64> {
     let words: Vec<&str> = text.split(' ').collect();
     let [_, month, day, time, "+0000", year] = words[..] else { return None };
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -139,14 +139,14 @@ fn plain_date(text: &str) -> Option<i64> {
 }
 
 /// What makes a v1.1 tweet, to a plain reader.
-fn is_tweet(value: &Value) -> bool {
+pub fn is_tweet(value: &Value) -> bool {
     plain_id(value).is_some_and(|id| id.len() < 20 && !id.starts_with('0') && id.bytes().all(|b| b.is_ascii_digit()))
         && value["created_at"].as_str().and_then(plain_date).is_some()
         && (value["full_text"].is_string() || value["text"].is_string())
         && value["user"].is_object()
 }
 
-fn withheld_in(plain: &Value) -> Option<String> {
+pub fn withheld_in(plain: &Value) -> Option<String> {
     let list = plain["withheld_in_countries"].as_array().into_iter().flatten();
     let countries: Vec<&str> = list.filter_map(Value::as_str).collect();
     let text = plain["full_text"].as_str().or(plain["text"].as_str()).unwrap_or_default();
@@ -407,7 +407,7 @@ async fn arrays_of_other_endpoints_read_the_same() {
 }
 
 /// Every tweet in a value, also inside others and inside strings of JSON.
-fn tweets(value: &Value, found: &mut Vec<Value>) {
+pub fn tweets(value: &Value, found: &mut Vec<Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| tweets(item, found)),
         Value::Object(fields) => {

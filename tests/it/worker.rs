@@ -42,6 +42,25 @@ async fn another_queue() -> (tempfile::TempDir, Arc<dyn Queue>) {
     (folder, Arc::new(queue))
 }
 
+/// A batch whose claim was answered so late that its lease may not last is given back untouched, and
+/// claimed again with a whole lease.
+#[tokio::test]
+async fn a_batch_with_little_lease_left_is_given_back() {
+    let setup = Setup::default();
+    let lease = Duration::from_secs(4);
+    let claims = ClaimSettings { lease, linger: Duration::ZERO, ..setup.claims };
+    let mut rig = Rig::start(Setup { claims, ..setup }).await;
+    let ids = rig.there(10, 3 * DAY);
+    rig.schedule(&ids).await;
+    rig.journal.trouble(Call::Claim, Trouble::Late(lease * 6 / 10), 1);
+    rig.work();
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    assert_eq!(rig.journal.count(|event| matches!(event, Event::Released)), 1);
+    rig.assert_each_looked_up_once(&ids);
+    assert!(rig.journal.claimed().iter().flatten().all(|job| job.deliveries == 0), "nobody is blamed");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_few_wait_for_the_linger_and_go_together() {
     let mut rig = Rig::start(lingering(setup(2, 100, 0), Duration::from_millis(500))).await;

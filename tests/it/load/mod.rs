@@ -2,6 +2,7 @@
 //! time after the others.
 
 mod demo;
+mod enqueue;
 mod fairness;
 mod kill;
 mod memory;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use twitter_updater::clock::{Millis, wall_ms};
@@ -49,6 +50,8 @@ pub enum Trouble {
     Down,
     /// It is done, and the answer is lost.
     AnswerLost,
+    /// It is done, and the answer takes that long.
+    Late(Duration),
     /// It is never answered.
     Hangs,
     /// It is not done for want of space (the queue).
@@ -141,6 +144,11 @@ impl Journal {
         match self.draw(call) {
             None => run.await,
             Some(Trouble::Hangs) => pending().await,
+            Some(Trouble::Late(delay)) => {
+                let answer = run.await;
+                tokio::time::sleep(delay).await; // the network's, not ours
+                answer
+            }
             Some(trouble @ Trouble::AnswerLost) => {
                 run.await?;
                 Err(fails(trouble))

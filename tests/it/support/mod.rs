@@ -7,4 +7,5 @@ pub mod postgres;
 pub mod process;
 pub mod redis;
 pub mod rig;
+pub mod wait;
 pub mod watched_queue;

@@ -1,7 +1,11 @@
 //! The binary itself, as its users run it.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use super::wait::until;
 
 /// Settings as environment variables: `("updater.lease", "3s")`.
 pub type Variables = Vec<(String, String)>;
@@ -54,6 +58,31 @@ impl Process {
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let child = command(arguments, variables).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         Self { child }
+    }
+
+    /// Starts one that says on standard output where it is to be found: it, and that line.
+    pub fn start_announced(arguments: &[&str], variables: &Variables, log: &Path) -> (Self, String) {
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let mut child = command(arguments, variables).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        (Self { child }, said)
+    }
+
+    /// One that was started in another way.
+    pub fn of(child: Child) -> Self {
+        Self { child }
+    }
+
+    /// Sends a signal: `TERM`, `INT`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
+    }
+
+    /// Its exit status, once it has ended by itself or by a signal; fails if it runs longer than this.
+    pub async fn ended(&mut self, within: Duration) -> ExitStatus {
+        until("the process's end", within, async || self.child.try_wait().unwrap()).await
     }
 
     /// Whether it still runs.

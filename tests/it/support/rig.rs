@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use twitter_updater::simulator::{self, Fault, Rule, Running, SimulatorOptions};
 use twitter_updater::store::{Observation, PostgresStore, Seen, SqliteStore, Store, StoredTweet};
 use twitter_updater::tweet::{Metrics as Counts, Tweet, TweetId, TweetState};
 use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::updater::{TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
 
 use super::journal::{Journal, JournalledLookup, JournalledQueue, JournalledStore};
@@ -172,7 +171,7 @@ impl Rig {
             max_deliveries: setup.max_deliveries,
             save_timeout: setup.save_timeout,
             metrics: metrics.clone(),
-            doubted: Mutex::default(),
+            doubts: Doubts::default(),
         };
         Self {
             address: simulator.addr(),

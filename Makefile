@@ -1,0 +1,47 @@
+# make test   everything that must hold, on a machine with Rust and Debian's packages
+# make lint   checks whose tools have to be compiled or fetched first
+# make demo   the first thing to look at
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+
+.PHONY: test services format clippy doc unit load lint demo
+
+test: services format clippy doc unit load
+
+# What the tests start for themselves, privately. Missing is a failure, never a skipped test.
+services:
+	@missing=()
+	command -v redis-server >/dev/null || missing+=(redis-server)
+	[ -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || command -v initdb >/dev/null || missing+=(postgresql)
+	if [ $${#missing[@]} -gt 0 ]; then
+	  echo "installing $${missing[*]}"
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo)
+	  $$sudo apt-get update -qq
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$${missing[@]}"
+	fi
+
+format:
+	cargo fmt --check
+
+clippy:
+	cargo clippy --locked --all-targets -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+unit:
+	cargo test --locked --lib --bins --test it -- --skip load::
+	cargo test --locked --doc
+
+# Whole systems under load want the machine to themselves.
+load:
+	cargo test --locked --test it load:: -- --test-threads=1 --nocapture
+
+lint:
+	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	cargo deny check bans licenses sources
+
+demo:
+	cargo run --release -- demo

@@ -1,0 +1,162 @@
+//! What the documents state is what the code does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::CommandFactory;
+use twitter_updater::cli::{Cli, exit};
+use twitter_updater::config::{DEFAULT, DEMO, Settings};
+
+const README: &str = include_str!("../../README.md");
+const ARCHITECTURE: &str = include_str!("../../docs/architecture.md");
+const KEYS: &str = include_str!("../../src/queue/keys.rs");
+const LIB: &str = include_str!("../../src/lib.rs");
+
+/// `section.key` → value as text, of a TOML text.
+fn flat(text: &str) -> BTreeMap<String, String> {
+    fn walk(at: &str, value: &toml::Value, into: &mut BTreeMap<String, String>) {
+        match value {
+            toml::Value::Table(table) => {
+                for (key, value) in table {
+                    walk(&if at.is_empty() { key.clone() } else { format!("{at}.{key}") }, value, into);
+                }
+            }
+            toml::Value::String(text) => drop(into.insert(at.to_owned(), text.clone())),
+            other => drop(into.insert(at.to_owned(), other.to_string())),
+        }
+    }
+    let mut into = BTreeMap::new();
+    walk("", &toml::Value::Table(text.parse().unwrap()), &mut into);
+    into
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The rows of the table under a heading, as cells without backticks.
+fn table<'a>(text: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let after = text.split_once(heading).unwrap_or_else(|| panic!("no {heading}")).1;
+    let rows = after.lines().skip_while(|line| !line.starts_with("|--")).skip(1);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`')).collect())
+        .collect()
+}
+
+#[test]
+fn default_toml_names_every_setting_there_is() {
+    let settings = Settings::load_with(&[], None, &[]).unwrap();
+    let mut known: BTreeSet<_> = flat(&settings.shown()).into_keys().collect();
+    known.remove("twitter.bearer_token"); // from the environment alone
+    assert_eq!(flat(DEFAULT).into_keys().collect::<BTreeSet<_>>(), known);
+    for key in flat(DEMO).keys() {
+        assert!(known.contains(key), "demo.toml: {key}");
+    }
+}
+
+#[test]
+fn every_setting_has_a_comment() {
+    let mut commented = false;
+    let mut bare = Vec::new();
+    for line in DEFAULT.lines() {
+        if line.starts_with('#') {
+            commented = true;
+        } else if line.is_empty() || line.starts_with('[') {
+            commented = false;
+        } else if !commented {
+            bare.push(line);
+        }
+    }
+    assert!(bare.is_empty(), "{bare:?}");
+}
+
+#[test]
+fn the_readme_names_settings_with_their_defaults() {
+    let defaults = flat(DEFAULT);
+    let rows = table(README, "## Settings");
+    assert!(rows.len() >= 8);
+    for row in rows {
+        assert_eq!(defaults.get(row[0]).map(String::as_str), Some(row[1]), "{row:?}");
+    }
+    let sections = ["updater.", "queue.", "store.", "twitter.", "log.", "simulator."];
+    for document in [README, ARCHITECTURE] {
+        for word in quoted(document).filter(|word| sections.iter().any(|section| word.starts_with(section))) {
+            let key = word.split([' ', ':', '=']).next().unwrap();
+            let of_the_code = key.ends_with(".rs");
+            assert!(of_the_code || defaults.contains_key(key), "{key} is no setting");
+        }
+    }
+}
+
+#[test]
+fn environment_variables_in_the_documents_are_settings() {
+    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &[]).unwrap().shown()).into_keys().collect();
+    let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+    for document in [README, DEFAULT] {
+        for (at, prefix) in document.match_indices("TWITTER_UPDATER__") {
+            let name: String = document[at + prefix.len()..].chars().take_while(|c| is_part(*c)).collect();
+            let key = name.to_lowercase().replace("__", ".");
+            assert!(known.contains(&key), "{prefix}{name}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_names_every_subcommand_and_no_other() {
+    let command = Cli::command();
+    let known: BTreeSet<_> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let mut named = BTreeSet::new();
+    for pattern in ["twitter-updater ", "cargo run --release -- "] {
+        for (at, _) in README.match_indices(pattern) {
+            let word: String = README[at + pattern.len()..].chars().take_while(char::is_ascii_lowercase).collect();
+            if !word.is_empty() {
+                named.insert(word);
+            }
+        }
+    }
+    assert_eq!(named, known);
+    for sub in command.get_subcommands() {
+        assert!(sub.get_about().is_some(), "{} says nothing of itself", sub.get_name());
+        for argument in sub.get_arguments().filter(|argument| argument.get_id() != "help") {
+            assert!(argument.get_help().is_some(), "{} {}", sub.get_name(), argument.get_id());
+        }
+    }
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_code() {
+    let listed: BTreeSet<u8> = table(README, "## Exit codes").iter().map(|row| row[0].parse().unwrap()).collect();
+    assert_eq!(listed, [0, exit::FAILED, exit::USAGE, exit::INPUT, exit::UNAVAILABLE].into());
+}
+
+#[test]
+fn the_redis_keys_are_those_of_keys_rs() {
+    let listed: BTreeMap<_, _> = table(README, "## Redis, for people with redis-cli")
+        .iter()
+        .map(|row| (row[0].to_owned(), row[1].to_owned()))
+        .collect();
+    let documented: BTreeMap<_, _> = KEYS
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! | `"))
+        .map(|row| {
+            let (key, rest) = row.split_once("` | ").unwrap();
+            (key.to_owned(), rest.split(" | ").next().unwrap().to_owned())
+        })
+        .collect();
+    assert!(documented.len() >= 15);
+    assert_eq!(listed, documented);
+}
+
+#[test]
+fn the_tests_that_hold_the_invariants_exist() {
+    let mut tests = String::new();
+    for file in ["queue.rs", "updater.rs", "worker.rs", "store.rs", "load/kill.rs"] {
+        let path = format!("{}/tests/it/{file}", env!("CARGO_MANIFEST_DIR"));
+        tests += &std::fs::read_to_string(path).unwrap();
+    }
+    let invariants = LIB.split_once("# Invariants").unwrap().1;
+    for name in quoted(invariants).filter(|name| name.starts_with("queue::")) {
+        let function = name.rsplit("::").next().unwrap();
+        assert!(tests.contains(&format!("fn {function}(")), "{name}");
+    }
+}

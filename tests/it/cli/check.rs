@@ -1,0 +1,126 @@
+//! `check`: the configuration in effect, or one line that says why it cannot be.
+
+use super::*;
+
+#[test]
+fn it_prints_what_is_in_effect() {
+    let home = Home::new();
+    let file = home.file("my.toml", "[updater]\nbuffer_ttl = \"7s\"\nconcurrency = 9\n");
+    let settings = home.settings(&[("updater.concurrency", "11"), ("tweet_age", "2h: 5m")]);
+    let output = run(&["--config", &file, "check"], &settings);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let shown: toml::Table = text(&output.stdout).parse().unwrap();
+    assert_eq!(shown["tweet_age"].as_str(), Some("2h: 5m"));
+    assert_eq!(shown["updater"]["buffer_ttl"].as_str(), Some("7s"));
+    assert_eq!(shown["updater"]["concurrency"].as_integer(), Some(11));
+    assert_eq!(shown["log"]["level"].as_str(), Some("info"));
+    // It is itself a configuration file that says the same (but for the token, which has no place in one).
+    let again = text(&output.stdout).replace("bearer_token = \"(not set)\"\n", "");
+    let again = run(&["--config", &home.file("again.toml", again), "check"], &vec![]);
+    assert_eq!(text(&again.stdout), text(&output.stdout), "{}", text(&again.stderr));
+    // Nothing was made.
+    assert!(!home.path("home.db").exists());
+}
+
+/// The file, settings from the environment, and what the line names.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
+#[test]
+fn what_cannot_be_is_one_line_that_names_the_place() {
+    let home = Home::new();
+    let folder = home.folder.path().to_str().unwrap();
+    let empty = home.file("empty", "\n");
+    let two_words = home.file("two-words", "canary\ncanary\n");
+    let cases: &[Case<'_>] = &[
+        ("[updater]\nbufer_ttl = \"5s\"\n", &[], &["my.toml", "bufer_ttl", "updater"]),
+        ("colour = 1\n", &[], &["my.toml", "colour"]),
+        ("", &[("updater.lees", "5s")], &["environment", "lees", "updater"]),
+        ("", &[("store.postgre.url", "x")], &["environment", "postgre"]),
+        ("[updater]\nbuffer_ttl = \"soon\"\n", &[], &["my.toml", "updater.buffer_ttl"]),
+        ("", &[("twitter.timeout", "10")], &["environment", "twitter.timeout"]),
+        ("", &[("updater.concurrency", "many")], &["environment", "updater.concurrency"]),
+        ("", &[("updater.lease", "30s")], &["updater.lease (30s)", "twitter.timeout"]),
+        ("", &[("updater.lookahead", "2")], &["updater.lookahead"]),
+        ("", &[("updater.buffer_ttl", "1ms")], &["updater.buffer_ttl"]),
+        ("", &[("tweet_age", "1h: 1m, 30m: 1m")], &["tweet_age", "30m"]),
+        ("", &[("queue.backend", "rabbit")], &["queue.backend", "rabbit"]),
+        (
+            "[twitter]\nbearer_token = \"canary\"\n",
+            &[],
+            &["twitter.bearer_token", "TWITTER_UPDATER__TWITTER__BEARER_TOKEN"],
+        ),
+        ("[updater\n", &[], &["my.toml", "line 1", "TOML"]),
+        ("[queue.redis]\nurl = \"redis://:canary@h\n", &[], &["my.toml", "line 2"]),
+        ("[queue]\nredis = \"redis://:canary@h\"\n", &[], &["my.toml", "queue.redis"]),
+        ("", &[("queue.redis", "redis://:canary@h")], &["environment", "queue.redis"]),
+        ("", &[("queue.redis.url", ":canary@h")], &["queue.redis.url"]),
+        ("", &[("store.postgres.url", "me:canary@h/db")], &["store.postgres.url"]),
+        ("", &[("twitter.bearer_token_file", "/nowhere/token")], &["twitter.bearer_token_file", "/nowhere/token"]),
+        ("", &[("twitter.bearer_token_file", folder)], &["twitter.bearer_token_file", folder]),
+        ("", &[("twitter.bearer_token_file", &empty)], &["twitter.bearer_token_file", "empty"]),
+        ("", &[("twitter.bearer_token_file", &two_words)], &["twitter.bearer_token_file"]),
+        (
+            "",
+            &[("twitter.bearer_token_file", &empty), ("twitter.bearer_token", "canary")],
+            &["both", "bearer_token_file"],
+        ),
+        ("", &[("twitter.bearer_token", "canary canary")], &["twitter.bearer_token"]),
+        ("", &[("log.level", "loud")], &["log.level", "loud"]),
+        ("", &[("log.level", "info,twitter_updater::worker=loud")], &["log.level"]),
+        ("", &[("log.format", "xml")], &["log.format", "xml"]),
+        ("", &[("twitter.api", "localhost:1234")], &["twitter.api"]),
+        ("", &[("twitter.api", "https://me:canary@127.0.0.1")], &["twitter.api"]),
+        (
+            "",
+            &[("twitter.api", "https://api.twitter.com")],
+            &["api.twitter.com", "TWITTER_UPDATER__TWITTER__BEARER_TOKEN"],
+        ),
+        ("", &[("twitter.api", "https://API.X.com"), ("twitter.bearer_token", "")], &["credential"]),
+    ];
+    for (file, environment, names) in cases {
+        let file = home.file("my.toml", file);
+        let output = run(&["--config", &file, "check"], &home.settings(environment));
+        for name in *names {
+            says_one_line(&output, 64, name);
+        }
+        assert!(output.stdout.is_empty(), "{names:?}");
+        assert!(!text(&output.stderr).contains("canary"), "{}", text(&output.stderr));
+    }
+    // Every other command says the same before it does anything.
+    for command in ["enqueue", "updater", "status", "migrate", "simulator", "demo"] {
+        says_one_line(&run(&[command], &home.settings(&[("updater.lees", "5s")])), 64, "lees");
+    }
+    assert!(!home.path("home.db").exists());
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read() {
+    let home = Home::new();
+    let binary = home.file("binary.toml", b"\xff\xfe\0");
+    let missing = home.path("missing.toml");
+    for file in [&binary, home.folder.path().to_str().unwrap(), missing.to_str().unwrap()] {
+        says_one_line(&run(&["--config", file, "check"], &home.settings(&[])), 64, &format!("{file} cannot be read"));
+    }
+}
+
+#[test]
+fn only_twitter_itself_needs_a_credential() {
+    let home = Home::new();
+    for api in ["http://localhost:8081", "https://box.com", "https://twitter.com.example.org", "http://10.0.0.1/x.com"]
+    {
+        let output = run(&["check"], &home.settings(&[("twitter.api", api)]));
+        assert_eq!(output.status.code(), Some(0), "{api}: {}", text(&output.stderr));
+    }
+    let token = [("twitter.api", "https://api.twitter.com"), ("twitter.bearer_token", "canary")];
+    let output = run(&["check"], &home.settings(&token));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn levels_and_filters_are_good() {
+    let home = Home::new();
+    for level in ["error", "WARN", "info,twitter_updater::worker=debug", "off", "warn, sqlx=off"] {
+        let output = run(&["check"], &home.settings(&[("log.level", level)]));
+        assert_eq!(output.status.code(), Some(0), "{level}: {}", text(&output.stderr));
+    }
+}

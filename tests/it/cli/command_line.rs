@@ -1,0 +1,94 @@
+//! Help, versions, mistyped commands, and readers that go away.
+
+use std::process::Stdio;
+
+use super::*;
+use crate::support::process::{Process, command};
+use crate::support::wait::until_true;
+
+#[test]
+fn help_and_version_are_no_failure() {
+    let nothing = vec![];
+    let version = run(&["--version"], &nothing);
+    assert_eq!((version.status.code(), text(&version.stderr)), (Some(0), String::new()));
+    assert_eq!(text(&version.stdout), format!("twitter-updater {}\n", env!("CARGO_PKG_VERSION")));
+
+    let help = run(&["--help"], &nothing);
+    assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), String::new()));
+    for command in ["demo", "enqueue", "updater", "status", "check", "migrate", "simulator"] {
+        assert!(text(&help.stdout).contains(&format!("\n  {command} ")), "{command}: {}", text(&help.stdout));
+        let own = run(&[command, "--help"], &nothing);
+        assert_eq!(own.status.code(), Some(0), "{command}");
+        assert!(text(&own.stdout).contains(&format!("twitter-updater {command}")), "{}", text(&own.stdout));
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_is_told_on_standard_error() {
+    for (arguments, names) in [
+        (&["updatr"][..], "updatr"),
+        (&[][..], "Usage"),
+        (&["enqueue", "--nostore"], "--nostore"),
+        (&["enqueue", "a", "b"], "'b'"),
+        (&["demo", "--for", "soon"], "--for"),
+        (&["demo", "--for", "20"], "--for"),
+        (&["demo", "--tweets", "0"], "--tweets"),
+        (&["simulator", "--listen", "here"], "--listen"),
+        (&["--config"], "--config"),
+    ] {
+        let output = run(arguments, &vec![]);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        assert!(output.stdout.is_empty() && text(&output.stderr).contains(names), "{}", text(&output.stderr));
+    }
+}
+
+/// A pipe whose reader is gone, as after `| head -1`.
+fn closed() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let home = Home::new();
+    let ids = home.file("ids.txt", young(5).join("\n"));
+    let bad = home.file("bad.txt", "x\n".repeat(100));
+    let settings = home.settings(&[]);
+    for (arguments, code) in [
+        (&["--help"][..], 0),
+        (&["check"], 0),
+        (&["enqueue", &ids], 0),
+        (&["enqueue", &bad], 65),
+        (&["status"], 0),
+        (&["status", "--json"], 0),
+        (&["demo", "--for", "100ms", "--tweets", "10", "--json"], 0),
+        (&["updatr"], 64),
+    ] {
+        let output = command(arguments, &settings).stdout(closed()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("panicked"), "{arguments:?}: {}", text(&output.stderr));
+        // `2>&1 | head -1`
+        let status = command(arguments, &settings).stdout(closed()).stderr(closed()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+    let status = command(&["status"], &home.settings(&[("updater.lees", "5s")])).stderr(closed()).status().unwrap();
+    assert_eq!(status.code(), Some(64));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_updater_whose_log_nobody_reads_any_more_works_on() {
+    use twitter_updater::simulator::{self, SimulatorOptions};
+
+    let home = Home::new();
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await.unwrap();
+    let short = [("twitter.api", &*api.base_url()), ("tweet_age", "1h: 100ms"), ("updater.buffer_ttl", "50ms")];
+    let settings = home.settings(&[&short[..], &[("log.level", "debug")]].concat());
+    let ids = home.file("ids.txt", young(5).join("\n"));
+    assert!(run(&["enqueue", &ids], &settings).status.success());
+    let mut updater = Process::of(command(&["updater"], &settings).stdout(closed()).stderr(closed()).spawn().unwrap());
+    until_true("it looks up", Duration::from_secs(20), async || api.counters().requests >= 3 || !updater.runs()).await;
+    assert!(updater.runs(), "it ended with its log");
+    updater.signal("TERM");
+    assert_eq!(updater.ended(Duration::from_secs(10)).await.code(), Some(0));
+}

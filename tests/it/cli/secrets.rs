@@ -1,0 +1,134 @@
+//! Secrets stay where they were put: whatever is logged, printed or stored, none of it holds one.
+
+use redis::aio::MultiplexedConnection;
+use secrecy::SecretString;
+use sqlx::{AssertSqlSafe, PgPool};
+use twitter_updater::simulator::{self, SimulatorOptions};
+
+use super::*;
+use crate::support::http::CANARY;
+use crate::support::process::Process;
+use crate::support::redis::TestRedis;
+use crate::support::{postgres, wait::until_true};
+
+const REDIS_CANARY: &str = "canary-2c11-of-redis";
+const POSTGRES_CANARY: &str = "canary-95e0-of-postgres";
+
+/// Everything in Redis, as text.
+async fn everything_in_redis(connection: &mut MultiplexedConnection) -> String {
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(connection).await.unwrap();
+    let mut all = String::new();
+    for key in keys {
+        let kind: String = redis::cmd("TYPE").arg(&key).query_async(connection).await.unwrap();
+        let command = match kind.as_str() {
+            "string" => redis::cmd("GET").arg(&key).take(),
+            "hash" => redis::cmd("HGETALL").arg(&key).take(),
+            "set" => redis::cmd("SMEMBERS").arg(&key).take(),
+            "zset" => redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").take(),
+            // It ended meanwhile.
+            "none" => continue,
+            other => panic!("{key} is a {other}"),
+        };
+        let value: redis::Value = command.query_async(connection).await.unwrap();
+        all += &format!("{key} {value:?}\n");
+    }
+    all
+}
+
+/// Every row of every table, as text.
+async fn everything_in_postgres(pool: &PgPool) -> String {
+    let tables = "SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = 'public'";
+    let mut all = String::new();
+    for table in sqlx::query_scalar::<_, String>(tables).fetch_all(pool).await.unwrap() {
+        let rows = AssertSqlSafe(format!("SELECT row_to_json(t)::text FROM {table} t"));
+        all +=
+            &format!("{table}\n{}\n", sqlx::query_scalar::<_, String>(rows).fetch_all(pool).await.unwrap().join("\n"));
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_is_logged_printed_or_stored_holds_a_secret() {
+    let home = Home::new();
+    let redis = TestRedis::start(&["--requirepass", REDIS_CANARY]);
+    let redis_url = format!("{}?pass={REDIS_CANARY}", redis.url);
+    let database = postgres::database().await;
+    let database = format!("{database}&password={POSTGRES_CANARY}");
+    // It answers only those who send the token: so it is known to be in use.
+    let options = SimulatorOptions {
+        bearer_tokens: Some(vec![SecretString::from(CANARY)]),
+        latency: Duration::from_millis(20),
+        ..SimulatorOptions::default()
+    };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let shared = [
+        ("queue.backend", "redis"),
+        ("queue.redis.url", &*redis_url),
+        ("store.backend", "postgres"),
+        ("store.postgres.url", &*database),
+        ("twitter.api", &*api.base_url()),
+        ("log.level", "trace"),
+        ("tweet_age", "1h: 200ms"),
+        ("updater.buffer_ttl", "50ms"),
+        // What a killed one held is soon the next one's.
+        ("twitter.timeout", "1s"),
+        ("updater.save_timeout", "1s"),
+        ("updater.lease", "3s"),
+    ];
+    let token_file = home.file("token", format!("{CANARY}\n"));
+    let by_environment = home.settings(&[&shared[..], &[("twitter.bearer_token", CANARY)]].concat());
+    let by_file = home.settings(&[&shared[..], &[("twitter.bearer_token_file", &token_file)]].concat());
+    let ids = home.file("ids.txt", young(20).join("\n"));
+
+    let mut said = Vec::new();
+    for (arguments, settings) in [
+        (&["check"][..], &by_environment),
+        (&["check"], &by_file),
+        (&["migrate"], &by_environment),
+        (&["enqueue", &ids], &by_environment),
+    ] {
+        let output = run(arguments, settings);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        said.push((format!("{arguments:?}"), text(&output.stdout) + &text(&output.stderr)));
+    }
+    for (name, settings, format) in [("text.log", &by_environment, "text"), ("json.log", &by_file, "json")] {
+        let settings = [settings.clone(), variables(&[("log.format", format)])].concat();
+        let (log, before) = (home.path(name), api.counters().ids);
+        let mut updater = Process::start(&["updater"], &settings, &log);
+        until_true("tweets are looked up", Duration::from_secs(20), async || {
+            assert!(updater.runs(), "{}", log_text(&log));
+            api.counters().ids >= before + 40
+        })
+        .await;
+        let output = run(&["status", "--json"], &settings);
+        said.push(("status".to_owned(), text(&output.stdout) + &text(&output.stderr)));
+        updater.kill();
+        let log = log_text(&log);
+        assert!(log.contains("looked up") && log.contains("TRACE"), "the log is one of level trace");
+        said.push((name.to_owned(), log));
+    }
+    // A refused token and a Redis that is away are told of, too, without a word of either.
+    let refused = home.settings(&[&shared[..], &[("twitter.bearer_token", "canary-a-stale-one")]].concat());
+    let log = home.path("refused.log");
+    let mut updater = Process::start(&["updater"], &refused, &log);
+    until_true("the credential is parked", Duration::from_secs(20), async || log_text(&log).contains("is parked"))
+        .await;
+    updater.signal("TERM");
+    assert!(updater.ended(Duration::from_secs(10)).await.success());
+    said.push(("refused.log".to_owned(), log_text(&log)));
+
+    let client = redis::Client::open(&*redis_url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let in_redis = everything_in_redis(&mut connection).await;
+    assert!(in_redis.contains("{tweet:update}:workers"), "{in_redis}");
+    said.push(("Redis".to_owned(), in_redis));
+    let pool = PgPool::connect(&database).await.unwrap();
+    let in_postgres = everything_in_postgres(&pool).await;
+    assert!(in_postgres.contains("favorite_count"), "{in_postgres}");
+    said.push(("PostgreSQL".to_owned(), in_postgres));
+
+    for (place, text) in said {
+        let line = text.lines().find(|line| line.to_lowercase().contains("canary"));
+        assert_eq!(line, None, "{place} holds a secret");
+    }
+}

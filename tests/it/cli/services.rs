@@ -1,0 +1,124 @@
+//! A service that is asked for and not there, or not fit: one clear line, 69, and no other in its place.
+
+use twitter_updater::simulator::{self, Fault, SimulatorOptions};
+
+use super::*;
+use crate::support::postgres;
+use crate::support::process::command;
+use crate::support::redis::TestRedis;
+
+/// The commands that need the queue, and those that need the store.
+const QUEUE: [&[&str]; 3] = [&["status"], &["enqueue"], &["updater"]];
+const STORE: [&[&str]; 2] = [&["enqueue"], &["updater"]];
+
+/// The one line that is no log line.
+fn refuses(home: &Home, arguments: &[&str], settings: &[(&str, &str)], says: &str) {
+    // No paths are set: what is made by mistake is made in the folder it runs in.
+    let settings = variables(&[&[("twitter.api", "http://127.0.0.1:9"), ("log.level", "error")], settings].concat());
+    let output = command(arguments, &settings).current_dir(home.folder.path()).output().unwrap();
+    says_one_line(&output, 69, says);
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    assert!(!text(&output.stderr).contains("canary"), "{}", text(&output.stderr));
+}
+
+fn files(home: &Home) -> usize {
+    std::fs::read_dir(home.folder.path()).unwrap().count()
+}
+
+#[test]
+fn a_redis_that_is_not_there_is_not_replaced() {
+    let home = Home::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("redis://:canary@{free}");
+    let no_socket = format!("redis+unix://{}/none.sock?pass=canary", home.folder.path().display());
+    for arguments in QUEUE {
+        for url in [&nobody, &no_socket] {
+            refuses(
+                &home,
+                arguments,
+                &[("queue.backend", "redis"), ("queue.redis.url", url)],
+                "the queue cannot be used",
+            );
+        }
+    }
+    assert_eq!(files(&home), 0, "an embedded file was made");
+}
+
+#[test]
+fn a_redis_that_would_forget_is_refused() {
+    let home = Home::new();
+    let redis = TestRedis::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    for arguments in QUEUE {
+        let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
+        refuses(&home, arguments, &settings, "maxmemory-policy \"allkeys-lru\"");
+    }
+    assert_eq!(files(&home), 0, "an embedded file was made");
+}
+
+#[test]
+fn a_redis_with_another_password_is_told_from_one_that_is_away() {
+    let home = Home::new();
+    let redis = TestRedis::start(&["--requirepass", "another"]);
+    let url = format!("{}?pass=canary", redis.url);
+    refuses(&home, &["status"], &[("queue.backend", "redis"), ("queue.redis.url", &url)], "password");
+}
+
+#[test]
+fn a_postgres_that_is_not_there_is_not_replaced() {
+    let home = Home::new();
+    let queue = home.path("queue.db");
+    let nobody = format!("postgres:///db?host={}&user=me&password=canary", home.folder.path().display());
+    for arguments in STORE {
+        let settings = [
+            ("store.backend", "postgres"),
+            ("store.postgres.url", &nobody),
+            ("queue.embedded.path", queue.to_str().unwrap()),
+        ];
+        refuses(&home, arguments, &settings, "the store (PostgreSQL) cannot be used");
+    }
+    assert!(!home.path("twitter-updater.db").exists(), "an embedded file was made");
+    refuses(
+        &home,
+        &["migrate"],
+        &[("store.backend", "postgres"), ("store.postgres.url", &nobody)],
+        "the store (PostgreSQL)",
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_that_can_never_serve_ends_the_updater() {
+    let home = Home::new();
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await.unwrap();
+    api.faults().add(Fault::Status { status: 403, code: Some(453) });
+    let own = [("tweet_age", "1h: 100ms"), ("updater.buffer_ttl", "50ms"), ("log.level", "off")];
+    let settings = home.settings(&[&own[..], &[("twitter.api", &*api.base_url())]].concat());
+    let ids = home.file("ids.txt", young(10).join("\n"));
+    assert!(run(&["enqueue", &ids], &settings).status.success());
+    says_one_line(&run(&["updater"], &settings), 69, "does not include statuses/lookup");
+    let stats = status(&settings);
+    assert_eq!((&stats["delayed"], &stats["leased"]), (&10.into(), &0.into()));
+}
+
+#[tokio::test]
+async fn a_postgres_without_tables_says_what_to_do() {
+    let home = Home::new();
+    let queue = home.path("queue.db");
+    let database = postgres::database().await;
+    let settings = [
+        ("store.backend", "postgres"),
+        ("store.postgres.url", &*database),
+        ("queue.embedded.path", queue.to_str().unwrap()),
+    ];
+    for arguments in STORE {
+        refuses(&home, arguments, &settings, "run `twitter-updater migrate`");
+    }
+    for _ in 0..2 {
+        let migrated = run(&["migrate"], &home.settings(&settings));
+        assert_eq!(
+            (migrated.status.code(), text(&migrated.stdout)),
+            (Some(0), "the store's tables are up to date\n".into())
+        );
+    }
+    let ids = home.file("ids.txt", young(2).join("\n"));
+    assert_eq!(run(&["enqueue", &ids], &home.settings(&settings)).status.code(), Some(0));
+}
