@@ -17,9 +17,9 @@
 //! from 19.8 updates per second on with the default of 5 s. Around that rate, chance makes it up to 5 %
 //! fewer; well above and below it does not.
 //!
-//! What is left out makes the demand look larger than it is: that wait lengthens each interval (by a
-//! few seconds, at low rates only), and lookahead fills short requests. What a tweet costs that the API
-//! does not return depends on `updater.unavailable_every`: it is counted as if it were returned.
+//! Two things are left out. That wait lengthens each interval, so there are slightly fewer updates at
+//! low rates. And a tweet that the API does not return is counted as if it were returned; in fact it is
+//! looked up every `updater.unavailable_every` until it ends early.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::clock::{self, Millis};
 use crate::lookup::twitter_v1::BATCH_LIMIT;
-use crate::tweet_age::AgeTable;
+use crate::tweet_age::{AgeTable, Bracket};
 
 /// The window of Twitter's rate limits, in seconds.
 const WINDOW_S: f64 = 900.0;
@@ -75,7 +75,7 @@ pub struct BracketPlan {
     /// Its interval, ms.
     pub interval_ms: Millis,
     /// Updates of one tweet while it is in the bracket's lane.
-    pub updates_per_tweet: f64,
+    pub updates_per_tweet: u64,
     /// Updates of all tweets in it.
     pub updates_per_15_min: f64,
     /// Ids in its lane.
@@ -92,13 +92,13 @@ pub struct Plan {
     /// The brackets, youngest first.
     pub brackets: Vec<BracketPlan>,
     /// Updates of one tweet over its life.
-    pub updates_per_tweet: f64,
+    pub updates_per_tweet: u64,
     /// Updates of all tweets.
     pub updates_per_second: f64,
     /// The same in 15 minutes.
     pub updates_per_15_min: f64,
-    /// With every update as early as `updater.lookahead` allows. Early updates take free places of
-    /// requests that go out short anyway, so they need no credentials.
+    /// With every update as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of it. Early ones
+    /// take places that are free in requests that go out short; full requests carry none.
     pub updates_per_15_min_at_most: f64,
     /// Ids in a request.
     pub ids_per_lookup: f64,
@@ -107,9 +107,9 @@ pub struct Plan {
     /// Requests in a window of the rate limits.
     pub lookups_per_15_min: f64,
     /// Credentials that carry it, if all are users' tokens.
-    pub user_credentials: f64,
+    pub user_credentials: u64,
     /// Credentials that carry it, if all are app-only.
-    pub app_credentials: f64,
+    pub app_credentials: u64,
     /// Tweets younger than the lifetime.
     pub tweets_alive: f64,
     /// Ids in the queue, until their last update.
@@ -133,7 +133,7 @@ pub struct Given {
     /// Calls they allow.
     pub calls_per_15_min: f64,
     /// The most tweets per day they carry, whole.
-    pub largest_tweets_per_day: f64,
+    pub largest_tweets_per_day: u64,
     /// Whether that is enough for the plan.
     pub enough: bool,
 }
@@ -142,7 +142,7 @@ pub struct Given {
 /// of the sum of updates × interval.
 fn walk(ages: &AgeTable) -> Vec<u64> {
     let mut age: i128 = 0; // neither factor exceeds 2^63, nor their product 2^64: it ends within an interval of `under`
-    let updates_in = |bracket: &crate::tweet_age::Bracket| {
+    let updates_in = |bracket: &Bracket| {
         let (left, interval) = (i128::from(bracket.under) - age, i128::from(bracket.lane.patience));
         let updates = if left > 0 { (left + interval - 1) / interval } else { 0 };
         age += updates * interval;
@@ -171,8 +171,8 @@ pub fn largest_tweets_per_day(ages: &AgeTable, buffer_ttl: Duration, credentials
 }
 
 /// Credentials with so many calls each; one part in 10^12 too many is rounding and no credential.
-fn needed(lookups_per_15_min: f64, calls: u32) -> f64 {
-    (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil()
+fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
+    (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil() as u64
 }
 
 impl Plan {
@@ -195,18 +195,19 @@ impl Plan {
             .iter()
             .zip(walk(ages))
             .map(|(bracket, updates)| {
-                let (updates, interval) = (updates as f64, bracket.lane.patience as f64);
+                let (each, interval) = (updates as f64, bracket.lane.patience as f64);
                 BracketPlan {
                     bracket: bracket.lane.name.to_string(),
                     interval_ms: bracket.lane.patience,
                     updates_per_tweet: updates,
-                    updates_per_15_min: tweets_per_day * updates / windows_per_day,
-                    ids_scheduled: tweets_per_day * updates * interval / DAY_MS,
+                    updates_per_15_min: tweets_per_day * each / windows_per_day,
+                    ids_scheduled: tweets_per_day * each * interval / DAY_MS,
                 }
             })
             .collect();
-        let updates_per_tweet = updates_per_tweet(ages) as f64;
-        let updates_per_second = tweets_per_day * updates_per_tweet / DAY_S;
+        let updates_per_tweet = updates_per_tweet(ages);
+        let updates_per_day = tweets_per_day * updates_per_tweet as f64;
+        let updates_per_second = updates_per_day / DAY_S;
         let ids_per_lookup = (1.0 + updates_per_second * buffer_ttl.as_secs_f64()).min(BATCH_LIMIT as f64);
         let lookups_per_second = updates_per_second / ids_per_lookup;
         let lookups_per_15_min = lookups_per_second * WINDOW_S;
@@ -229,7 +230,7 @@ impl Plan {
             ids_scheduled,
             redis_bytes: ids_scheduled * f64::from(REDIS_BYTES_PER_ID),
             tweet_rows_per_day: tweets_per_day,
-            history_rows_per_day_at_most: tweets_per_day * updates_per_tweet,
+            history_rows_per_day_at_most: updates_per_day,
             given: None,
         })
     }
@@ -242,7 +243,7 @@ impl Plan {
             credentials,
             calls_per_15_min: credentials.calls_per_15_min(),
             // What only rounding keeps below a whole number is that number.
-            largest_tweets_per_day: (largest * (1.0 + 1e-12)).floor(),
+            largest_tweets_per_day: (largest * (1.0 + 1e-12)) as u64,
             enough: self.tweets_per_day <= largest * (1.0 + 1e-12),
         });
         self
@@ -256,10 +257,11 @@ impl fmt::Display for Plan {
         for bracket in &self.brackets {
             let every = humantime::format_duration(clock::span(bracket.interval_ms)).to_string();
             let [updates, demand, ids] =
-                [bracket.updates_per_tweet, bracket.updates_per_15_min, bracket.ids_scheduled].map(figure);
+                [bracket.updates_per_tweet as f64, bracket.updates_per_15_min, bracket.ids_scheduled].map(figure);
             row(&bracket.bracket, &every, &updates, &demand, &ids)?;
         }
-        let [updates, demand, ids] = [self.updates_per_tweet, self.updates_per_15_min, self.ids_scheduled].map(figure);
+        let [updates, demand, ids] =
+            [self.updates_per_tweet as f64, self.updates_per_15_min, self.ids_scheduled].map(figure);
         row("all", "", &updates, &demand, &ids)?;
 
         writeln!(f)?;
@@ -276,8 +278,8 @@ impl fmt::Display for Plan {
         )?;
         line("lookups per second", self.lookups_per_second, format!("of {} ids each", figure(self.ids_per_lookup)))?;
         line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
-        line("user credentials", self.user_credentials, format!("of {USER_CALLS} calls per 15 min, or"))?;
-        line("app-only credentials", self.app_credentials, format!("of {APP_CALLS} calls per 15 min"))?;
+        line("user credentials", self.user_credentials as f64, format!("of {USER_CALLS} calls per 15 min, or"))?;
+        line("app-only credentials", self.app_credentials as f64, format!("of {APP_CALLS} calls per 15 min"))?;
         line("Redis memory, MB", self.redis_bytes / 1e6, format!("{REDIS_BYTES_PER_ID} bytes per id"))?;
         line("tweet rows per day", self.tweet_rows_per_day, "they stay".to_owned())?;
         line(
@@ -293,7 +295,7 @@ impl fmt::Display for Plan {
                 f,
                 "{user} user and {app} app-only credentials: {} calls per 15 min, for up to {} tweets per day: {enough}",
                 figure(given.calls_per_15_min),
-                figure(given.largest_tweets_per_day)
+                figure(given.largest_tweets_per_day as f64)
             )?;
         }
         Ok(())
