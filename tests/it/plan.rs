@@ -14,7 +14,7 @@ use crate::support::process::{run, text, variables};
 const README: &str = include_str!("../../README.md");
 const MEMORY_TEST: &str = include_str!("load/memory.rs");
 const SPECIFICATION: &str = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d";
-const SMALL: &str = "10m: 2m, 1h: 7m, 5h: 40m";
+const SMALL: &str = "10m: 2m, 1h: 8m, 5h: 40m";
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 const TTL: Duration = Duration::from_secs(5);
