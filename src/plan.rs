@@ -14,8 +14,9 @@
 //!
 //! **Lookups.** An id waits up to `buffer_ttl` for its request to fill up to 100. While the oldest waits,
 //! `rate × buffer_ttl` others join it, so a request carries `min(100, 1 + rate × buffer_ttl)` ids: 100
-//! from 19.8 updates per second on with the default of 5 s. Around that rate, chance makes it up to 5 %
-//! fewer; well above and below it does not.
+//! from 19.8 updates per second on with the default of 5 s. Below that it is an estimate for ids that fall
+//! due at random: when they fall due evenly, there are up to a seventh more requests, but never more than
+//! one per `buffer_ttl` that is not full.
 //!
 //! Two things are left out. That wait lengthens each interval, so there are slightly fewer updates at
 //! low rates. And a tweet that the API does not return is counted as if it were returned; in fact it is
