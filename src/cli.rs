@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use crate::app::{self, Unavailable, Updater};
 use crate::config::{BadConfig, DEMO, Settings};
 use crate::demo::{self, DemoOptions};
+use crate::plan::{BadTweetsPerDay, Credentials, Plan};
 use crate::queue::QueueError;
 use crate::shutdown::Stop;
 use crate::starter::{EnqueueError, StarterError};
@@ -87,6 +88,24 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say how many credentials, and how much room, so many tweets a day need.
+    #[command(
+        after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n\nPlans for the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl. Connects to nothing."
+    )]
+    Plan {
+        /// Tweets that come in each day.
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
+        tweets_per_day: f64,
+        /// Say how many tweets a day so many users' tokens carry (900 calls per 15 minutes each).
+        #[arg(long, value_name = "U", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        user_credentials: Option<u32>,
+        /// The same for app-only tokens (300 calls per 15 minutes each); the two kinds add up.
+        #[arg(long, value_name = "A", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        app_credentials: Option<u32>,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the configuration in effect, without secrets; exits with 64 when it cannot be.
     Check,
     /// Create or update the store's tables.
@@ -149,7 +168,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
             || cause.is::<Unavailable>()
             || matches!(cause.downcast_ref(), Some(EnqueueError::HandOver { .. }))
     };
-    if error.chain().any(|cause| cause.is::<BadConfig>()) {
+    if error.chain().any(|cause| cause.is::<BadConfig>() || cause.is::<BadTweetsPerDay>()) {
         exit::USAGE
     } else if error.chain().any(service_out) {
         exit::UNAVAILABLE
@@ -190,6 +209,20 @@ async fn run(cli: Cli) -> Result<u8> {
         Command::Status { json } => {
             let stats = app::open_queue(&settings, NAMESPACE).await?.stats().await?;
             app::write_line(&if json { serde_json::to_string(&stats)? } else { status::table(&stats) })?;
+            Ok(0)
+        }
+        Command::Plan { tweets_per_day, user_credentials, app_credentials, json } => {
+            let (ages, buffer_ttl) = (&settings.tweet_age, settings.updater.buffer_ttl);
+            let mut plan = Plan::new(ages, tweets_per_day, settings.updater.lookahead, buffer_ttl)?;
+            if user_credentials.is_some() || app_credentials.is_some() {
+                let (user, app) = (user_credentials.unwrap_or(0), app_credentials.unwrap_or(0));
+                plan = plan.with_credentials(ages, buffer_ttl, Credentials { user, app });
+            }
+            app::write_line(&if json {
+                serde_json::to_string(&plan)?
+            } else {
+                plan.to_string().trim_end().to_owned()
+            })?;
             Ok(0)
         }
         Command::Check => {

@@ -31,7 +31,7 @@
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
 //! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`status`],
-//! [`simulator`] (a faithful fake API), [`demo`].
+//! [`plan`] (how many credentials), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
@@ -69,6 +69,7 @@ pub mod demo;
 pub mod lane;
 pub mod lookup;
 pub mod metrics;
+pub mod plan;
 pub mod queue;
 pub mod retry;
 pub mod shutdown;

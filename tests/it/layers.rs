@@ -23,6 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("worker", &["clock", "credential", "metrics", "queue", "retry", "shutdown"]),
     ("starter", &["clock", "queue", "retry", "store", "tweet", "tweet_age"]),
     ("status", &["clock", "queue"]),
+    ("plan", &["clock", "lookup", "tweet_age"]),
     ("updater", &["clock", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"]),
     (
         "app",
@@ -60,7 +61,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "updater",
         ],
     ),
-    ("cli", &["app", "config", "demo", "queue", "shutdown", "starter", "status", "store", "updater"]),
+    ("cli", &["app", "config", "demo", "plan", "queue", "shutdown", "starter", "status", "store", "updater"]),
     ("lib", &[]),
     ("main", &[]),
 ];

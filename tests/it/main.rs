@@ -6,6 +6,7 @@ mod cli;
 mod layers;
 mod load;
 mod lookup;
+mod plan;
 mod queue;
 mod recordings;
 mod replay;

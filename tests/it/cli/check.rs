@@ -87,8 +87,16 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
         assert!(!text(&output.stderr).contains("canary"), "{}", text(&output.stderr));
     }
     // Every other command says the same before it does anything.
-    for command in ["enqueue", "updater", "status", "migrate", "simulator", "demo"] {
-        says_one_line(&run(&[command], &home.settings(&[("updater.lees", "5s")])), 64, "lees");
+    for command in [
+        &["enqueue"][..],
+        &["updater"],
+        &["status"],
+        &["migrate"],
+        &["simulator"],
+        &["demo"],
+        &["plan", "--tweets-per-day", "1000"],
+    ] {
+        says_one_line(&run(command, &home.settings(&[("updater.lees", "5s")])), 64, "lees");
     }
     assert!(!home.path("home.db").exists());
 }

@@ -15,7 +15,7 @@ fn help_and_version_are_no_failure() {
 
     let help = run(&["--help"], &nothing);
     assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), String::new()));
-    for command in ["demo", "enqueue", "updater", "status", "check", "migrate", "simulator"] {
+    for command in ["demo", "enqueue", "updater", "status", "plan", "check", "migrate", "simulator"] {
         assert!(text(&help.stdout).contains(&format!("\n  {command} ")), "{command}: {}", text(&help.stdout));
         let own = run(&[command, "--help"], &nothing);
         assert_eq!(own.status.code(), Some(0), "{command}");

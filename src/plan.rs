@@ -1,0 +1,323 @@
+//! How many credentials, and how much room, so many tweets a day need. Pure.
+//!
+//! The steady demand: tweets come evenly, and have done so for longer than a tweet lives.
+//!
+//! **Updates per tweet.** A tweet is rescheduled one interval after each update, and the interval is
+//! that of the bracket its age then falls into. So its life is a walk: age 0, first update at
+//! `interval(0)`, the next at `age + interval(age)`, until an update finds no bracket, which is its
+//! last. From age `a` a bracket is left after `ceil((under − a) ÷ interval)` updates, which is the same
+//! walk, also where an interval of milliseconds spans years. The last update comes up to one interval
+//! after the lifetime: until then the id is in the queue.
+//!
+//! **Ids in the queue.** An id is in a bracket's lane for `updates × interval`, so the lane holds tweets
+//! per day × that time in days (Little's law).
+//!
+//! **Lookups.** An id waits up to `buffer_ttl` for its request to fill up to 100. While the oldest waits,
+//! `rate × buffer_ttl` others join it, so a request carries `min(100, 1 + rate × buffer_ttl)` ids: 100
+//! from 19.8 updates per second on with the default of 5 s. Below that it is an estimate for ids that fall
+//! due at random: when they fall due evenly, there are up to a seventh more requests, but never more than
+//! one per `buffer_ttl` that is not full.
+//!
+//! Two things are left out. That wait lengthens each interval, so there are slightly fewer updates at
+//! low rates. And a tweet that the API does not return is counted as if it were returned; in fact it is
+//! looked up every `updater.unavailable_every` until it ends early.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::clock::{self, Millis};
+use crate::lookup::twitter_v1::BATCH_LIMIT;
+use crate::tweet_age::{AgeTable, Bracket};
+
+/// The window of Twitter's rate limits, in seconds.
+const WINDOW_S: f64 = 900.0;
+/// Calls of `statuses/lookup` per window with a user's token (Twitter's page on rate limits, v1.1).
+pub const USER_CALLS: u32 = 900;
+/// Calls of `statuses/lookup` per window with an app-only token (same page).
+pub const APP_CALLS: u32 = 300;
+/// Redis memory per scheduled 19-digit id, in bytes, as `tests/it/load/memory.rs` measures it. Beside
+/// it leases and claim records are nothing: they are there only for ids in flight, which are
+/// `updater.concurrency` × 100 per process at the most.
+pub const REDIS_BYTES_PER_ID: u32 = 126;
+/// More tweets a day than any network has; up to here all figures are exact to many places.
+const MOST_TWEETS: f64 = 1e12;
+const DAY_S: f64 = 86_400.0;
+const DAY_MS: f64 = DAY_S * 1e3;
+
+/// A number of tweets per day for which nothing can be planned.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("--tweets-per-day ({0}) must be above 0 and at most 1000000000000")]
+pub struct BadTweetsPerDay(pub f64);
+
+/// How many credentials of each kind there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Credentials {
+    /// Users' tokens, [`USER_CALLS`] per window each.
+    pub user: u32,
+    /// App-only tokens, [`APP_CALLS`] per window each.
+    pub app: u32,
+}
+
+impl Credentials {
+    /// Calls per 15 minutes with all of them.
+    #[must_use]
+    pub fn calls_per_15_min(self) -> f64 {
+        f64::from(self.user) * f64::from(USER_CALLS) + f64::from(self.app) * f64::from(APP_CALLS)
+    }
+}
+
+/// The demand of one age bracket.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BracketPlan {
+    /// Its name: `18m`.
+    pub bracket: String,
+    /// Its interval, ms.
+    pub interval_ms: Millis,
+    /// Updates of one tweet while it is in the bracket's lane.
+    pub updates_per_tweet: u64,
+    /// Updates of all tweets in it.
+    pub updates_per_15_min: f64,
+    /// Ids in its lane.
+    pub ids_scheduled: f64,
+}
+
+/// The steady demand of so many tweets per day.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The tweets that come in each day.
+    pub tweets_per_day: f64,
+    /// Days from a tweet's date to the end of the last bracket.
+    pub lifetime_days: f64,
+    /// The brackets, youngest first.
+    pub brackets: Vec<BracketPlan>,
+    /// Updates of one tweet over its life.
+    pub updates_per_tweet: u64,
+    /// Updates of all tweets.
+    pub updates_per_second: f64,
+    /// The same in 15 minutes.
+    pub updates_per_15_min: f64,
+    /// With every update as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of it. Early ones
+    /// take places that are free in requests that go out short; full requests carry none.
+    pub updates_per_15_min_at_most: f64,
+    /// Ids in a request.
+    pub ids_per_lookup: f64,
+    /// Requests.
+    pub lookups_per_second: f64,
+    /// Requests in a window of the rate limits.
+    pub lookups_per_15_min: f64,
+    /// Credentials that carry it, if all are users' tokens.
+    pub user_credentials: u64,
+    /// Credentials that carry it, if all are app-only.
+    pub app_credentials: u64,
+    /// Tweets younger than the lifetime.
+    pub tweets_alive: f64,
+    /// Ids in the queue, until their last update.
+    pub ids_scheduled: f64,
+    /// Redis memory for them, in bytes.
+    pub redis_bytes: f64,
+    /// Rows that `tweet` grows by: one per tweet, which stays.
+    pub tweet_rows_per_day: f64,
+    /// Rows that `tweet_metrics` grows by when every update finds a count changed.
+    pub history_rows_per_day_at_most: f64,
+    /// What the given credentials carry, where any are given.
+    pub given: Option<Given>,
+}
+
+/// What some credentials carry.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Given {
+    /// The credentials.
+    #[serde(flatten)]
+    pub credentials: Credentials,
+    /// Calls they allow.
+    pub calls_per_15_min: f64,
+    /// The most tweets per day they carry, whole.
+    pub largest_tweets_per_day: u64,
+    /// Whether that is enough for the plan.
+    pub enough: bool,
+}
+
+/// Updates of one tweet in each bracket's lane: the walk over its life. The last one comes at the age
+/// of the sum of updates × interval.
+fn walk(ages: &AgeTable) -> Vec<u64> {
+    let mut age: i128 = 0; // neither factor exceeds 2^63, nor their product 2^64: it ends within an interval of `under`
+    let updates_in = |bracket: &Bracket| {
+        let (left, interval) = (i128::from(bracket.under) - age, i128::from(bracket.lane.patience));
+        let updates = if left > 0 { (left + interval - 1) / interval } else { 0 };
+        age += updates * interval;
+        u64::try_from(updates).unwrap_or(u64::MAX) // at most `under`, which is an i64
+    };
+    ages.brackets().iter().map(updates_in).collect()
+}
+
+/// Updates of one tweet over its life.
+#[must_use]
+pub fn updates_per_tweet(ages: &AgeTable) -> u64 {
+    walk(ages).iter().fold(0, |sum, updates| sum.saturating_add(*updates))
+}
+
+/// The most tweets per day these credentials carry without ever being out of calls; a fraction.
+///
+/// With `c` calls per second it is the rate at which `rate ÷ min(100, 1 + rate × buffer_ttl) = c`: `100 × c`
+/// when requests are full at that rate, else `c ÷ (1 − c × buffer_ttl)`.
+#[must_use]
+pub fn largest_tweets_per_day(ages: &AgeTable, buffer_ttl: Duration, credentials: Credentials) -> f64 {
+    let calls = credentials.calls_per_15_min() / WINDOW_S;
+    let full = BATCH_LIMIT as f64;
+    let in_a_wait = calls * buffer_ttl.as_secs_f64();
+    let updates = if in_a_wait * full >= full - 1.0 { calls * full } else { calls / (1.0 - in_a_wait) };
+    updates * DAY_S / updates_per_tweet(ages) as f64
+}
+
+/// Credentials with so many calls each; one part in 10^12 too many is rounding and no credential.
+fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
+    (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil() as u64
+}
+
+impl Plan {
+    /// The plan for `tweets_per_day` with `updater.lookahead` (a share below 1) and `updater.buffer_ttl`.
+    ///
+    /// # Errors
+    /// `tweets_per_day` is no number above 0, or above 10^12.
+    pub fn new(
+        ages: &AgeTable,
+        tweets_per_day: f64,
+        lookahead: f64,
+        buffer_ttl: Duration,
+    ) -> Result<Self, BadTweetsPerDay> {
+        if !(tweets_per_day > 0.0 && tweets_per_day <= MOST_TWEETS) {
+            return Err(BadTweetsPerDay(tweets_per_day)); // also what is not a number
+        }
+        let windows_per_day = DAY_S / WINDOW_S;
+        let brackets: Vec<_> = ages
+            .brackets()
+            .iter()
+            .zip(walk(ages))
+            .map(|(bracket, updates)| {
+                let (each, interval) = (updates as f64, bracket.lane.patience as f64);
+                BracketPlan {
+                    bracket: bracket.lane.name.to_string(),
+                    interval_ms: bracket.lane.patience,
+                    updates_per_tweet: updates,
+                    updates_per_15_min: tweets_per_day * each / windows_per_day,
+                    ids_scheduled: tweets_per_day * each * interval / DAY_MS,
+                }
+            })
+            .collect();
+        let updates_per_tweet = updates_per_tweet(ages);
+        let updates_per_day = tweets_per_day * updates_per_tweet as f64;
+        let updates_per_second = updates_per_day / DAY_S;
+        let ids_per_lookup = (1.0 + updates_per_second * buffer_ttl.as_secs_f64()).min(BATCH_LIMIT as f64);
+        let lookups_per_second = updates_per_second / ids_per_lookup;
+        let lookups_per_15_min = lookups_per_second * WINDOW_S;
+        let ids_scheduled = brackets.iter().map(|bracket| bracket.ids_scheduled).sum();
+        let lifetime_days = ages.lifetime() as f64 / DAY_MS;
+        Ok(Self {
+            tweets_per_day,
+            lifetime_days,
+            brackets,
+            updates_per_tweet,
+            updates_per_second,
+            updates_per_15_min: updates_per_second * WINDOW_S,
+            updates_per_15_min_at_most: updates_per_second * WINDOW_S / (1.0 - lookahead),
+            ids_per_lookup,
+            lookups_per_second,
+            lookups_per_15_min,
+            user_credentials: needed(lookups_per_15_min, USER_CALLS),
+            app_credentials: needed(lookups_per_15_min, APP_CALLS),
+            tweets_alive: tweets_per_day * lifetime_days,
+            ids_scheduled,
+            redis_bytes: ids_scheduled * f64::from(REDIS_BYTES_PER_ID),
+            tweet_rows_per_day: tweets_per_day,
+            history_rows_per_day_at_most: updates_per_day,
+            given: None,
+        })
+    }
+
+    /// Says also what these credentials carry; `ages` and `buffer_ttl` as for [`Plan::new`].
+    #[must_use]
+    pub fn with_credentials(mut self, ages: &AgeTable, buffer_ttl: Duration, credentials: Credentials) -> Self {
+        let largest = largest_tweets_per_day(ages, buffer_ttl, credentials);
+        self.given = Some(Given {
+            credentials,
+            calls_per_15_min: credentials.calls_per_15_min(),
+            // What only rounding keeps below a whole number is that number.
+            largest_tweets_per_day: (largest * (1.0 + 1e-12)) as u64,
+            enough: self.tweets_per_day <= largest * (1.0 + 1e-12),
+        });
+        self
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |a: &str, b: &str, c: &str, d: &str, e: &str| writeln!(f, "{a:<14}{b:>10}{c:>20}{d:>20}{e:>18}");
+        row("bracket", "every", "updates per tweet", "updates per 15 min", "ids scheduled")?;
+        for bracket in &self.brackets {
+            let every = humantime::format_duration(clock::span(bracket.interval_ms)).to_string();
+            let [updates, demand, ids] =
+                [bracket.updates_per_tweet as f64, bracket.updates_per_15_min, bracket.ids_scheduled].map(figure);
+            row(&bracket.bracket, &every, &updates, &demand, &ids)?;
+        }
+        let [updates, demand, ids] =
+            [self.updates_per_tweet as f64, self.updates_per_15_min, self.ids_scheduled].map(figure);
+        row("all", "", &updates, &demand, &ids)?;
+
+        writeln!(f)?;
+        let mut line = |name: &str, value: f64, note: String| {
+            writeln!(f, "{}", format!("{name:<24}{:>14}  {note}", figure(value)).trim_end())
+        };
+        line("tweets per day", self.tweets_per_day, String::new())?;
+        line("tweets alive", self.tweets_alive, format!("younger than {} days", figure(self.lifetime_days)))?;
+        line("updates per second", self.updates_per_second, String::new())?;
+        line(
+            "updates per 15 min",
+            self.updates_per_15_min,
+            format!("{} at most, with lookahead", figure(self.updates_per_15_min_at_most)),
+        )?;
+        line("lookups per second", self.lookups_per_second, format!("of {} ids each", figure(self.ids_per_lookup)))?;
+        line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
+        line("user credentials", self.user_credentials as f64, format!("of {USER_CALLS} calls per 15 min, or"))?;
+        line("app-only credentials", self.app_credentials as f64, format!("of {APP_CALLS} calls per 15 min"))?;
+        line("Redis memory, MB", self.redis_bytes / 1e6, format!("{REDIS_BYTES_PER_ID} bytes per id"))?;
+        line("tweet rows per day", self.tweet_rows_per_day, "they stay".to_owned())?;
+        line(
+            "history rows per day",
+            self.history_rows_per_day_at_most,
+            "at most: a row only when a count changed".to_owned(),
+        )?;
+        if let Some(given) = self.given {
+            let Credentials { user, app } = given.credentials;
+            let enough = if given.enough { "enough" } else { "NOT ENOUGH" };
+            writeln!(f)?;
+            writeln!(
+                f,
+                "{user} user and {app} app-only credentials: {} calls per 15 min, for up to {} tweets per day: {enough}",
+                figure(given.calls_per_15_min),
+                figure(given.largest_tweets_per_day as f64)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// A number for people: three places of what is small, commas in what is large.
+fn figure(value: f64) -> String {
+    let places = match value {
+        whole if whole.fract() == 0.0 || whole >= 1_000.0 => 0,
+        some if some >= 10.0 => 1,
+        _ => 3,
+    };
+    let text = format!("{value:.places$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + rest
+}
