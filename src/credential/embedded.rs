@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
-use super::ledger::{Account, Ask, Book, Grant, LONGEST_WAIT_MS, Ledger, LedgerError, Used, day, wait};
+use super::ledger::{Account, Ask, Book, Grant, LONGEST_WAIT_MS, Ledger, LedgerError, Used, day, metered, wait};
 use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis};
 
@@ -256,14 +256,14 @@ impl Ledger for EmbeddedLedger {
         let mut accounts = Vec::with_capacity(names.len());
         for name in names {
             let entry = self.entry(&mut tx, name, endpoint, now).await?;
-            let open = entry.book.is_open(now);
+            let limit = metered(entry.book.limit).filter(|_| entry.book.is_open(now));
             let parked = entry.parked_until > now;
             let number = |value: i64| u32::try_from(value).unwrap_or(0);
             accounts.push(Account {
                 name: name.clone(),
-                limit: open.then(|| number(entry.book.limit)),
-                remaining: open.then(|| number(entry.book.remaining)),
-                reset_in_ms: open.then(|| entry.book.reset_at - now),
+                limit,
+                remaining: limit.map(|_| number(entry.book.remaining)),
+                reset_in_ms: limit.map(|_| entry.book.reset_at - now),
                 outstanding: number(entry.outstanding),
                 parked_for_ms: (entry.parked_until - now).max(0),
                 parked_why: entry.parked_why.filter(|_| parked),

@@ -34,6 +34,25 @@ pub struct Window {
     pub reset_in: Millis,
 }
 
+impl Window {
+    /// The window of a provider that answers and tells no limit: for a minute, nothing is held back.
+    #[must_use]
+    pub fn unmetered() -> Self {
+        const MINUTE_MS: Millis = 60_000;
+        let reset_at = clock::wall_ms() + MINUTE_MS;
+        Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
+    }
+}
+
+/// The limit of a window that has none.
+const UNMETERED: u32 = u32::MAX;
+
+/// A limit, if it is one.
+pub(super) fn metered(figure: i64) -> Option<u32> {
+    // Permits out make the figure a little less than no limit at all.
+    u32::try_from(figure).ok().filter(|figure| *figure < UNMETERED / 2)
+}
+
 /// Leave to make one call with one credential. It is used up by an answer or a failed call, and goes
 /// back by [`Credentials::give_back`] alone: when its worker dies it counts as spent, since the call
 /// may have gone out.
@@ -116,7 +135,7 @@ pub struct Park {
 pub struct Account {
     /// The credential's name.
     pub name: String,
-    /// Calls per window, once an answer told.
+    /// Calls per window, once an answer told; `None` also where there is no limit.
     pub limit: Option<u32>,
     /// Calls of this window that may still be granted.
     pub remaining: Option<u32>,

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use ::redis::Script;
 use async_trait::async_trait;
 
-use super::ledger::{Account, Ask, Grant, Ledger, LedgerError, Used};
+use super::ledger::{Account, Ask, Grant, Ledger, LedgerError, Used, metered};
 use crate::backend::redis::{ALLOW_OOM, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis};
 
@@ -79,7 +79,7 @@ impl Ledger for RedisLedger {
         let rows: Vec<(i64, i64, Millis, u32, Millis, String, u64)> = self.pool.invoke(&call).await?;
         let account =
             |(name, (limit, remaining, reset_in, outstanding, parked_for_ms, why, calls_today)): (&String, _)| {
-                let open = u32::try_from(limit).ok();
+                let open = metered(limit);
                 let why: String = why;
                 Account {
                     name: name.clone(),

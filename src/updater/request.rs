@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use super::TweetUpdate;
 use crate::clock::{self, Millis, Stopwatch};
-use crate::credential::{Leave, Park, Permit, Used};
+use crate::credential::{Leave, Park, Permit, Used, Window};
 use crate::lookup::{Answer, LookupError, Outcome};
 use crate::queue::{Batch, Job};
 use crate::worker::Outlook;
 
 /// A credential the API refuses is left alone for so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// So many requests in a row refused as a whole, with none answered between, are no single id's fault.
-/// A lone bad id among a hundred takes seven halvings.
-const REFUSED_IN_A_ROW: u32 = 24;
+/// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
+/// bad id among a hundred is alone after seven halvings, its eighth request.
+const REFUSED_IN_A_ROW: u32 = 8;
 /// Calls that end without an answer for one and the same ids, before they go back: a correction of the
 /// clock, and a few credentials.
 const TRIES: usize = 8;
@@ -134,7 +134,7 @@ impl TweetUpdate {
                 self.doubts.refused_in_a_row.store(0, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
                 counters.unasked.add(answer.unasked);
-                Used { window: answer.quota, park: None }
+                Used { window: Some(answer.quota.unwrap_or_else(Window::unmetered)), park: None }
             }
             Err(error) => {
                 counters.requests_failed.add(1);

@@ -40,7 +40,7 @@ async fn only_the_id_that_spoils_its_requests_ends_dead() {
     // Its batches halve until it is alone, and alone it is refused twice.
     let sizes: Vec<usize> = rig.journal.looked_up().iter().filter(|ids| ids.contains(poison)).map(Vec::len).collect();
     assert_eq!(sizes[0], 100);
-    assert!(sizes.windows(2).all(|pair| pair[1] <= (pair[0] / 2).max(1)), "{sizes:?}");
+    assert!(sizes.windows(2).all(|pair| pair[1] <= pair[0].div_ceil(2)), "{sizes:?}");
     assert!(sizes.ends_with(&[1, 1]), "{sizes:?}");
 
     // The store before the queue.
