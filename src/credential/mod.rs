@@ -1,16 +1,23 @@
 //! Who is asking: credentials, and the leave to make a call.
 //!
 //! A worker takes a [`Permit`] before it claims, so no id waits inside a worker for quota.
+//!
+//! A provider counts the calls of users and of applications apart, so one pair of consumer keys can be
+//! two credentials: a user's ([`UserKeys`], which sign) and an application's ([`AppToken`], fetched).
 
+mod app_token;
 mod ledger;
+mod oauth1;
 
 use std::fmt;
 
 use secrecy::SecretString;
 
+pub use self::app_token::AppToken;
 pub use self::ledger::{Leave, Ledger, Permit, Window};
+pub use self::oauth1::{Stamp, UserKeys, authorization};
 
-/// A credential for an API. Its secret shows nowhere: `Debug` prints the name alone.
+/// A credential for an API. Its secret shows nowhere: `Debug` prints the name and the kind alone.
 pub struct Credential {
     /// The name it has in settings, logs and the quota ledger.
     pub name: String,
@@ -20,19 +27,30 @@ pub struct Credential {
 
 /// What a credential is made of.
 pub enum CredentialKind {
-    /// App-only: sent as `Authorization: Bearer …`.
+    /// A user's: every request is signed, OAuth 1.0a.
+    User(UserKeys),
+    /// App-only: a bearer token that is fetched with the application's keys.
+    App(AppToken),
+    /// App-only, the token given: sent as `Authorization: Bearer …`.
     Bearer(SecretString),
     /// None: for a simulator or an emulator that asks for none.
     Anonymous,
 }
 
+impl fmt::Debug for CredentialKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::User(_) => "user",
+            Self::App(_) => "app",
+            Self::Bearer(_) => "bearer",
+            Self::Anonymous => "anonymous",
+        })
+    }
+}
+
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            CredentialKind::Bearer(_) => "bearer",
-            CredentialKind::Anonymous => "anonymous",
-        };
-        f.debug_struct("Credential").field("name", &self.name).field("kind", &kind).finish()
+        f.debug_struct("Credential").field("name", &self.name).field("kind", &self.kind).finish()
     }
 }
 
@@ -42,7 +60,21 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_printed() {
-        let credential = Credential { name: "a".into(), kind: CredentialKind::Bearer("canary".into()) };
-        assert!(!format!("{credential:?}").contains("canary"));
+        let canary = || SecretString::from("canary");
+        let keys = || UserKeys {
+            consumer_key: canary(),
+            consumer_secret: canary(),
+            token: canary(),
+            token_secret: canary(),
+        };
+        for (kind, name) in [
+            (CredentialKind::User(keys()), "user"),
+            (CredentialKind::App(AppToken::new(canary(), canary())), "app"),
+            (CredentialKind::Bearer(canary()), "bearer"),
+        ] {
+            let printed = format!("{:?}", Credential { name: "a".into(), kind });
+            assert!(printed.contains(name) && !printed.contains("canary"), "{printed}");
+        }
+        assert!(!format!("{:?} {:?}", keys(), AppToken::new(canary(), canary())).contains("canary"));
     }
 }
