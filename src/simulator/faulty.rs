@@ -12,7 +12,6 @@ use super::api::Api;
 use super::faults::Fault;
 use super::reply::{Found, refusal, success, with};
 use super::windows::Window;
-use crate::clock;
 
 /// What a fault makes of an answer.
 pub enum Spoiled {
@@ -34,7 +33,7 @@ pub async fn answer<'a>(
         Fault::Status { status, code: None } => page(*status),
         Fault::Poison { .. } => with(window, refusal(400, 214)),
         Fault::RateLimited { reset_s } => {
-            let reset = clock::wall_ms().div_euclid(1000) + i64::from(*reset_s);
+            let reset = api.now().div_euclid(1000) + i64::from(*reset_s);
             with(Some(Window { remaining: 0, reset, ..any_window(window) }), refusal(429, 88))
         }
         Fault::TooFast => {
