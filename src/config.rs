@@ -426,7 +426,11 @@ mod tests {
             ("tweet_age = \"1h: 1m, 30m: 1m\"\n", vec![], "rise"),
             ("[twitter]\napi = \"localhost:1234\"\n", vec![], "twitter.api"),
             ("[twitter]\nbearer_token = \"canary\"\n", vec![], "no place in a configuration file"),
-            ("[twitter.credentials.main]\nkind = \"user\"\nconsumer_key = \"canary\"\n", vec![], "main.consumer_key has no"),
+            (
+                "[twitter.credentials.main]\nkind = \"user\"\nconsumer_key = \"canary\"\n",
+                vec![],
+                "main.consumer_key has no",
+            ),
             ("[twitter.credentials.main]\nkind = \"nobody\"\n", vec![], "nobody"),
             ("[twitter.credentials.main]\ntokn = \"canary\"\n", vec![], "tokn"),
             ("[twitter.credentials]\nmain = \"canary\"\n", vec![], "twitter.credentials.main"),

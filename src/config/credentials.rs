@@ -139,7 +139,8 @@ impl CredentialSettings {
         let bearer_token = read("bearer_token", &self.bearer_token, &self.bearer_token_file)?;
 
         let needed = |part: &str, value: Option<SecretString>| {
-            let or = if kind == CredentialUse::App { " (or a bearer_token in place of both consumer keys)" } else { "" };
+            let or =
+                if kind == CredentialUse::App { " (or a bearer_token in place of both consumer keys)" } else { "" };
             value.ok_or_else(|| {
                 BadConfig(format!(
                     "{at}.{part} is missing: kind = \"{kind}\" needs it{or}, in the environment as {} or in a file \
@@ -209,9 +210,7 @@ fn variable(name: &str, part: &str) -> String {
 /// A secret from the environment or from its file; `None` where neither is given.
 fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Result<Option<SecretString>, BadConfig> {
     match (given(value), is_empty(file)) {
-        (Some(_), false) => {
-            Err(BadConfig(format!("both {key} (environment) and {key}_file are given; keep one")))
-        }
+        (Some(_), false) => Err(BadConfig(format!("both {key} (environment) and {key}_file are given; keep one"))),
         (Some(secret), true) => sendable(secret.expose_secret(), key).map(Some),
         (None, true) => Ok(None),
         (None, false) => {

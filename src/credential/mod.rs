@@ -61,12 +61,8 @@ mod tests {
     #[test]
     fn a_secret_is_not_printed() {
         let canary = || SecretString::from("canary");
-        let keys = || UserKeys {
-            consumer_key: canary(),
-            consumer_secret: canary(),
-            token: canary(),
-            token_secret: canary(),
-        };
+        let keys =
+            || UserKeys { consumer_key: canary(), consumer_secret: canary(), token: canary(), token_secret: canary() };
         for (kind, name) in [
             (CredentialKind::User(keys()), "user"),
             (CredentialKind::App(AppToken::new(canary(), canary())), "app"),

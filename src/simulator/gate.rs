@@ -137,7 +137,8 @@ impl Gate {
         if self.is_open() {
             return Ok(token(&key, &secret, 0));
         }
-        let known = self.applications().find(|(_, known_key, known_secret)| *known_key == key && *known_secret == secret);
+        let known =
+            self.applications().find(|(_, known_key, known_secret)| *known_key == key && *known_secret == secret);
         let (name, ..) = known.ok_or(wrong)?;
         match self.standing(name) {
             Standing::Revoked => Err(wrong),
