@@ -170,7 +170,7 @@ impl Api {
 
     async fn lookup(self: Arc<Self>, call: &Call) -> Response {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ call)));
+        let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ number)));
         self.pause(self.options.latency + jitter).await;
         let who = match self.gate.admit(call, self.now()) {
             Ok(who) => who,
@@ -215,7 +215,7 @@ impl Api {
     fn find<'a>(&self, ids: &[&'a str], call: &Call) -> Found<'a> {
         let flag = |name: &str| call.parameter(name).map(|value| matches!(value, "true" | "t" | "1"));
         let view = View {
-            extended: parameters.get("tweet_mode").is_some_and(|mode| mode == "extended"),
+            extended: call.parameter("tweet_mode") == Some("extended"),
             trim_user: flag("trim_user").unwrap_or(false),
             entities: flag("include_entities").unwrap_or(true),
         };

@@ -347,8 +347,8 @@ type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
 #[test]
 fn a_credential_that_cannot_be_is_one_line_that_names_the_key() {
     const MAIN: &str = "twitter.credentials.main";
-    let empty = file_of("\n");
-    let empty = empty.path().to_str().unwrap();
+    let empty_one = file_of("\n");
+    let empty = empty_one.path().to_str().unwrap();
     let user = ("twitter.credentials.main.kind", "user");
     let app = ("twitter.credentials.main.kind", "app");
     let key = ("twitter.credentials.main.consumer_key", "canary");

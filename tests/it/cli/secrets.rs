@@ -3,7 +3,7 @@
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, PgPool};
-use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
+use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 use super::*;
 use crate::support::http::CANARY;
@@ -201,13 +201,12 @@ async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
         until_true(words, Duration::from_secs(30), async || log_text(log).matches(words).count() >= times).await;
     };
     for (api, parts, name) in [(&accepting, &by_environment, "accepted.log"), (&refusing, &by_file, "refused.log")] {
-        let settings = home.settings(&[&shared[..], parts, &[("twitter.api", &api.base_url())]].concat());
+        let settings = home.settings(&[&shared[..], parts, &[("twitter.api", &*api.base_url())]].concat());
         let log = home.path(name);
         let mut updater = Process::start(&["updater"], &settings, &log);
         if name == "accepted.log" {
             // Each has one call in its window, so all three make theirs.
-            until_true("each has made its call", Duration::from_secs(30), async || api.counters().ids >= 3).await;
-            calls(&log, 3, "looked up").await;
+            calls(&log, 3, "ok=true").await;
         } else {
             calls(&log, 3, "the credential is parked").await;
         }
@@ -218,7 +217,6 @@ async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
         said.push((name.to_owned(), log));
     }
     assert_eq!(refusing.counters().ids, 0);
-    assert!(accepting.standings().values().all(|standing| *standing == Standing::Good));
 
     let in_redis = everything_in_redis(&mut redis.connection().await).await;
     assert!(in_redis.contains("{tweet:update}:workers"), "{in_redis}");
