@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -197,21 +197,20 @@ async fn an_application_token_is_fetched_once_and_again_when_it_is_refused() {
 
 #[tokio::test]
 async fn the_exchange_is_as_documented() {
-    let exchanges = Arc::new(AtomicU32::new(0));
+    let (exchanges, ended) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
     let server = CannedServer::start_with({
-        let exchanges = exchanges.clone();
+        let (exchanges, ended) = (exchanges.clone(), ended.clone());
         move |asked| match asked.target.as_str() {
-            "/oauth2/token" => {
-                let number = exchanges.fetch_add(1, Ordering::Relaxed);
-                match number {
-                    0 => Canned::new(503, ""),
-                    1 => Canned::new(200, r#"{"token_type":"mac","access_token":"x"}"#),
-                    // The token never changes, as Twitter's does not.
-                    _ => Canned::new(200, r#"{"token_type":"bearer","access_token":"AAAA%2FAAA%3D"}"#),
-                }
+            "/oauth2/token" => match exchanges.fetch_add(1, Ordering::Relaxed) {
+                0 => Canned::new(503, ""),
+                1 => Canned::new(200, r#"{"token_type":"mac","access_token":"x"}"#),
+                // The token never changes, as Twitter's does not.
+                _ => Canned::new(200, r#"{"token_type":"bearer","access_token":"AAAA%2FAAA%3D"}"#),
+            },
+            _ if ended.load(Ordering::Relaxed) => {
+                Canned::new(401, r#"{"errors":[{"code":89,"message":"Invalid or expired token."}]}"#)
             }
-            _ if number_of(&exchanges) < 3 => Canned::new(200, "[]"),
-            _ => Canned::new(401, r#"{"errors":[{"code":89,"message":"Invalid or expired token."}]}"#),
+            _ => Canned::new(200, "[]"),
         }
     })
     .await;
@@ -224,8 +223,7 @@ async fn the_exchange_is_as_documented() {
     assert!(matches!(error, LookupError::BadAnswer(_)), "{error:?}");
     twitter.look_up(&asked, &app).await.unwrap();
     twitter.look_up(&asked, &app).await.unwrap();
-    assert_eq!(number_of(&exchanges), 3, "the token is kept");
-    exchanges.store(3, Ordering::Relaxed);
+    assert_eq!(exchanges.load(Ordering::Relaxed), 3, "the token is kept");
     let calls = server.asked();
     assert_eq!((calls[0].method.as_str(), calls[0].body.as_str()), ("POST", "grant_type=client_credentials"));
     let kind = calls[0].header("content-type").unwrap();
@@ -233,14 +231,11 @@ async fn the_exchange_is_as_documented() {
     let basic = "Basic eHZ6MWV2RlM0d0VFUFRHRUZQSEJvZzpMOHFxOVBaeVJnNmllS0dFS2hab2xHQzB2SldMdzhpRUo4OERSZHlPZw==";
     assert_eq!(calls[0].header("authorization"), Some(basic));
     assert_eq!(calls.last().unwrap().header("authorization"), Some("Bearer AAAA%2FAAA%3D"));
+    ended.store(true, Ordering::Relaxed);
     // Refused, exchanged, and the same again: there is no use in repeating the call.
     let why = refusal(&twitter, &app).await;
     assert!(why.contains("code 89"), "{why}");
-    assert_eq!((number_of(&exchanges), server.asked().len()), (4, calls.len() + 2));
-}
-
-fn number_of(exchanges: &AtomicU32) -> u32 {
-    exchanges.load(Ordering::Relaxed)
+    assert_eq!((exchanges.load(Ordering::Relaxed), server.asked().len()), (4, calls.len() + 2));
 }
 
 #[tokio::test]
@@ -362,9 +357,9 @@ fn a_credential_that_cannot_be_is_one_line_that_names_the_key() {
         ("[twitter.credentials.\"a b\"]\nkind = \"app\"\n", &[], &["\"a b\"", "a to z"]),
         ("[twitter.credentials.\"ä\"]\nkind = \"app\"\n", &[], &["a to z"]),
         ("[twitter.credentials.main]\n", &[], &["main.kind is missing", "user, app or both"]),
-        ("", &[token], &["main.kind is missing"]),
     ];
-    let missing: [Case<'_>; 8] = [
+    let missing: [Case<'_>; 9] = [
+        ("", &[token], &["main.kind is missing"]),
         ("", &[app], &["main.consumer_key is missing", "__MAIN__CONSUMER_KEY", "consumer_key_file", "bearer_token"]),
         ("", &[app, key], &["main.consumer_secret is missing"]),
         ("", &[user, key, consumer_secret, token], &["main.token_secret is missing", "__MAIN__TOKEN_SECRET"]),

@@ -219,7 +219,7 @@ async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
     assert_eq!(refusing.counters().ids, 0);
 
     let in_redis = everything_in_redis(&mut redis.connection().await).await;
-    assert!(in_redis.contains("{tweet:update}:workers"), "{in_redis}");
+    assert!(in_redis.contains("{tweet:update}:delayed"), "{in_redis}");
     said.push(("Redis".to_owned(), in_redis));
     let in_postgres = everything_in_postgres(&PgPool::connect(&database).await.unwrap()).await;
     assert!(in_postgres.contains("favorite_count"), "{in_postgres}");
