@@ -12,8 +12,10 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::backend::redis::{RedisOptions, RedisPool};
 use crate::clock;
-use crate::config::{BadConfig, QueueBackend, Settings, SimulatorSettings, StoreBackend};
-use crate::credential::{Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, RedisLedger};
+use crate::config::{BadConfig, QueueBackend, Secrets, Settings, SimulatorSettings, StoreBackend};
+use crate::credential::{
+    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, RedisLedger, UserKeys,
+};
 use crate::lookup::twitter_v1::{TwitterV1, TwitterV1Options, parse_ingested};
 use crate::lookup::{Charge, Lookup};
 use crate::metrics::Metrics;
@@ -116,24 +118,38 @@ pub fn open_lookup(settings: &Settings) -> Result<Arc<dyn Lookup>> {
     Ok(Arc::new(lookup.map_err(|why| BadConfig(format!("twitter.api: {why}")))?))
 }
 
-/// The credentials that the settings name.
+/// The credentials that the settings name; the anonymous one where they name none.
 ///
 /// # Errors
-/// None is given for an API that needs one.
+/// A secret is missing or unfit, or none is given for an API that needs one.
 pub fn credentials(settings: &Settings) -> Result<Vec<Credential>> {
-    let kind = match settings.bearer_token()? {
-        Some(token) => CredentialKind::Bearer(token),
-        None if is_twitter(&settings.twitter.api) => {
-            return Err(BadConfig(format!(
-                "{} needs a credential: set TWITTER_UPDATER__TWITTER__BEARER_TOKEN or twitter.bearer_token_file",
-                settings.twitter.api
-            ))
-            .into());
+    let named = settings.credentials()?;
+    if !named.is_empty() {
+        let credential = |(name, secrets)| Credential { name, kind: kind(secrets) };
+        return Ok(named.into_iter().map(credential).collect());
+    }
+    if is_twitter(&settings.twitter.api) {
+        return Err(BadConfig(format!(
+            "{} needs a credential: set TWITTER_UPDATER__TWITTER__BEARER_TOKEN or twitter.bearer_token_file, or \
+             name one in [twitter.credentials.NAME]",
+            settings.twitter.api
+        ))
+        .into());
+    }
+    Ok(vec![Credential { name: "anonymous".to_owned(), kind: CredentialKind::Anonymous }])
+}
+
+/// What the secrets make.
+fn kind(secrets: Secrets) -> CredentialKind {
+    match secrets {
+        Secrets::User { consumer_key, consumer_secret, token, token_secret } => {
+            CredentialKind::User(UserKeys { consumer_key, consumer_secret, token, token_secret })
         }
-        None => CredentialKind::Anonymous,
-    };
-    let name = if matches!(kind, CredentialKind::Anonymous) { "anonymous" } else { "bearer" };
-    Ok(vec![Credential { name: name.to_owned(), kind }])
+        Secrets::App { consumer_key, consumer_secret } => {
+            CredentialKind::App(AppToken::new(consumer_key, consumer_secret))
+        }
+        Secrets::Bearer(token) => CredentialKind::Bearer(token),
+    }
 }
 
 /// The credentials with the ledger they share with all other processes: it lives beside the queue.

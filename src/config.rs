@@ -3,6 +3,9 @@
 //! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
 //! from the environment or from files of their own and are shown nowhere.
 
+mod credentials;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +13,8 @@ use config::{Config, Environment, File, FileFormat};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
+use self::credentials::masked_secret;
+pub use self::credentials::{CredentialSettings, CredentialUse, Secrets};
 use crate::credential::Pacing;
 use crate::tweet_age::AgeTable;
 
@@ -141,6 +146,9 @@ pub struct TwitterSettings {
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
     pub max_body_bytes: usize,
+    /// By name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, CredentialSettings>,
 }
 
 /// `[updater]`
@@ -228,13 +236,7 @@ impl Settings {
             None => BadConfig(one_line(&error)),
         };
         let files = files.build().map_err(whose)?;
-        if files.get::<String>("twitter.bearer_token").is_ok() {
-            return Err(BadConfig(
-                "twitter.bearer_token has no place in a configuration file: put it into the environment as \
-                 TWITTER_UPDATER__TWITTER__BEARER_TOKEN, or into a file that twitter.bearer_token_file names"
-                    .to_owned(),
-            ));
-        }
+        credentials::no_secret_in_files(&files)?;
         let environment = environment.prefix_separator("__").separator("__");
         let settings = Config::builder().add_source(files.clone()).add_source(environment).build();
         let settings: Self = settings.and_then(Config::try_deserialize).map_err(|error| {
@@ -317,23 +319,17 @@ impl Settings {
     /// # Errors
     /// The file cannot be read or is empty; both are given; or it is nothing that could be sent.
     pub fn bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
-        let file = &self.twitter.bearer_token_file;
-        match (given(&self.twitter.bearer_token), file.as_os_str().is_empty()) {
-            (Some(_), false) => Err(BadConfig(
-                "both twitter.bearer_token (environment) and twitter.bearer_token_file are given; keep one".to_owned(),
-            )),
-            (Some(token), true) => sendable(token.expose_secret(), "twitter.bearer_token").map(Some),
-            (None, true) => Ok(None),
-            (None, false) => {
-                let text = std::fs::read_to_string(file).map_err(|error| {
-                    BadConfig(format!("twitter.bearer_token_file {} cannot be read: {error}", file.display()))
-                })?;
-                match text.trim() {
-                    "" => Err(BadConfig(format!("twitter.bearer_token_file {} is empty", file.display()))),
-                    token => sendable(token, "twitter.bearer_token_file").map(Some),
-                }
-            }
-        }
+        self.twitter.single_bearer_token()
+    }
+
+    /// Every credential, by name: `bearer_token` as "bearer", then those of `[twitter.credentials.*]`,
+    /// `kind = "both"` as two. Empty where none is named.
+    ///
+    /// # Errors
+    /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
+    /// have one name.
+    pub fn credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfig> {
+        self.twitter.all_credentials()
     }
 
     /// The settings in effect as TOML, secrets masked.
@@ -341,21 +337,6 @@ impl Settings {
     pub fn shown(&self) -> String {
         // Only maps with text keys, no value after a table: cannot fail; if it ever did, say so.
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}"))
-    }
-}
-
-/// A variable that is there and empty is one that is not set: some manifests have no other way to say so.
-fn given(token: &Option<SecretString>) -> Option<&SecretString> {
-    token.as_ref().filter(|token| !token.expose_secret().trim().is_empty())
-}
-
-/// A token that a header can carry: one word of ASCII.
-fn sendable(token: &str, key: &str) -> Result<SecretString, BadConfig> {
-    let token = token.trim();
-    if token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Ok(SecretString::from(token))
-    } else {
-        Err(BadConfig(format!("{key} holds white space or something else that no header can carry")))
     }
 }
 
@@ -403,10 +384,6 @@ fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(&masked(url.expose_secret()))
 }
 
-fn masked_secret<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if given(secret).is_some() { "(set)" } else { "(not set)" })
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -451,6 +428,15 @@ mod tests {
             ("tweet_age = \"1h: 1m, 30m: 1m\"\n", vec![], "rise"),
             ("[twitter]\napi = \"localhost:1234\"\n", vec![], "twitter.api"),
             ("[twitter]\nbearer_token = \"canary\"\n", vec![], "no place in a configuration file"),
+            (
+                "[twitter.credentials.main]\nkind = \"user\"\nconsumer_key = \"canary\"\n",
+                vec![],
+                "main.consumer_key has no",
+            ),
+            ("[twitter.credentials.main]\nkind = \"nobody\"\n", vec![], "nobody"),
+            ("[twitter.credentials.main]\ntokn = \"canary\"\n", vec![], "tokn"),
+            ("[twitter.credentials]\nmain = \"canary\"\n", vec![], "twitter.credentials.main"),
+            ("[twitter]\ncredentials = \"canary\"\n", vec![], "twitter.credentials"),
             ("", vec![("TWITTER_UPDATER__UPDATER__LEES", "5s")], "environment: unknown field `lees`"),
             ("[updater]\nlees = \"5s\"\n", vec![("TWITTER_UPDATER__UPDATER__LEASE", "70s")], "tmp"),
             ("[log]\n\n[queue.redis]\nurl = \"redis://:canary@h\n", vec![], "line 4"),

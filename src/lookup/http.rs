@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Request, Response, redirect};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::LookupError;
-use crate::credential::{Credential, CredentialKind};
+use crate::clock::Millis;
+use crate::credential::{Stamp, UserKeys, authorization};
 
 /// How much of an error's body is read. Twitter's error bodies are under 300 bytes; a proxy's error
 /// page of any size must not keep a worker.
@@ -90,6 +91,16 @@ impl HttpClient {
         Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
     }
 
+    /// Several exchanges that together may take no longer than one.
+    pub async fn within<T>(&self, exchanges: impl Future<Output = Result<T, LookupError>>) -> Result<T, LookupError> {
+        let done = tokio::time::timeout(self.timeout, exchanges).await;
+        done.unwrap_or_else(|_| Err(LookupError::Outage(self.no_answer())))
+    }
+
+    fn no_answer(&self) -> String {
+        format!("no whole answer within {} ms", self.timeout.as_millis())
+    }
+
     async fn whole_body(&self, response: &mut Response) -> Result<Vec<u8>, LookupError> {
         let declared = response.content_length();
         if let Some(bytes) = declared.filter(|bytes| *bytes > self.max_body_bytes as u64) {
@@ -112,7 +123,7 @@ impl HttpClient {
 
     fn outage(&self, error: reqwest::Error) -> LookupError {
         LookupError::Outage(if error.is_timeout() && !error.is_connect() {
-            format!("no whole answer within {} ms", self.timeout.as_millis())
+            self.no_answer()
         } else if error.is_connect() {
             format!("cannot connect: {}", causes(error))
         } else if error.is_body() || error.is_decode() {
@@ -146,22 +157,43 @@ impl Reply {
     }
 }
 
-/// Puts the credential on a request that is otherwise complete.
-///
-/// It takes the built request because a signature covers method, address, query and form body.
-pub fn authorize(request: &mut Request, credential: &Credential) -> Result<(), LookupError> {
-    match &credential.kind {
-        CredentialKind::Anonymous => Ok(()),
-        CredentialKind::Bearer(token) => {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())).map_err(|_| {
-                LookupError::Credential("the token holds a character that no header can carry".to_owned())
-            })?;
-            // Keeps it out of Debug output and of HTTP/2's compression tables.
-            value.set_sensitive(true);
-            request.headers_mut().insert(AUTHORIZATION, value);
-            Ok(())
-        }
+/// Puts a bearer token on a request.
+pub fn bearer(request: &mut Request, token: &SecretString) -> Result<(), LookupError> {
+    authorize(request, &format!("Bearer {}", token.expose_secret()).into())
+}
+
+/// Signs a request that is otherwise complete for a user (OAuth 1.0a): the signature covers method,
+/// address, query and form body. `now` is the provider's clock, ms since the epoch.
+pub fn sign(request: &mut Request, keys: &UserKeys, now: Millis) -> Result<(), LookupError> {
+    let mut address = request.url().clone();
+    let mut parameters: Vec<(String, String)> = address.query_pairs().into_owned().collect();
+    if let Some(form) = form(request) {
+        // A form is written like a query, so the address takes it apart.
+        address.set_query(Some(form));
+        parameters.extend(address.query_pairs().into_owned());
     }
+    address.set_query(None);
+    address.set_fragment(None);
+    let stamp = Stamp::at(now);
+    let header = authorization(keys, &stamp, request.method().as_str(), address.as_str(), parameters);
+    authorize(request, &header)
+}
+
+/// Sets the `Authorization` header.
+pub fn authorize(request: &mut Request, header: &SecretString) -> Result<(), LookupError> {
+    let mut value = HeaderValue::from_str(header.expose_secret())
+        .map_err(|_| LookupError::Credential("it holds a character that no header can carry".to_owned()))?;
+    // Keeps it out of Debug output and of HTTP/2's compression tables.
+    value.set_sensitive(true);
+    request.headers_mut().insert(AUTHORIZATION, value);
+    Ok(())
+}
+
+/// The form in a request's body, if it has one.
+fn form(request: &Request) -> Option<&str> {
+    let kind = request.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let body = std::str::from_utf8(request.body()?.as_bytes()?).ok()?;
+    kind.starts_with("application/x-www-form-urlencoded").then_some(body)
 }
 
 async fn error_body(response: &mut Response) -> Vec<u8> {

@@ -1,21 +1,24 @@
 //! Twitter API v1.1, `statuses/lookup`: up to 100 tweets a call, 300 (app) or 900 (user) calls per 15
 //! minutes.
 //!
-//! Reading order: this file makes the call; `answer` turns a body into outcomes, one `object` at a
+//! Reading order: this file makes the call, with the credential that `authority` puts on it; `answer` turns a body into outcomes, one `object` at a
 //! time, value by value (`scalar`); `errors` turns a refusal into a decision.
 
 mod answer;
+mod authority;
 mod errors;
 mod object;
 mod scalar;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::{Method, Url};
 
 pub use self::object::{parse_ingested, parse_tweet};
-use super::http::{HttpClient, HttpOptions, Reply, authorize};
+use super::http::{HttpClient, HttpOptions, Reply};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
 use crate::clock::{self, Millis};
 use crate::credential::Credential;
@@ -24,7 +27,8 @@ use crate::tweet::TweetId;
 /// Ids in one call: Twitter's limit.
 pub const BATCH_LIMIT: usize = 100;
 
-const PATH: &str = "1.1/statuses/lookup.json";
+const LOOKUP_PATH: &str = "1.1/statuses/lookup.json";
+const TOKEN_PATH: &str = "oauth2/token";
 
 /// How the parameters travel. Twitter takes both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,14 +77,20 @@ impl Default for TwitterV1Options {
 pub struct TwitterV1 {
     http: HttpClient,
     endpoint: Url,
+    token_endpoint: Url,
     method: Method,
+    /// Their clock minus ours, in ms, as an answer last told; signatures are dated by theirs. Clones
+    /// share it.
+    clock_offset: Arc<AtomicI64>,
 }
 
 impl TwitterV1 {
     /// Builds it without calling anybody; an error where the options make no sense, in words for the
     /// person who set them.
     pub fn new(options: TwitterV1Options) -> Result<Self, String> {
-        let endpoint = endpoint(&options.base_url)?;
+        let base = base(&options.base_url)?;
+        let below = |path| base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"));
+        let (endpoint, token_endpoint) = (below(LOOKUP_PATH)?, below(TOKEN_PATH)?);
         let http = HttpClient::new(&HttpOptions {
             timeout: options.timeout,
             connect_timeout: options.connect_timeout,
@@ -91,7 +101,7 @@ impl TwitterV1 {
             LookupMethod::Get => Method::GET,
             LookupMethod::Post => Method::POST,
         };
-        Ok(Self { http, endpoint, method })
+        Ok(Self { http, endpoint, token_endpoint, method, clock_offset: Arc::default() })
     }
 
     fn request(&self, ids: &[String]) -> Result<reqwest::Request, LookupError> {
@@ -109,9 +119,9 @@ impl TwitterV1 {
     }
 }
 
-/// The endpoint's address below `base_url`. A password in it would end up in logs, so it is refused
+/// The address that the endpoints are below. A password in it would end up in logs, so it is refused
 /// (and not repeated).
-fn endpoint(base_url: &str) -> Result<Url, String> {
+fn base(base_url: &str) -> Result<Url, String> {
     let url = Url::parse(base_url).map_err(|error| format!("the API's base_url is not an address: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err("the API's base_url must start with http:// or https:// and name a host".to_owned());
@@ -120,8 +130,8 @@ fn endpoint(base_url: &str) -> Result<Url, String> {
         return Err("the API's base_url must have no user, password, query or fragment".to_owned());
     }
     // `join` replaces what follows the last slash, so there must be one at the end.
-    let base = Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')));
-    base.and_then(|base| base.join(PATH)).map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+    Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')))
+        .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
 }
 
 #[async_trait]
@@ -135,15 +145,17 @@ impl Lookup for TwitterV1 {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let mut request = self.request(ids)?;
-        authorize(&mut request, credential)?;
-        let reply = self.http.send(request).await?;
+        let reply = self.call(ids, credential).await?;
         let quota = quota(&reply);
         if errors::means_none_found(&reply) {
             return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
         }
         if reply.status != 200 {
-            return Err(errors::decide(&reply));
+            let error = errors::decide(&reply);
+            if let LookupError::Clock(offset) = error {
+                self.clock_offset.store(offset, Ordering::Relaxed);
+            }
+            return Err(error);
         }
         // A login page of a network in between is a 200, too. Old answers and emulators say
         // text/javascript or nothing.

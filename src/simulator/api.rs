@@ -5,21 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{Form, Query, State};
-use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::DATE;
+use axum::middleware::map_response_with_state;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
-use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::call::Call;
 use super::faults::{Faults, Rule};
+use super::gate::{Gate, Standing};
 use super::render::{self, View};
 use super::replay::Replay;
-use super::reply::{Found, refusal, success, with};
+use super::reply::{Found, http_date, refusal, success, with};
 use super::windows::{Window, Windows};
 use super::world::{Salt, World, mix, unit};
 use super::{SimulatorOptions, faulty};
@@ -42,6 +44,7 @@ pub struct Api {
     pub world: World,
     pub replay: Option<Replay>,
     pub faults: Faults,
+    pub gate: Gate,
     padding: String,
     windows: Windows,
     requests: AtomicU64,
@@ -65,21 +68,20 @@ pub struct Counters {
     pub faulted: u64,
 }
 
-type Parameters = HashMap<String, String>;
-
 /// The addresses and what answers them.
 pub fn router(api: Arc<Api>) -> Router {
-    let lookup_form = async |State(api): State<Arc<Api>>,
-                             headers: HeaderMap,
-                             Query(mut all): Query<Parameters>,
-                             Form(form): Form<Parameters>| {
-        all.extend(form);
-        api.lookup(&headers, &all).await
+    let lookup = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => api.lookup(&call).await,
+        Err(refused) => refused,
     };
-    let lookup_query = async |State(api): State<Arc<Api>>, headers: HeaderMap, Query(all): Query<Parameters>| {
-        api.lookup(&headers, &all).await
+    let status = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => api.rate_limit_status(&call),
+        Err(refused) => refused,
     };
-    let status = async |State(api): State<Arc<Api>>, headers: HeaderMap| api.rate_limit_status(&headers);
+    let token = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => api.token(&call),
+        Err(refused) => refused,
+    };
     let rules = async |State(api): State<Arc<Api>>| Json(api.faults.rules());
     let set_rules = async |State(api): State<Arc<Api>>, Json(rules): Json<Vec<Rule>>| {
         api.faults.replace(rules);
@@ -89,18 +91,32 @@ pub fn router(api: Arc<Api>) -> Router {
         api.faults.clear();
         StatusCode::NO_CONTENT
     };
+    let standings = async |State(api): State<Arc<Api>>| Json(api.gate.standings());
+    let stand = async |State(api): State<Arc<Api>>, Path(name): Path<String>, Json(standing): Json<Standing>| {
+        if api.gate.set(&name, standing) { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
+    };
     let stats = async |State(api): State<Arc<Api>>| Json(api.counters());
-    Router::new()
-        .route("/1.1/statuses/lookup.json", get(lookup_query).post(lookup_form))
+    let router = Router::new()
+        .route("/1.1/statuses/lookup.json", get(lookup).post(lookup))
         .route("/1.1/application/rate_limit_status.json", get(status))
+        .route("/oauth2/token", post(token))
+        .route("/simulator/credentials", get(standings))
+        .route("/simulator/credentials/{name}", put(stand))
         .route("/simulator/faults", get(rules).put(set_rules).delete(no_rules))
         .route("/simulator/stats", get(stats))
-        .fallback(async || refusal(404, 34))
-        .with_state(api)
+        .fallback(async || refusal(404, 34));
+    let dated = async |State(api): State<Arc<Api>>, mut response: Response| {
+        if api.options.clock_skew != 0 {
+            response.headers_mut().insert(DATE, http_date(api.now()));
+        }
+        response
+    };
+    router.layer(map_response_with_state(api.clone(), dated)).with_state(api)
 }
 
 impl Api {
-    pub fn new(options: SimulatorOptions, replay: Option<Replay>, stop: CancellationToken) -> Self {
+    pub fn new(mut options: SimulatorOptions, replay: Option<Replay>, stop: CancellationToken) -> Self {
+        let gate = Gate::new(options.bearer_tokens.take(), options.credentials.take());
         let SimulatorOptions { seed, missing_share, withheld_share, retweet_share, growth, .. } = options;
         Self {
             world: World::new(seed, missing_share, withheld_share, retweet_share, growth),
@@ -108,6 +124,7 @@ impl Api {
             options,
             replay,
             faults: Faults::default(),
+            gate,
             windows: Windows::default(),
             requests: AtomicU64::new(0),
             ids: AtomicU64::new(0),
@@ -138,13 +155,26 @@ impl Api {
         }
     }
 
-    async fn lookup(self: Arc<Self>, headers: &HeaderMap, parameters: &Parameters) -> Response {
-        let call = self.requests.fetch_add(1, Ordering::Relaxed);
-        let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ call)));
+    /// The simulated API's clock, in ms since the epoch.
+    pub fn now(&self) -> Millis {
+        clock::wall_ms().saturating_add(self.options.clock_skew)
+    }
+
+    /// The exchange of an application's keys for its token.
+    fn token(&self, call: &Call) -> Response {
+        match self.gate.exchange(call) {
+            Ok(token) => success(json!({ "token_type": "bearer", "access_token": token }).to_string()),
+            Err((status, code)) => refusal(status, code),
+        }
+    }
+
+    async fn lookup(self: Arc<Self>, call: &Call) -> Response {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ number)));
         self.pause(self.options.latency + jitter).await;
-        let who = match self.authenticate(headers) {
+        let who = match self.gate.admit(call, self.now()) {
             Ok(who) => who,
-            Err(refused) => return *refused,
+            Err((status, code)) => return refusal(status, code),
         };
         let window = match self.take(&who, LOOKUP, self.options.calls_per_window) {
             Ok(window) => window,
@@ -153,7 +183,7 @@ impl Api {
                 return with(Some(window), refusal(429, 88));
             }
         };
-        let ids = match asked(parameters) {
+        let ids = match asked(call) {
             Ok(ids) => ids,
             Err(code) => return with(window, refusal(403, code)),
         };
@@ -161,12 +191,12 @@ impl Api {
         self.pause(drawn.slower).await;
         if let Some(fault) = drawn.fault {
             self.faulted.fetch_add(1, Ordering::Relaxed);
-            match faulty::answer(&self, &fault, window, || self.find(&ids, parameters)).await {
+            match faulty::answer(&self, &fault, window, || self.find(&ids, call)).await {
                 faulty::Spoiled::Whole(response) => return response,
                 faulty::Spoiled::Tweets(body) => return self.answered(&ids, window, body),
             }
         }
-        self.answered(&ids, window, self.find(&ids, parameters).write())
+        self.answered(&ids, window, self.find(&ids, call).write())
     }
 
     fn answered(&self, ids: &[&str], window: Option<Window>, body: String) -> Response {
@@ -182,10 +212,10 @@ impl Api {
 
     /// The asked tweets as they are now. An id that is no number is like one that is not there: that is
     /// what the recorded answer to `id=X` shows.
-    fn find<'a>(&self, ids: &[&'a str], parameters: &Parameters) -> Found<'a> {
-        let flag = |name: &str| parameters.get(name).map(|value| matches!(value.as_str(), "true" | "t" | "1"));
+    fn find<'a>(&self, ids: &[&'a str], call: &Call) -> Found<'a> {
+        let flag = |name: &str| call.parameter(name).map(|value| matches!(value, "true" | "t" | "1"));
         let view = View {
-            extended: parameters.get("tweet_mode").is_some_and(|mode| mode == "extended"),
+            extended: call.parameter("tweet_mode") == Some("extended"),
             trim_user: flag("trim_user").unwrap_or(false),
             entities: flag("include_entities").unwrap_or(true),
         };
@@ -210,34 +240,19 @@ impl Api {
         Some(object)
     }
 
-    /// Who calls, as the windows tell them apart.
-    fn authenticate(&self, headers: &HeaderMap) -> Result<String, Box<Response>> {
-        let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let Some(good) = &self.options.bearer_tokens else {
-            return Ok(sent.unwrap_or("anonymous").to_owned());
-        };
-        match sent.map(|sent| sent.strip_prefix("Bearer ")) {
-            None => Err(Box::new(refusal(400, 215))),
-            // A signature, which cannot be right: there is no key it could be made with.
-            Some(None) => Err(Box::new(refusal(401, 32))),
-            Some(Some(token)) if good.iter().any(|known| known.expose_secret() == token) => Ok(token.to_owned()),
-            Some(Some(_)) => Err(Box::new(refusal(401, 89))),
-        }
-    }
-
     /// Takes a call from the window; `Ok(None)` where there is no limit.
     fn take(&self, who: &str, endpoint: &'static str, limit: u32) -> Result<Option<Window>, Window> {
         if limit == 0 {
             return Ok(None);
         }
         let length = clock::millis(self.options.window);
-        self.windows.take(who, endpoint, limit, length, clock::wall_ms()).map(Some)
+        self.windows.take(who, endpoint, limit, length, self.now()).map(Some)
     }
 
-    fn rate_limit_status(&self, headers: &HeaderMap) -> Response {
-        let who = match self.authenticate(headers) {
+    fn rate_limit_status(&self, call: &Call) -> Response {
+        let who = match self.gate.admit(call, self.now()) {
             Ok(who) => who,
-            Err(refused) => return *refused,
+            Err((status, code)) => return refusal(status, code),
         };
         let window = match self.take(&who, STATUS, STATUS_CALLS) {
             Ok(window) => window,
@@ -249,7 +264,7 @@ impl Api {
             calls => calls,
         };
         let told = |endpoint, limit| {
-            let Window { limit, remaining, reset } = self.windows.look(&who, endpoint, limit, length, clock::wall_ms());
+            let Window { limit, remaining, reset } = self.windows.look(&who, endpoint, limit, length, self.now());
             json!({ endpoint: { "limit": limit, "remaining": remaining, "reset": reset } })
         };
         let body = json!({
@@ -264,9 +279,9 @@ impl Api {
 }
 
 /// The asked ids, each once, or the code that says what is wrong with them.
-fn asked(parameters: &Parameters) -> Result<Vec<&str>, u32> {
+fn asked(call: &Call) -> Result<Vec<&str>, u32> {
     let mut ids: Vec<&str> = Vec::new();
-    for id in parameters.get("id").map_or("", String::as_str).split(',').map(str::trim).filter(|id| !id.is_empty()) {
+    for id in call.parameter("id").unwrap_or_default().split(',').map(str::trim).filter(|id| !id.is_empty()) {
         if !ids.contains(&id) {
             ids.push(id);
         }

@@ -12,7 +12,7 @@ use super::api::Api;
 use super::faults::Fault;
 use super::reply::{Found, refusal, success, with};
 use super::windows::Window;
-use crate::clock;
+use crate::clock::Millis;
 
 /// What a fault makes of an answer.
 pub enum Spoiled {
@@ -34,11 +34,11 @@ pub async fn answer<'a>(
         Fault::Status { status, code: None } => page(*status),
         Fault::Poison { .. } => with(window, refusal(400, 214)),
         Fault::RateLimited { reset_s } => {
-            let reset = clock::wall_ms().div_euclid(1000) + i64::from(*reset_s);
-            with(Some(Window { remaining: 0, reset, ..any_window(window) }), refusal(429, 88))
+            let reset = api.now().div_euclid(1000) + i64::from(*reset_s);
+            with(Some(Window { remaining: 0, reset, ..any_window(window, api.now()) }), refusal(429, 88))
         }
         Fault::TooFast => {
-            let window = any_window(window);
+            let window = any_window(window, api.now());
             with(Some(Window { remaining: window.remaining.max(1), ..window }), refusal(429, 88))
         }
         Fault::Calm => page(420),
@@ -102,8 +102,8 @@ pub async fn answer<'a>(
 }
 
 /// A window for faults that talk of one, also where the simulator itself has none.
-fn any_window(window: Option<Window>) -> Window {
-    window.unwrap_or(Window { limit: 900, remaining: 899, reset: clock::wall_ms().div_euclid(1000) + 900 })
+fn any_window(window: Option<Window>, now: Millis) -> Window {
+    window.unwrap_or(Window { limit: 900, remaining: 899, reset: now.div_euclid(1000) + 900 })
 }
 
 fn stranger(id: &str) -> String {

@@ -5,24 +5,30 @@
 //! |---|---|
 //! | `GET`, `POST /1.1/statuses/lookup.json` | the endpoint: `id`, `map`, `tweet_mode`, `trim_user`, `include_entities` |
 //! | `GET /1.1/application/rate_limit_status.json` | the windows as they stand |
+//! | `POST /oauth2/token` | an application's bearer token, for its keys |
+//! | `GET /simulator/credentials` | how each credential stands: `{"name": "good"}` |
+//! | `PUT /simulator/credentials/{name}` | switches it: `"good"`, `"revoked"`, `"locked"`, `"suspended"` |
 //! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |
 //! | `GET /simulator/stats` | [`Counters`], as JSON |
 //!
 //! Reading order: [`World`] decides what tweets there are, `text` and `render` write them, [`Replay`]
-//! serves recorded ones instead; `api` answers calls in the forms of `reply`, `windows` limits them,
-//! [`faults`] and `faulty` spoil them.
+//! serves recorded ones instead; `api` answers calls in the forms of `reply`; `gate` lets in who may call
+//! (`signature` checks OAuth 1.0a), `windows` limits them, [`faults`] and `faulty` spoil them.
 
 mod api;
+mod call;
 pub mod faults;
 mod faulty;
+mod gate;
 mod render;
 mod replay;
 mod reply;
+mod signature;
 mod text;
 mod windows;
 mod world;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,8 +44,10 @@ use tokio_util::sync::CancellationToken;
 use self::api::Api;
 pub use self::api::Counters;
 pub use self::faults::{Fault, Faults, Rule};
+pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
 pub use self::replay::Replay;
 pub use self::world::{SimulatedTweet, World};
+use crate::clock::Millis;
 
 /// How long [`Running::stop`] waits for answers under way.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -59,8 +67,13 @@ pub struct SimulatorOptions {
     pub window: Duration,
     /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
     pub replay: Option<PathBuf>,
-    /// The bearer tokens that are good; `None` takes anything, also none at all.
+    /// The bearer tokens that are good, besides those issued to `credentials`. Where both are `None`,
+    /// anything is taken, also none at all.
     pub bearer_tokens: Option<Vec<SecretString>>,
+    /// The credentials that are good, users' and applications'.
+    pub credentials: Option<Vec<SimulatedCredential>>,
+    /// Their clock minus ours, in ms.
+    pub clock_skew: Millis,
     /// The share of tweets, 0 to 1, that are gone or will be: half were never there, the others are
     /// deleted at a mean age of six hours.
     pub missing_share: f64,
@@ -87,6 +100,8 @@ impl Default for SimulatorOptions {
             window: Duration::from_secs(15 * 60),
             replay: None,
             bearer_tokens: None,
+            credentials: None,
+            clock_skew: 0,
             missing_share: 0.03,
             withheld_share: 0.002,
             retweet_share: 0.3,
@@ -193,6 +208,17 @@ impl Running {
     /// Adds a fault for the next `times` calls it concerns.
     pub fn inject(&self, fault: Fault, times: u32) {
         self.api.faults.add(Rule { times: Some(times), ..Rule::from(fault) });
+    }
+
+    /// Revokes, locks, suspends or restores a credential; `false` where none has that name.
+    pub fn set_standing(&self, name: &str, standing: Standing) -> bool {
+        self.api.gate.set(name, standing)
+    }
+
+    /// How each credential stands, by name.
+    #[must_use]
+    pub fn standings(&self) -> BTreeMap<String, Standing> {
+        self.api.gate.standings()
     }
 
     /// What was asked so far.

@@ -4,8 +4,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::StaticFormatDescription;
+use time::macros::format_description;
 
 use super::windows::Window;
+use crate::clock::Millis;
+
+const HTTP_DATE: StaticFormatDescription =
+    format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
 /// The tweets of one answer, before they are written.
 pub struct Found<'a> {
@@ -58,9 +65,11 @@ pub fn refusal(status: u16, code: u32) -> Response {
         64 => "Your account is suspended and is not permitted to access this feature.",
         88 => "Rate limit exceeded",
         89 => "Invalid or expired token.",
+        99 => "Unable to verify your credentials",
         130 => "Over capacity",
         131 => "Internal error",
         135 => "Timestamp out of bounds.",
+        170 => "Missing required parameter: grant_type",
         215 => "Bad Authentication data.",
         326 => "To protect our users from spam and other malicious activity, this account is temporarily locked.",
         453 => "You currently have access to a subset of Twitter API v2 endpoints and limited v1.1 endpoints only.",
@@ -69,6 +78,14 @@ pub fn refusal(status: u16, code: u32) -> Response {
     let mut response = success(json!({ "errors": [{ "code": code, "message": message }] }).to_string());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
+}
+
+/// A `Date` header.
+pub fn http_date(at: Millis) -> HeaderValue {
+    let date = OffsetDateTime::from_unix_timestamp(at.div_euclid(1000)).ok().and_then(|at| at.format(HTTP_DATE).ok());
+    // A date is ASCII; one out of the calendar is a bad skew, whose clock is then the epoch.
+    let header = date.and_then(|date| HeaderValue::from_str(&date).ok());
+    header.unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"))
 }
 
 /// Adds the window's headers.

@@ -55,6 +55,19 @@ fn default_toml_names_every_setting_there_is() {
 }
 
 #[test]
+fn the_credential_in_default_toml_is_one() {
+    let example = DEFAULT.split_once("# [twitter.credentials.main]").unwrap().1;
+    let lines = example.lines().skip(1).map_while(|line| line.strip_prefix("# "));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = lines.fold("[twitter.credentials.main]".to_owned(), |text, line| format!("{text}\n{line}"));
+    std::fs::write(file.path(), text).unwrap();
+    let settings = Settings::load_with(&[], Some(file.path()), &[]).unwrap();
+    // Complete but for the files.
+    let error = settings.credentials().unwrap_err().to_string();
+    assert!(error.contains("main.consumer_key_file /run/secrets/consumer_key cannot be read"), "{error}");
+}
+
+#[test]
 fn every_setting_has_a_comment() {
     let mut commented = false;
     let mut bare = Vec::new();
@@ -90,7 +103,9 @@ fn the_readme_names_settings_with_their_defaults() {
 
 #[test]
 fn environment_variables_in_the_documents_are_settings() {
-    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &[]).unwrap().shown()).into_keys().collect();
+    // With a credential, as the documents name one.
+    let main = ("TWITTER_UPDATER__TWITTER__CREDENTIALS__MAIN__KIND", "both");
+    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &[main]).unwrap().shown()).into_keys().collect();
     let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
     for document in [README, DEFAULT] {
         for (at, prefix) in document.match_indices("TWITTER_UPDATER__") {

@@ -3,6 +3,7 @@
 
 mod agree;
 mod cli;
+mod credentials;
 mod layers;
 mod load;
 mod lookup;

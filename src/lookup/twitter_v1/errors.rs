@@ -91,6 +91,11 @@ pub fn means_none_found(reply: &Reply) -> bool {
     reply.status == 404 && Fault::of(&reply.body).code == Some(17)
 }
 
+/// Whether the token that was sent is no longer good: an application's can be had anew.
+pub fn means_bad_token(reply: &Reply) -> bool {
+    reply.status == 401 && Fault::of(&reply.body).code == Some(89)
+}
+
 /// What an error body says: `{"errors": [{"code", "message"}]}`, `{"errors": "text"}` (recorded:
 /// twitter-ruby), `{"error": "text"}` (recorded: rtweet), or nothing we can read.
 #[derive(Default)]

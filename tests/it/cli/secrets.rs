@@ -3,7 +3,7 @@
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, PgPool};
-use twitter_updater::simulator::{self, SimulatorOptions};
+use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 use super::*;
 use crate::support::http::CANARY;
@@ -45,6 +45,13 @@ async fn everything_in_postgres(pool: &PgPool) -> String {
             &format!("{table}\n{}\n", sqlx::query_scalar::<_, String>(rows).fetch_all(pool).await.unwrap().join("\n"));
     }
     all
+}
+
+fn nothing_holds_a_canary(said: &[(String, String)]) {
+    for (place, text) in said {
+        let line = text.lines().find(|line| line.to_lowercase().contains("canary"));
+        assert_eq!(line, None, "{place} holds a secret");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,8 +134,95 @@ async fn nothing_that_is_logged_printed_or_stored_holds_a_secret() {
     assert!(in_postgres.contains("favorite_count"), "{in_postgres}");
     said.push(("PostgreSQL".to_owned(), in_postgres));
 
-    for (place, text) in said {
-        let line = text.lines().find(|line| line.to_lowercase().contains("canary"));
-        assert_eq!(line, None, "{place} holds a secret");
+    nothing_holds_a_canary(&said);
+}
+
+/// The five parts of credentials, each recognisable by itself.
+const PARTS: [(&str, &str); 5] = [
+    ("main.consumer_key", "canary-1a-of-a-consumer-key"),
+    ("main.consumer_secret", "canary-2b-of-a-consumer-secret"),
+    ("main.token", "canary-3c-of-a-token"),
+    ("main.token_secret", "canary-4d-of-a-token-secret"),
+    ("spare.bearer_token", "canary-5e-of-a-bearer-token"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
+    let home = Home::new();
+    let redis = TestRedis::start(&[]);
+    let database = postgres::database().await;
+    let [consumer_key, consumer_secret, token, token_secret, bearer_token] =
+        PARTS.map(|(_, canary)| SecretString::from(canary));
+    let app = SimulatedKeys::App { consumer_key: consumer_key.clone(), consumer_secret: consumer_secret.clone() };
+    let user = SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret };
+    // It answers only those who sign and send what they should: so all five are known to be in use.
+    let options = SimulatorOptions {
+        bearer_tokens: Some(vec![bearer_token]),
+        credentials: Some(vec![
+            SimulatedCredential { name: "main".to_owned(), keys: user },
+            SimulatedCredential { name: "main-app".to_owned(), keys: app },
+        ]),
+        calls_per_window: 1,
+        ..SimulatorOptions::default()
+    };
+    let accepting = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let nobody = SimulatorOptions { credentials: Some(Vec::new()), ..SimulatorOptions::default() };
+    let refusing = simulator::start(([127, 0, 0, 1], 0).into(), nobody).await.unwrap();
+    let shared = [
+        ("queue.backend", "redis"),
+        ("queue.redis.url", &*redis.url),
+        ("store.backend", "postgres"),
+        ("store.postgres.url", &*database),
+        ("log.level", "trace"),
+        ("tweet_age", "1h: 200ms"),
+        ("updater.buffer_ttl", "50ms"),
+        ("updater.concurrency", "1"),
+        ("twitter.credentials.main.kind", "both"),
+        ("twitter.credentials.spare.kind", "app"),
+    ];
+    let named = PARTS.map(|(part, canary)| (format!("twitter.credentials.{part}"), canary));
+    let by_environment: Vec<_> = named.iter().map(|(key, canary)| (&**key, *canary)).collect();
+    let files = PARTS.map(|(part, canary)| (format!("twitter.credentials.{part}_file"), home.file(part, canary)));
+    let by_file: Vec<_> = files.iter().map(|(key, file)| (&**key, &**file)).collect();
+    let ids = home.file("ids.txt", young(20).join("\n"));
+
+    let mut said = Vec::new();
+    for parts in [&by_environment, &by_file] {
+        let settings = home.settings(&[&shared[..], parts].concat());
+        for arguments in [&["check"][..], &["migrate"], &["enqueue", &ids]] {
+            let output = run(arguments, &settings);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let shown = text(&output.stdout);
+            assert!(arguments != ["check"] || shown.contains("[twitter.credentials.main]"), "{shown}");
+            said.push((format!("{arguments:?}"), shown + &text(&output.stderr)));
+        }
     }
+    let calls = async |log: &Path, times: usize, words: &str| {
+        until_true(words, Duration::from_secs(30), async || log_text(log).matches(words).count() >= times).await;
+    };
+    for (api, parts, name) in [(&accepting, &by_environment, "accepted.log"), (&refusing, &by_file, "refused.log")] {
+        let settings = home.settings(&[&shared[..], parts, &[("twitter.api", &*api.base_url())]].concat());
+        let log = home.path(name);
+        let mut updater = Process::start(&["updater"], &settings, &log);
+        if name == "accepted.log" {
+            // Each has one call in its window, so all three make theirs.
+            calls(&log, 3, "ok=true").await;
+        } else {
+            calls(&log, 3, "the credential is parked").await;
+        }
+        updater.signal("TERM");
+        assert!(updater.ended(Duration::from_secs(10)).await.success());
+        let log = log_text(&log);
+        assert!(log.contains("TRACE"), "the log is one of level trace");
+        said.push((name.to_owned(), log));
+    }
+    assert_eq!(refusing.counters().ids, 0);
+
+    let in_redis = everything_in_redis(&mut redis.connection().await).await;
+    assert!(in_redis.contains("{tweet:update}:delayed"), "{in_redis}");
+    said.push(("Redis".to_owned(), in_redis));
+    let in_postgres = everything_in_postgres(&PgPool::connect(&database).await.unwrap()).await;
+    assert!(in_postgres.contains("favorite_count"), "{in_postgres}");
+    said.push(("PostgreSQL".to_owned(), in_postgres));
+    nothing_holds_a_canary(&said);
 }

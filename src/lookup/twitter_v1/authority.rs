@@ -1,0 +1,79 @@
+//! A call with a credential on it, and the exchange of an application's keys for its token.
+//!
+//! Source of the exchange: docs.x.com/resources/fundamentals/authentication/oauth-2-0/application-only.
+
+use std::sync::atomic::Ordering;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+use super::{TwitterV1, errors};
+use crate::clock;
+use crate::credential::{AppToken, Credential, CredentialKind};
+use crate::lookup::LookupError;
+use crate::lookup::http::{Reply, authorize, bearer, sign};
+
+impl TwitterV1 {
+    /// One call for these ids in the credential's name.
+    pub(super) async fn call(&self, ids: &[String], credential: &Credential) -> Result<Reply, LookupError> {
+        let mut request = self.request(ids)?;
+        match &credential.kind {
+            CredentialKind::Anonymous => {}
+            CredentialKind::Bearer(token) => bearer(&mut request, token)?,
+            CredentialKind::User(keys) => {
+                let now = clock::wall_ms().saturating_add(self.clock_offset.load(Ordering::Relaxed));
+                sign(&mut request, keys, now)?;
+            }
+            // The ids' lease is measured by one call's timeout, so the exchange has to fit in, too.
+            CredentialKind::App(app) => return self.http.within(self.call_as_app(ids, app)).await,
+        }
+        self.http.send(request).await
+    }
+
+    /// A refused token is exchanged for a new one and the call repeated, once: who is refused spends
+    /// nothing of the window, and parking the credential for a token that merely ended would cost it.
+    async fn call_as_app(&self, ids: &[String], app: &AppToken) -> Result<Reply, LookupError> {
+        let token = app.get(async || self.exchange(app).await).await?;
+        let reply = self.call_with(ids, &token).await?;
+        if !errors::means_bad_token(&reply) {
+            return Ok(reply);
+        }
+        app.refused(&token).await;
+        let next = app.get(async || self.exchange(app).await).await?;
+        if next.expose_secret() == token.expose_secret() {
+            return Ok(reply);
+        }
+        tracing::info!("the API no longer took the application's token and gave another");
+        self.call_with(ids, &next).await
+    }
+
+    async fn call_with(&self, ids: &[String], token: &SecretString) -> Result<Reply, LookupError> {
+        let mut request = self.request(ids)?;
+        bearer(&mut request, token)?;
+        self.http.send(request).await
+    }
+
+    /// Exchanges an application's keys for its token.
+    async fn exchange(&self, app: &AppToken) -> Result<SecretString, LookupError> {
+        let form = [("grant_type", "client_credentials")];
+        let request = self.http.client().post(self.token_endpoint.clone()).form(&form).build();
+        let mut request =
+            request.map_err(|error| LookupError::Stop(format!("cannot build a request: {}", error.without_url())))?;
+        authorize(&mut request, &app.basic())?;
+        let reply = self.http.send(request).await?;
+        if reply.status != 200 {
+            return Err(errors::decide(&reply));
+        }
+        let issued: Option<Issued> = serde_json::from_slice(&reply.body).ok();
+        let good = issued.filter(|issued| issued.token_type.eq_ignore_ascii_case("bearer"));
+        let token = good.map(|issued| issued.access_token).filter(|token| !token.expose_secret().is_empty());
+        token.ok_or_else(|| LookupError::BadAnswer(format!("it holds no bearer token: {}", reply.what())))
+    }
+}
+
+/// The answer to an exchange.
+#[derive(Deserialize)]
+struct Issued {
+    token_type: String,
+    access_token: SecretString,
+}

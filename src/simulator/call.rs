@@ -1,0 +1,66 @@
+//! A call as it came in.
+
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
+
+/// The largest form: a hundred ids are 2 KB.
+const FORM_BYTES: usize = 1 << 20;
+
+/// What the endpoints, and a signature, need to know of a call.
+pub struct Call {
+    /// `GET`, `POST`.
+    pub method: String,
+    /// Without the query, as RFC 5849 (3.4.1.2) signs it.
+    pub address: String,
+    /// The `Authorization` header.
+    pub authorization: Option<String>,
+    /// Those of the query, then those of a form; decoded.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl Call {
+    /// Reads it whole; a body that is too large is refused.
+    pub async fn read(request: Request) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let text = |name| text(&parts.headers, name);
+        let host = text(HOST.as_str()).unwrap_or_default().to_lowercase();
+        // A default port is no part of what is signed.
+        let host = host.strip_suffix(":80").unwrap_or(&host);
+        let mut parameters = pairs(parts.uri.query().unwrap_or_default());
+        if text(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
+            let Ok(form) = to_bytes(body, FORM_BYTES).await else {
+                return Err(StatusCode::PAYLOAD_TOO_LARGE.into_response());
+            };
+            parameters.extend(pairs(&String::from_utf8_lossy(&form)));
+        }
+        Ok(Self {
+            method: parts.method.to_string(),
+            address: format!("http://{host}{}", parts.uri.path()),
+            authorization: text(AUTHORIZATION.as_str()).map(str::to_owned),
+            parameters,
+        })
+    }
+
+    /// A parameter; the last of several, so a form's goes over the query's.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The pairs of a query or a form.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(name), decode(value))
+    };
+    text.split('&').filter(|pair| !pair.is_empty()).map(pair).collect()
+}

@@ -1,0 +1,251 @@
+//! Who calls, and whether they may.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use ring::hmac;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::call::Call;
+use super::signature::Signature;
+use crate::clock::Millis;
+
+/// How far a signature's timestamp may be off, either way.
+const TIMESTAMP_S: Millis = 5 * 60;
+
+/// A credential that the simulated API knows.
+#[derive(Debug, Clone)]
+pub struct SimulatedCredential {
+    /// What it is called when it is switched. Its calls have windows of their own.
+    pub name: String,
+    /// What it is known by.
+    pub keys: SimulatedKeys,
+}
+
+/// What a credential is known by.
+#[derive(Debug, Clone)]
+pub enum SimulatedKeys {
+    /// A user's: signs its calls (OAuth 1.0a, HMAC-SHA1).
+    User {
+        /// The application's key.
+        consumer_key: SecretString,
+        /// The application's secret.
+        consumer_secret: SecretString,
+        /// The user's token.
+        token: SecretString,
+        /// The user's secret.
+        token_secret: SecretString,
+    },
+    /// An application's: gets a bearer token from `/oauth2/token`.
+    App {
+        /// The application's key.
+        consumer_key: SecretString,
+        /// The application's secret.
+        consumer_secret: SecretString,
+    },
+}
+
+/// How a credential stands. In JSON: `"revoked"`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It may call.
+    #[default]
+    Good,
+    /// It is invalid: 401 code 89, and 403 code 99 to an application that asks for a token. An
+    /// application's earlier token stays invalid when it is good again.
+    Revoked,
+    /// Its account is locked until its owner logs in: 403 code 326.
+    Locked,
+    /// Its account is suspended: 403 code 64.
+    Suspended,
+}
+
+/// A refusal: the HTTP status and Twitter's code.
+pub type Refused = (u16, u32);
+
+/// Lets calls in, or not. With neither tokens nor credentials to know anybody by, it lets in all.
+#[derive(Debug)]
+pub struct Gate {
+    bearer_tokens: Option<Vec<SecretString>>,
+    credentials: Option<Vec<SimulatedCredential>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    standings: HashMap<String, Standing>,
+    /// How often an application's token was invalidated.
+    revocations: HashMap<String, u32>,
+    /// Timestamp (s), token and nonce of the signatures seen, as far back as one could be repeated.
+    seen: BTreeSet<(Millis, String, String)>,
+}
+
+impl Gate {
+    pub fn new(bearer_tokens: Option<Vec<SecretString>>, credentials: Option<Vec<SimulatedCredential>>) -> Self {
+        Self { bearer_tokens, credentials, state: Mutex::default() }
+    }
+
+    /// Switches a credential; `false` where none has that name.
+    pub fn set(&self, name: &str, standing: Standing) -> bool {
+        if !self.known().any(|known| known.name == name) {
+            return false;
+        }
+        let mut state = self.state();
+        let before = state.standings.insert(name.to_owned(), standing);
+        if standing == Standing::Revoked && before != Some(Standing::Revoked) {
+            *state.revocations.entry(name.to_owned()).or_default() += 1;
+        }
+        true
+    }
+
+    /// How each credential stands, by name.
+    pub fn standings(&self) -> BTreeMap<String, Standing> {
+        let state = self.state();
+        let standing = |known: &SimulatedCredential| state.standings.get(&known.name).copied().unwrap_or_default();
+        self.known().map(|known| (known.name.clone(), standing(known))).collect()
+    }
+
+    /// Who calls, as the windows tell them apart. `now` is in ms since the epoch.
+    pub fn admit(&self, call: &Call, now: Millis) -> Result<String, Refused> {
+        let Some(sent) = &call.authorization else {
+            return if self.is_open() { Ok("anonymous".to_owned()) } else { Err((400, 215)) };
+        };
+        match sent.split_once(' ') {
+            Some(("Bearer", token)) => self.bearer(token),
+            Some(("OAuth", header)) => self.signed(header, call, now),
+            _ if self.is_open() => Ok(sent.clone()),
+            _ => Err((400, 215)),
+        }
+    }
+
+    /// The bearer token for an application's keys, which came as `Basic …`.
+    pub fn exchange(&self, call: &Call) -> Result<String, Refused> {
+        let wrong = (403, 99);
+        let sent = call.authorization.as_deref().and_then(|sent| sent.strip_prefix("Basic ")).ok_or(wrong)?;
+        let pair = STANDARD.decode(sent).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(wrong)?;
+        let (key, secret) = pair.split_once(':').ok_or(wrong)?;
+        let decode = |half| percent_decode_str(half).decode_utf8_lossy().into_owned();
+        let (key, secret) = (decode(key), decode(secret));
+        if call.parameter("grant_type") != Some("client_credentials") {
+            return Err((403, 170));
+        }
+        if self.is_open() {
+            return Ok(token(&key, &secret, 0));
+        }
+        let known =
+            self.applications().find(|(_, known_key, known_secret)| *known_key == key && *known_secret == secret);
+        let (name, ..) = known.ok_or(wrong)?;
+        match self.standing(name) {
+            Standing::Revoked => Err(wrong),
+            _ => Ok(token(&key, &secret, self.revocations(name))),
+        }
+    }
+
+    fn bearer(&self, sent: &str) -> Result<String, Refused> {
+        if self.is_open() || self.bearer_tokens.iter().flatten().any(|known| known.expose_secret() == sent) {
+            return Ok(sent.to_owned());
+        }
+        let issued = |(name, key, secret): &(&str, &str, &str)| token(key, secret, self.revocations(name)) == sent;
+        let (name, ..) = self.applications().find(issued).ok_or((401, 89))?;
+        self.standing(name).admits().map(|()| format!("app {name}"))
+    }
+
+    fn signed(&self, header: &str, call: &Call, now: Millis) -> Result<String, Refused> {
+        let could_not_authenticate = (401, 32);
+        let signature = Signature::parse(header).ok_or((400, 215))?;
+        let sent = signature.get("token");
+        if self.is_open() {
+            return Ok(format!("user {sent}"));
+        }
+        if self.credentials.is_none() {
+            // There is no key it could be right with.
+            return Err(could_not_authenticate);
+        }
+        let user = self.known().find_map(|known| match &known.keys {
+            SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret }
+                if token.expose_secret() == sent =>
+            {
+                Some((&known.name, consumer_key, consumer_secret, token_secret))
+            }
+            _ => None,
+        });
+        let (name, consumer_key, consumer_secret, token_secret) = user.ok_or((401, 89))?;
+        let timestamp: Millis = signature.get("timestamp").parse().map_err(|_| could_not_authenticate)?;
+        let now_s = now.div_euclid(1000);
+        if timestamp.abs_diff(now_s) > TIMESTAMP_S.unsigned_abs() {
+            return Err((401, 135));
+        }
+        let nonce = signature.get("nonce");
+        if nonce.is_empty()
+            || consumer_key.expose_secret() != signature.get("consumer_key")
+            || !signature.is_of(call, consumer_secret.expose_secret(), token_secret.expose_secret())
+            || !self.is_first(timestamp, sent, nonce, now_s)
+        {
+            return Err(could_not_authenticate);
+        }
+        self.standing(name).admits().map(|()| format!("user {name}"))
+    }
+
+    /// Remembers a nonce; `false` where it came before.
+    fn is_first(&self, timestamp: Millis, token: &str, nonce: &str, now_s: Millis) -> bool {
+        let seen = &mut self.state().seen;
+        // Older ones are refused by their timestamp.
+        *seen = seen.split_off(&(now_s - TIMESTAMP_S, String::new(), String::new()));
+        seen.insert((timestamp, token.to_owned(), nonce.to_owned()))
+    }
+
+    fn is_open(&self) -> bool {
+        self.bearer_tokens.is_none() && self.credentials.is_none()
+    }
+
+    fn known(&self) -> impl Iterator<Item = &SimulatedCredential> {
+        self.credentials.iter().flatten()
+    }
+
+    /// Name, key and secret of each application.
+    fn applications(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.known().filter_map(|known| match &known.keys {
+            SimulatedKeys::App { consumer_key, consumer_secret } => {
+                Some((&*known.name, consumer_key.expose_secret(), consumer_secret.expose_secret()))
+            }
+            SimulatedKeys::User { .. } => None,
+        })
+    }
+
+    fn standing(&self, name: &str) -> Standing {
+        self.state().standings.get(name).copied().unwrap_or_default()
+    }
+
+    fn revocations(&self, name: &str) -> u32 {
+        self.state().revocations.get(name).copied().unwrap_or_default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Standing {
+    fn admits(self) -> Result<(), Refused> {
+        match self {
+            Self::Good => Ok(()),
+            Self::Revoked => Err((401, 89)),
+            Self::Locked => Err((403, 326)),
+            Self::Suspended => Err((403, 64)),
+        }
+    }
+}
+
+/// The token of an application: the same until it is revoked, and nobody's to guess. Real ones have
+/// percent signs in them, too.
+fn token(key: &str, secret: &str, revocations: u32) -> String {
+    let key_of_tokens = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let tag = hmac::sign(&key_of_tokens, format!("{revocations} {key}").as_bytes());
+    let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("AAAAAAAAAAAAAAAAAAAAA{hex}%3D")
+}
