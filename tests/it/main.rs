@@ -5,6 +5,7 @@ mod agree;
 mod cli;
 mod credentials;
 mod layers;
+mod ledger;
 mod load;
 mod lookup;
 mod plan;

@@ -1,0 +1,330 @@
+//! The quota ledger's contract: one suite, run on every backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::credential::{Account, Ask, EmbeddedLedger, Grant, Ledger, Park, RedisLedger, Used, Window};
+
+use crate::support::redis::{TestRedis, namespace};
+use crate::support::wait::until_true;
+
+const ENDPOINT: &str = "statuses/lookup";
+
+/// One ledger, seen by two processes.
+struct World {
+    one: Arc<dyn Ledger>,
+    two: Arc<dyn Ledger>,
+    _folder: tempfile::TempDir,
+}
+
+async fn redis_world() -> World {
+    let (redis, provider) = (TestRedis::shared(), namespace());
+    World {
+        one: Arc::new(RedisLedger::new(redis.pool(), &provider)),
+        two: Arc::new(RedisLedger::new(redis.pool(), &provider)),
+        _folder: tempfile::tempdir().unwrap(),
+    }
+}
+
+async fn embedded_world() -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let open = || async { EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap() };
+    World { one: Arc::new(open().await), two: Arc::new(open().await), _folder: folder }
+}
+
+macro_rules! contract {
+    ($($scenario:ident),* $(,)?) => {
+        mod on_redis {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::redis_world().await).await; })*
+        }
+        mod on_embedded {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::embedded_world().await).await; })*
+        }
+    };
+}
+
+contract!(
+    an_unknown_window_is_opened_by_one_call,
+    no_call_is_granted_twice,
+    an_unused_permit_goes_back_by_an_explicit_return_only,
+    the_same_permit_again_is_the_same_call,
+    the_calls_that_expire_soonest_go_first,
+    answers_may_overtake_each_other,
+    a_late_answer_of_an_ended_window_says_nothing,
+    a_window_that_ended_is_opened_anew,
+    a_parked_credential_leaves_the_others_working,
+    quota_is_parked_per_endpoint,
+    more_due_than_there_are_calls_is_spread,
+    a_provider_without_limits_is_not_held_back,
+    accounts_tell_what_is_known,
+);
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+async fn ask(ledger: &dyn Ledger, of: &[&str], permit: &str, backlog: u64) -> Grant {
+    let names = names(of);
+    let ask = Ask { names: &names, endpoint: ENDPOINT, permit, expiry: Duration::from_secs(60), backlog };
+    ledger.acquire(&ask).await.unwrap()
+}
+
+async fn granted(ledger: &dyn Ledger, of: &[&str], permit: &str) -> String {
+    match ask(ledger, of, permit, 0).await {
+        Grant::Granted(name) => name,
+        Grant::Wait(wait) => panic!("{permit} has to wait {wait:?}"),
+    }
+}
+
+async fn refused(ledger: &dyn Ledger, of: &[&str]) -> Duration {
+    match ask(ledger, of, "one too many", 0).await {
+        Grant::Wait(wait) => wait,
+        Grant::Granted(name) => panic!("{name} was granted"),
+    }
+}
+
+/// The window that ends in so long.
+fn window(limit: u32, remaining: u32, reset_in: Millis) -> Window {
+    Window { limit, remaining, reset_at: (wall_ms() + reset_in) / 1_000 * 1_000, reset_in }
+}
+
+async fn answered(ledger: &dyn Ledger, name: &str, permit: &str, window: Window) {
+    let used = Used { window: Some(window), park: None };
+    ledger.used(name, ENDPOINT, permit, &used).await.unwrap();
+}
+
+/// Opens the window of a credential: its first call is answered with it.
+async fn open(ledger: &dyn Ledger, name: &str, window: Window) {
+    assert_eq!(granted(ledger, &[name], "first").await, name);
+    answered(ledger, name, "first", window).await;
+}
+
+async fn account(ledger: &dyn Ledger, name: &str) -> Account {
+    ledger.accounts(ENDPOINT, &names(&[name])).await.unwrap().remove(0)
+}
+
+async fn an_unknown_window_is_opened_by_one_call(world: World) {
+    let ledger = &*world.one;
+    assert_eq!(granted(ledger, &["a"], "1").await, "a");
+    assert!(refused(&*world.two, &["a"]).await <= Duration::from_millis(50), "its answer is awaited");
+    // The call failed without an answer: another may try.
+    ledger.used("a", ENDPOINT, "1", &Used::default()).await.unwrap();
+    assert_eq!(granted(&*world.two, &["a"], "2").await, "a");
+    answered(ledger, "a", "2", window(5, 4, 60_000)).await;
+    for permit in ["3", "4", "5", "6"] {
+        granted(ledger, &["a"], permit).await;
+    }
+    assert!(refused(ledger, &["a"]).await > Duration::from_secs(50), "until the reset");
+}
+
+async fn no_call_is_granted_twice(world: World) {
+    open(&*world.one, "a", window(100, 80, 60_000)).await;
+    open(&*world.one, "b", window(100, 50, 60_000)).await;
+    let mut workers = tokio::task::JoinSet::new();
+    for worker in 0..8 {
+        let ledger = if worker % 2 == 0 { world.one.clone() } else { world.two.clone() };
+        workers.spawn(async move {
+            let mut mine = 0;
+            while let Grant::Granted(_) = ask(&*ledger, &["a", "b"], &format!("{worker}-{mine}"), 0).await {
+                mine += 1;
+            }
+            mine
+        });
+    }
+    let mut sum = 0;
+    while let Some(mine) = workers.join_next().await {
+        sum += mine.unwrap();
+    }
+    assert_eq!(sum, 130);
+}
+
+async fn an_unused_permit_goes_back_by_an_explicit_return_only(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "a", window(10, 2, 60_000)).await;
+    granted(ledger, &["a"], "1").await;
+    let of = names(&["a"]);
+    let short = Ask { names: &of, endpoint: ENDPOINT, permit: "2", expiry: Duration::from_millis(1), backlog: 0 };
+    assert_eq!(ledger.acquire(&short).await.unwrap(), Grant::Granted("a".into()));
+    refused(ledger, &["a"]).await;
+    // Its worker died: the call may have gone out.
+    until_true("it has expired", Duration::from_secs(10), async || account(ledger, "a").await.outstanding == 1).await;
+    refused(ledger, &["a"]).await;
+    ledger.give_back("a", ENDPOINT, "2").await.unwrap();
+    refused(ledger, &["a"]).await;
+    ledger.give_back("a", ENDPOINT, "1").await.unwrap();
+    ledger.give_back("a", ENDPOINT, "1").await.unwrap(); // said again: counted once
+    granted(&*world.two, &["a"], "3").await;
+    refused(ledger, &["a"]).await;
+}
+
+async fn the_same_permit_again_is_the_same_call(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "a", window(10, 2, 60_000)).await;
+    for _ in 0..3 {
+        assert_eq!(granted(&*world.two, &["a"], "1").await, "a");
+    }
+    assert_eq!(account(ledger, "a").await.remaining, Some(1));
+}
+
+async fn the_calls_that_expire_soonest_go_first(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "late", window(10, 2, 50_000)).await;
+    open(ledger, "soon", window(10, 2, 20_000)).await;
+    let mut order = Vec::new();
+    for permit in ["1", "2", "3", "4"] {
+        order.push(granted(ledger, &["late", "soon"], permit).await);
+    }
+    assert_eq!(order, ["soon", "soon", "late", "late"]);
+    assert!(refused(ledger, &["late", "soon"]).await <= Duration::from_secs(20), "the first reset");
+    // Whose window is not known opens it before anything else expires.
+    assert_eq!(granted(ledger, &["late", "soon", "new"], "5").await, "new");
+}
+
+async fn answers_may_overtake_each_other(world: World) {
+    let ledger = &*world.one;
+    let told = window(30, 29, 60_000);
+    open(ledger, "a", told).await;
+    for permit in ["1", "2", "3"] {
+        granted(ledger, &["a"], permit).await;
+    }
+    // The third is answered first: its figure may hold the calls of the two others, or not.
+    answered(ledger, "a", "3", Window { remaining: 26, ..told }).await;
+    assert_eq!(account(ledger, "a").await.remaining, Some(24), "what they may cost is held back");
+    answered(ledger, "a", "1", Window { remaining: 28, ..told }).await;
+    assert_eq!(account(ledger, "a").await.remaining, Some(24));
+    // All is quiet: the least figure is the truth.
+    answered(ledger, "a", "2", Window { remaining: 27, ..told }).await;
+    assert_eq!(account(ledger, "a").await.remaining, Some(26));
+    // Somebody else uses the same credential.
+    granted(ledger, &["a"], "4").await;
+    answered(ledger, "a", "4", Window { remaining: 3, ..told }).await;
+    assert_eq!(account(ledger, "a").await.remaining, Some(3));
+}
+
+async fn a_late_answer_of_an_ended_window_says_nothing(world: World) {
+    let ledger = &*world.one;
+    let now = window(30, 20, 60_000);
+    open(ledger, "a", now).await;
+    granted(ledger, &["a"], "slow").await;
+    let before = Window { remaining: 0, reset_at: now.reset_at - 900_000, reset_in: 1, ..now };
+    answered(ledger, "a", "slow", before).await;
+    assert_eq!(account(ledger, "a").await.remaining, Some(19));
+}
+
+async fn a_window_that_ended_is_opened_anew(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "a", window(2, 1, 400)).await;
+    granted(ledger, &["a"], "1").await;
+    let wait = refused(ledger, &["a"]).await;
+    assert!(wait <= Duration::from_millis(400), "{wait:?}");
+    tokio::time::sleep(wait).await; // as told
+    granted(ledger, &["a"], "2").await;
+    refused(ledger, &["a"]).await; // "2" opens it
+    let next = Window { reset_at: wall_ms() + 60_000, ..window(2, 1, 60_000) };
+    answered(ledger, "a", "2", next).await;
+    // "1" has not been heard of: it may have gone out in this window as well.
+    assert_eq!(account(ledger, "a").await.remaining, Some(0));
+    ledger.used("a", ENDPOINT, "1", &Used::default()).await.unwrap();
+    assert_eq!(account(ledger, "a").await.limit, Some(2));
+}
+
+fn parked(everywhere: bool) -> Used {
+    let park = Park { pause: Duration::from_secs(600), why: "HTTP 401, code 89".into(), everywhere };
+    Used { window: None, park: Some(park) }
+}
+
+async fn a_parked_credential_leaves_the_others_working(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "a", window(10, 9, 60_000)).await;
+    open(ledger, "b", window(10, 9, 90_000)).await;
+    assert_eq!(granted(ledger, &["a", "b"], "1").await, "a");
+    ledger.used("a", ENDPOINT, "1", &parked(true)).await.unwrap();
+    assert_eq!(granted(&*world.two, &["a", "b"], "2").await, "b");
+    assert_eq!(refused(ledger, &["a"]).await, Duration::from_secs(60), "never longer than a minute at once");
+    let parked = account(ledger, "a").await;
+    assert!((590_000..=600_000).contains(&parked.parked_for_ms));
+    assert_eq!(parked.parked_why.as_deref(), Some("HTTP 401, code 89"));
+    assert_eq!(account(ledger, "b").await.parked_why, None);
+    // For every endpoint.
+    let of = names(&["a"]);
+    let elsewhere = Ask { names: &of, endpoint: "other", permit: "3", expiry: Duration::from_secs(9), backlog: 0 };
+    assert!(matches!(ledger.acquire(&elsewhere).await.unwrap(), Grant::Wait(_)));
+}
+
+async fn quota_is_parked_per_endpoint(world: World) {
+    let ledger = &*world.one;
+    granted(ledger, &["a"], "1").await;
+    ledger.used("a", ENDPOINT, "1", &parked(false)).await.unwrap();
+    refused(ledger, &["a"]).await;
+    let of = names(&["a"]);
+    let elsewhere = Ask { names: &of, endpoint: "other", permit: "2", expiry: Duration::from_secs(9), backlog: 0 };
+    assert_eq!(ledger.acquire(&elsewhere).await.unwrap(), Grant::Granted("a".into()));
+}
+
+async fn more_due_than_there_are_calls_is_spread(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "a", window(20, 10, 2_000)).await;
+    // Fewer due than there are calls: at once.
+    for permit in ["1", "2"] {
+        assert!(matches!(ask(ledger, &["a"], permit, 8).await, Grant::Granted(_)));
+    }
+    // More: one now, the next after an eighth of what is left of the window, and so on to its end.
+    let watch = Stopwatch::start();
+    let mut times = Vec::new();
+    while times.len() < 8 {
+        match ask(ledger, &["a"], &format!("paced {}", times.len()), 1_000).await {
+            Grant::Granted(_) => times.push(watch.elapsed_ms()),
+            Grant::Wait(wait) => tokio::time::sleep(wait).await,
+        }
+    }
+    let gaps: Vec<Millis> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(times[7] < 2_000, "all of them before the reset: {times:?}");
+    assert!(times[7] > 1_000, "not in one burst: {times:?}");
+    assert!(gaps.iter().all(|gap| *gap >= 50), "{gaps:?}");
+}
+
+async fn a_provider_without_limits_is_not_held_back(world: World) {
+    let ledger = &*world.one;
+    granted(ledger, &["a"], "1").await;
+    answered(ledger, "a", "1", Window::unmetered()).await;
+    for permit in 0..200 {
+        assert!(matches!(ask(ledger, &["a"], &permit.to_string(), 1_000_000).await, Grant::Granted(_)));
+    }
+    let account = account(ledger, "a").await;
+    assert_eq!((account.limit, account.remaining, account.outstanding), (None, None, 200));
+}
+
+async fn accounts_tell_what_is_known(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "a", window(900, 880, 60_000)).await;
+    granted(ledger, &["a"], "1").await;
+    let accounts = world.two.accounts(ENDPOINT, &names(&["b", "a"])).await.unwrap();
+    assert_eq!(accounts[0], Account { name: "b".into(), ..Account::default() });
+    let a = &accounts[1];
+    assert_eq!((a.limit, a.remaining, a.outstanding, a.calls_today), (Some(900), Some(879), 1, 2));
+    assert!((50_000..=60_000).contains(&a.reset_in_ms.unwrap()));
+    ledger.give_back("a", ENDPOINT, "1").await.unwrap();
+    assert_eq!(account(ledger, "a").await.calls_today, 1, "it was not made");
+}
+
+/// Every key is documented in `credential/redis.rs`, and in the provider's slot.
+#[tokio::test]
+async fn every_key_written_is_documented() {
+    let redis = TestRedis::start(&[]);
+    let ledger = RedisLedger::new(redis.pool(), "twitter");
+    open(&ledger, "a", window(10, 9, 60_000)).await;
+    granted(&ledger, &["a"], "1").await;
+    granted(&ledger, &["b"], "2").await;
+    ledger.used("b", ENDPOINT, "2", &parked(true)).await.unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis.connection().await).await.unwrap();
+    assert!(keys.len() >= 4, "{keys:?}");
+    let documented = include_str!("../../src/credential/redis.rs");
+    for key in keys {
+        let word = key.strip_prefix("{twitter}:").unwrap().split(':').next().unwrap().to_owned();
+        assert!(documented.contains(&format!("`{{provider}}:{word}:<name>")), "{key}");
+    }
+}
