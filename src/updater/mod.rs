@@ -1,4 +1,4 @@
-//! The handler of `tweet:update`: the specification's `requestTweets` ([`request`]), `saveTweets`,
+//! The handler of `tweet:update`: the specification's `requestTweets` (`request.rs`), `saveTweets`,
 //! `promoteTweets`.
 
 mod request;

@@ -78,6 +78,15 @@ impl TweetUpdate {
         if requested.answered.is_empty() && requested.outlook == Outlook::Fine {
             requested.outlook = Outlook::Unchanged;
         }
+        // Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. (A
+        // suspect that travels alone was told from them before.)
+        if requested.answered.is_empty() && batch.jobs.len() > 1 && !requested.refused.is_empty() {
+            if requested.outlook == Outlook::Unchanged {
+                requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
+            }
+            let refused = requested.refused.drain(..).map(|(job, _)| job);
+            requested.unanswered.extend(refused);
+        }
         requested
     }
 
@@ -148,7 +157,7 @@ impl TweetUpdate {
     fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
         match error {
             LookupError::Throttled { pause, quota, .. } => {
-                tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(*pause), "out of quota: parked");
+                tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(*pause), "out of quota: the credential is parked");
                 let park = Park { pause: *pause, why: error.to_string(), everywhere: false };
                 Used { window: *quota, park: Some(park) }
             }
@@ -157,7 +166,7 @@ impl TweetUpdate {
                     credential = name,
                     error = why,
                     pause_ms = clock::millis(REFUSED_PAUSE),
-                    "THE API REFUSES A CREDENTIAL: parked"
+                    "refused by the API: the credential is parked"
                 );
                 Used { window: None, park: Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }) }
             }

@@ -120,7 +120,7 @@ async fn an_api_that_hangs_does_not_hold_it_longer_than_the_deadline() {
     let before = stage.places().await;
     stage.api.faults().add(Fault::Timeout);
     let mut updater = stage.start(&[deadline]);
-    stage.until_leased(150).await;
+    stage.until_leased(50).await;
     let watch = Stopwatch::start();
     updater.signal("TERM");
     let status = updater.ended(Duration::from_secs(10)).await;
@@ -139,7 +139,7 @@ async fn a_second_signal_ends_it_at_once() {
         let before = stage.places().await;
         stage.api.faults().add(Fault::Timeout);
         let mut updater = stage.start(&[]);
-        stage.until_leased(150).await;
+        stage.until_leased(50).await;
         updater.signal("TERM");
         until_true("it drains", Duration::from_secs(10), async || stage.log().contains("stopping: finishing")).await;
         assert!(updater.runs());
