@@ -326,9 +326,9 @@ impl Book {
     }
 }
 
-/// How long the answer of the call that opens a window is awaited, before another may try: longer than
-/// a call takes.
-pub(super) const OPENING_MS: Millis = 15_000;
+/// How long the answer of the call that opens a window is awaited, before another may try: its worker
+/// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.
+pub(super) const OPENING_MS: Millis = 1_000;
 
 /// How long to wait for that answer before asking again.
 pub(super) const OPENING_POLL_MS: Millis = 50;

@@ -6,7 +6,7 @@
 -- `remaining` is what may still be granted. A window that is unknown or over is opened by one call.
 
 local endpoint, permit, expiry, backlog = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local OPENING, OPENING_POLL = 15000, 50
+local OPENING, OPENING_POLL = 1000, 50
 local LONGEST_WAIT = 60000
 local now = now_ms()
 

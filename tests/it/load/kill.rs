@@ -13,6 +13,7 @@ use twitter_updater::tweet::{TweetId, TweetState};
 use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, run_with_input, text, variables};
+use crate::support::wait::until_true;
 use crate::support::{postgres, redis::TestRedis};
 
 const KILLS: usize = 20;
@@ -69,6 +70,12 @@ async fn twenty_kills_lose_nothing() {
     let store =
         PostgresStore::connect(&SecretString::from(database.clone()), 2, Duration::from_secs(10)).await.unwrap();
     let mut connection = redis.connection().await;
+
+    // In full swing: the first answers are in, and all three have batches in flight.
+    until_true("the first are updated", Duration::from_secs(30), async || {
+        queue.stats().await.unwrap().counters.get("rescheduled").is_some_and(|done| *done >= 300)
+    })
+    .await;
 
     // What each victim held at its death, and when that was.
     let mut victims: Vec<(i64, Vec<String>)> = Vec::new();
