@@ -88,10 +88,12 @@ enum Failure {
     MassMissing { missing: usize, of: usize },
 }
 
-/// What an answer means for one job: what is stored, and what the queue is told.
-struct Judgement {
-    observation: Observation,
-    verdict: Verdict,
+/// What the answers mean, side by side: each job, what is stored of it, and what the queue is told.
+#[derive(Default)]
+struct Judged {
+    jobs: Vec<Job>,
+    observations: Vec<Observation>,
+    verdicts: Vec<Verdict>,
 }
 
 #[async_trait]
@@ -126,12 +128,11 @@ impl TweetUpdate {
     ) -> Result<Vec<(Job, Verdict)>, Failure> {
         let mut verdicts = Vec::with_capacity(batch.jobs.len());
         if !answered.is_empty() {
-            let mut judgements = self.judge(&answered).await?;
-            if self.save_tweets(&judgements).await? > 0 {
-                self.heed_refusals(&mut judgements).await?;
+            let mut judged = self.judge(answered).await?;
+            if self.save_tweets(&judged.observations).await? > 0 {
+                self.heed_refusals(&mut judged).await?;
             }
-            let jobs = answered.into_iter().map(|(job, ..)| job);
-            verdicts.extend(self.promote_tweets(jobs, judgements));
+            verdicts.extend(self.promote_tweets(judged));
         }
         for (job, why) in refused {
             let verdict = self.blame(batch, &job, &why).await?;
@@ -141,7 +142,7 @@ impl TweetUpdate {
     }
 
     /// What each outcome means: state, what is stored, when it is due again.
-    async fn judge(&self, answered: &[(Job, Outcome, Millis)]) -> Result<Vec<Judgement>, Failure> {
+    async fn judge(&self, answered: Vec<(Job, Outcome, Millis)>) -> Result<Judged, Failure> {
         // Only an answer that lacks something needs to know what was there before.
         let whole = answered.iter().all(|(_, outcome, _)| match outcome {
             Outcome::Found(tweet) | Outcome::Withheld { tweet, .. } => tweet.created_at.is_some(),
@@ -152,13 +153,17 @@ impl TweetUpdate {
         } else {
             let ids: Vec<String> = answered.iter().map(|(job, ..)| job.id.clone()).collect();
             let standings = self.store.standing(&self.namespace, &ids).await?;
-            self.doubt(answered, &standings)?;
+            self.doubt(&answered, &standings)?;
             standings
         };
-        let judge = |((job, outcome, at), standing): (&(Job, Outcome, Millis), Option<Standing>)| {
-            self.judge_one(job, outcome.clone(), standing, *at)
-        };
-        Ok(answered.iter().zip(standings).map(judge).collect())
+        let mut judged = Judged::default();
+        for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
+            let (observation, verdict) = self.judge_one(&job, outcome, standing, at);
+            judged.jobs.push(job);
+            judged.observations.push(observation);
+            judged.verdicts.push(verdict);
+        }
+        Ok(judged)
     }
 
     /// Missing is often the provider's trouble and not the tweets': an answer without most of the
@@ -187,7 +192,7 @@ impl TweetUpdate {
         Err(Failure::MassMissing { missing: missing.len(), of: of.len() })
     }
 
-    fn judge_one(&self, job: &Job, outcome: Outcome, standing: Option<Standing>, at: Millis) -> Judgement {
+    fn judge_one(&self, job: &Job, outcome: Outcome, standing: Option<Standing>, at: Millis) -> (Observation, Verdict) {
         let counters = &self.metrics.counters;
         let standing = standing.as_ref();
         let known =
@@ -228,7 +233,7 @@ impl TweetUpdate {
             None => Verdict::Finish,
         };
         let next_due = lane.map(|lane| at.saturating_add(lane.patience));
-        Judgement { observation: Observation { id: job.id.clone(), answered_at: at, seen, state, next_due }, verdict }
+        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due }, verdict)
     }
 
     /// The lane of a tweet made then. A date nobody knows (sequential ids from before Snowflake, put
@@ -242,10 +247,9 @@ impl TweetUpdate {
     }
 
     /// Every answer into the store, before the queue hears of any. Answers how many it refused.
-    async fn save_tweets(&self, judgements: &[Judgement]) -> Result<u64, Failure> {
+    async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, Failure> {
         let watch = Stopwatch::start();
-        let observations: Vec<Observation> = judgements.iter().map(|judged| judged.observation.clone()).collect();
-        let saved = self.store.save(&self.namespace, &observations).await?;
+        let saved = self.store.save(&self.namespace, observations).await?;
         self.metrics.counters.saves_refused.add(saved.older as usize);
         self.metrics.counters.changes.add(saved.changed as usize);
         tracing::debug!(
@@ -261,17 +265,17 @@ impl TweetUpdate {
     /// The store refuses answers older than what it has, and all about the dead: then it knows better.
     /// The dead are buried in the queue as well (written to the store, and the worker died before it
     /// told the queue), and nobody leaves the queue whose life has not ended in the store.
-    async fn heed_refusals(&self, judgements: &mut [Judgement]) -> Result<(), Failure> {
-        let ids: Vec<String> = judgements.iter().map(|judged| judged.observation.id.clone()).collect();
+    async fn heed_refusals(&self, judged: &mut Judged) -> Result<(), Failure> {
+        let ids: Vec<String> = judged.jobs.iter().map(|job| job.id.clone()).collect();
         let standings = self.store.standing(&self.namespace, &ids).await?;
-        for (judged, standing) in judgements.iter_mut().zip(standings) {
-            match (standing.map(|known| known.state), &judged.verdict) {
+        for (verdict, standing) in judged.verdicts.iter_mut().zip(standings) {
+            match (standing.map(|known| known.state), &*verdict) {
                 (Some(TweetState::Dead), _) => {
-                    judged.verdict = Verdict::Bury { reason: "dead in the store".to_owned() };
+                    *verdict = Verdict::Bury { reason: "dead in the store".to_owned() };
                 }
                 (Some(TweetState::Live | TweetState::Unavailable), Verdict::Finish) => {
                     let lane = self.unavailable.lane.clone();
-                    judged.verdict = Verdict::Reschedule { delay: lane.patience, lane };
+                    *verdict = Verdict::Reschedule { delay: lane.patience, lane };
                 }
                 _ => {}
             }
@@ -280,8 +284,8 @@ impl TweetUpdate {
     }
 
     /// Each tweet to the lane of its age, or to the end of its life.
-    fn promote_tweets(&self, jobs: impl Iterator<Item = Job>, judgements: Vec<Judgement>) -> Vec<(Job, Verdict)> {
-        let verdicts: Vec<_> = jobs.zip(judgements.into_iter().map(|judged| judged.verdict)).collect();
+    fn promote_tweets(&self, judged: Judged) -> Vec<(Job, Verdict)> {
+        let verdicts: Vec<_> = judged.jobs.into_iter().zip(judged.verdicts).collect();
         self.metrics.counters.ended.add(verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Finish).count());
         verdicts
     }
