@@ -16,6 +16,7 @@
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
 //! - [`config`] — settings: compiled-in defaults, a file, the environment
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
+//! - [`crash`] — points at which tests end the process
 //!
 //! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
 //!
@@ -64,6 +65,7 @@ pub mod backend;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod crash;
 pub mod credential;
 pub mod demo;
 pub mod lane;

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{self, Stopwatch};
+use crate::crash;
 use crate::credential::{Credentials, Leave, Pacing, Permit};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
@@ -201,9 +202,11 @@ impl Worker {
                         continue;
                     }
                 };
+                crash::point("after_permit");
                 let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
                 match self.claim(pipeline, &token).await {
                     Ok(Claim::Batch(batch)) => {
+                        crash::point("after_claim");
                         turn.tokens[at] = None;
                         turn.next = at + 1;
                         let failures = turn.failures;
@@ -320,12 +323,16 @@ impl Worker {
         loop {
             let step = async {
                 if verdicts_left {
+                    crash::point("before_settle");
                     let Settled { settled, lost } = queue.settle(fence, verdicts).await?;
                     (verdicts_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    crash::point("after_settle");
                 }
                 if release_left {
+                    crash::point("before_release");
                     let Settled { settled, lost } = queue.release(fence, release).await?;
                     (release_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    crash::point("after_release");
                 }
                 Ok::<_, QueueError>(())
             };

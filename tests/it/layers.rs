@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// What each module may import. Everything else is a mistake, also a module that is not named here.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("clock", &[]),
+    ("crash", &[]),
     ("retry", &[]),
     ("shutdown", &[]),
     ("tweet", &["clock"]),
@@ -18,13 +19,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backend", &["clock"]),
     ("queue", &["backend", "clock", "lane"]),
     ("lookup", &["clock", "credential", "tweet"]),
-    ("store", &["clock", "tweet"]),
+    ("store", &["clock", "crash", "tweet"]),
     ("simulator", &["clock", "tweet"]),
-    ("worker", &["clock", "credential", "metrics", "queue", "retry", "shutdown"]),
-    ("starter", &["clock", "queue", "retry", "store", "tweet", "tweet_age"]),
+    ("worker", &["clock", "crash", "credential", "metrics", "queue", "retry", "shutdown"]),
+    ("starter", &["clock", "crash", "queue", "retry", "store", "tweet", "tweet_age"]),
     ("status", &["clock", "queue"]),
     ("plan", &["clock", "lookup", "tweet_age"]),
-    ("updater", &["clock", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"]),
+    (
+        "updater",
+        &["clock", "crash", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"],
+    ),
     (
         "app",
         &[

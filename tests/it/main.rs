@@ -3,6 +3,7 @@
 
 mod agree;
 mod cli;
+mod crash;
 mod credentials;
 mod layers;
 mod ledger;

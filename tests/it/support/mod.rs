@@ -1,5 +1,6 @@
 //! What tests share: private servers and the places they live in.
 
+pub mod census;
 pub mod http;
 pub mod journal;
 pub mod memory_store;
