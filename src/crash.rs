@@ -1,8 +1,9 @@
-//! Named points at which a process can be made to end as kill -9 ends it, for the crash matrix
-//! (`tests/it/crash.rs`): nothing is unwound, nothing is flushed, nobody is told.
+//! Named points at which a process can be made to end as kill -9 ends it (nothing is unwound, nothing is
+//! flushed, nobody is told), or to stop as SIGSTOP stops it: for `tests/it/faults`.
 //!
 //! `TWITTER_UPDATER_CRASH_AT=after_claim` ends the process the first time it comes by that point,
-//! `after_claim:3` the third time. Builds without debug assertions (`--release`) have none of it.
+//! `after_claim:3` the third time; `TWITTER_UPDATER_STOP_AT` stops it there. Builds without debug
+//! assertions (`--release`) have none of it.
 
 /// The points, in the order in which a tweet comes by them.
 pub const POINTS: &[&str] = &[
@@ -20,13 +21,11 @@ pub const POINTS: &[&str] = &[
     "after_release",
 ];
 
-/// Ends the process here, if it was asked to.
+/// Ends or stops the process here, if it was asked to.
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(debug_assertions)]
-    if armed::is_here(name) {
-        std::process::abort();
-    }
+    armed::come_by(name);
     let _ = name;
 }
 
@@ -34,30 +33,55 @@ pub fn point(name: &'static str) {
 #[inline]
 pub fn soon(name: &'static str) {
     #[cfg(debug_assertions)]
-    if armed::is_here(name) {
-        tokio::spawn(async {
-            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
-            std::process::abort();
-        });
-    }
+    armed::come_by_soon(name);
     let _ = name;
 }
 
 #[cfg(debug_assertions)]
 mod armed {
-    use std::sync::OnceLock;
+    use std::process::{Command, abort, id};
+    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::Duration;
 
-    static ASKED: OnceLock<Option<(String, AtomicI64)>> = OnceLock::new();
+    static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_CRASH_AT"));
+    static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_STOP_AT"));
 
-    /// Whether this is the point, and the time, that was asked for.
-    pub fn is_here(name: &str) -> bool {
-        debug_assert!(super::POINTS.contains(&name), "{name} is no crash point");
-        let asked = ASKED.get_or_init(|| {
-            let asked = std::env::var("TWITTER_UPDATER_CRASH_AT").ok()?;
+    /// A point, and how often it is still to be passed.
+    struct Ask {
+        point: String,
+        left: AtomicI64,
+    }
+
+    impl Ask {
+        fn of(variable: &str) -> Option<Self> {
+            let asked = std::env::var(variable).ok()?;
             let (point, times) = asked.split_once(':').unwrap_or((&asked, "1"));
-            Some((point.to_owned(), AtomicI64::new(times.parse().unwrap_or(1))))
-        });
-        asked.as_ref().is_some_and(|(point, left)| point == name && left.fetch_sub(1, Ordering::Relaxed) == 1)
+            Some(Self { point: point.to_owned(), left: AtomicI64::new(times.parse().unwrap_or(1)) })
+        }
+
+        fn is(&self, name: &str) -> bool {
+            debug_assert!(super::POINTS.contains(&name), "{name} is no crash point");
+            self.point == name && self.left.fetch_sub(1, Ordering::Relaxed) == 1
+        }
+    }
+
+    pub fn come_by(name: &str) {
+        if CRASH.as_ref().is_some_and(|ask| ask.is(name)) {
+            abort();
+        }
+        if STOP.as_ref().is_some_and(|ask| ask.is(name)) {
+            // Everything stops while this waits for it.
+            let _ = Command::new("kill").args(["-STOP", &id().to_string()]).status();
+        }
+    }
+
+    pub fn come_by_soon(name: &'static str) {
+        if CRASH.as_ref().is_some_and(|ask| ask.is(name)) {
+            tokio::spawn(async {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                abort();
+            });
+        }
     }
 }

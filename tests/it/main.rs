@@ -3,8 +3,8 @@
 
 mod agree;
 mod cli;
-mod crash;
 mod credentials;
+mod faults;
 mod layers;
 mod ledger;
 mod load;

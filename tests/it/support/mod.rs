@@ -10,3 +10,4 @@ pub mod redis;
 pub mod rig;
 pub mod wait;
 pub mod watched_queue;
+pub mod world;

@@ -2,90 +2,22 @@
 //! stores; another one takes over, and nothing is lost, doubled or left behind.
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use twitter_updater::clock::wall_ms;
 use twitter_updater::crash::POINTS;
-use twitter_updater::queue::{EmbeddedQueue, Incoming, Queue, RedisQueue};
+use twitter_updater::queue::Incoming;
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
-use twitter_updater::store::{PostgresStore, SqliteStore, Store};
 use twitter_updater::tweet::TweetId;
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
-use crate::support::process::{Process, Variables, run_with_input, text, variables};
+use crate::support::process::{Process, run_with_input, text};
 use crate::support::wait::until_true;
-use crate::support::{postgres, redis::TestRedis};
+use crate::support::world::{Backends, World};
 
 const TWEETS: u32 = 240;
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
-
-/// Services for one case, and the settings that name them.
-struct World {
-    settings: Variables,
-    queue: Arc<dyn Queue>,
-    store: Arc<dyn Store>,
-    _redis: Option<TestRedis>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Backends {
-    redis: bool,
-    postgres: bool,
-}
-
-impl World {
-    async fn new(backends: Backends, folder: &Path, api: &str) -> Self {
-        let file = folder.join("jobs.db");
-        let tweets = folder.join("tweets.db");
-        let mut settings = variables(&[
-            ("twitter.api", api),
-            ("twitter.timeout", "1s"),
-            ("updater.save_timeout", "1s"),
-            ("updater.lease", "2500ms"),
-            ("updater.buffer_ttl", "100ms"),
-            ("updater.unavailable_every", "1s"),
-            ("tweet_age", "30d: 1s"),
-            ("queue.embedded.path", file.to_str().unwrap()),
-            ("store.sqlite.path", tweets.to_str().unwrap()),
-        ]);
-        let patience = Duration::from_secs(10);
-        let redis = backends.redis.then(|| TestRedis::start(&["--appendonly", "yes"]));
-        let queue: Arc<dyn Queue> = match &redis {
-            Some(redis) => {
-                settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]));
-                Arc::new(RedisQueue::new(redis.pool(), NAMESPACE))
-            }
-            None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, patience).await.unwrap()),
-        };
-        let store: Arc<dyn Store> = if backends.postgres {
-            let url = postgres::database().await;
-            settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &url)]));
-            Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap())
-        } else {
-            Arc::new(SqliteStore::open(&tweets, patience).await.unwrap())
-        };
-        store.migrate().await.unwrap();
-        Self { settings, queue, store, _redis: redis }
-    }
-
-    /// The settings, and the point at which the process ends.
-    fn crashing_at(&self, point: &str) -> Variables {
-        let crash = ("TWITTER_UPDATER_CRASH_AT".to_owned(), point.to_owned());
-        self.settings.iter().cloned().chain([crash]).collect()
-    }
-
-    /// Whether each of these was looked up after that moment and waits for its next time.
-    async fn all_fresh(&self, ids: &[String], since: i64) -> bool {
-        let standings = self.store.standing(NAMESPACE, ids).await.unwrap();
-        standings.iter().flatten().filter_map(|known| known.checked_at).filter(|checked_at| *checked_at > since).count()
-            == ids.len()
-    }
-}
 
 async fn survives(backends: Backends) {
     for point in POINTS {
@@ -113,7 +45,11 @@ async fn survives_at(backends: Backends, point: &str) {
 
     match point {
         "after_record" => {
-            let output = run_with_input(&["enqueue", "-"], &world.crashing_at(point), ids.join("\n").as_bytes());
+            let output = run_with_input(
+                &["enqueue", "-"],
+                &world.with("TWITTER_UPDATER_CRASH_AT", point),
+                ids.join("\n").as_bytes(),
+            );
             assert_eq!(output.status.signal(), Some(SIGABRT), "{}", text(&output.stderr));
             let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
             assert!(output.status.success(), "{}", text(&output.stderr));
@@ -135,7 +71,7 @@ async fn survives_at(backends: Backends, point: &str) {
         }
         // The second time it comes by: others are in flight, some are done.
         let at = if is_release || point == "before_accept" { point.to_owned() } else { format!("{point}:2") };
-        let mut doomed = Process::start(&["updater"], &world.crashing_at(&at), &log);
+        let mut doomed = Process::start(&["updater"], &world.with("TWITTER_UPDATER_CRASH_AT", &at), &log);
         let status = doomed.ended(WITHIN).await;
         assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
     }
