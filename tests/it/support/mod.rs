@@ -2,6 +2,8 @@
 
 pub mod http;
 pub mod journal;
+pub mod memory_ledger;
+pub mod memory_queue;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
