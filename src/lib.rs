@@ -13,6 +13,7 @@
 //!
 //! Words, no I/O:
 //! - [`clock`] — the only place that reads a clock, and whose clock counts
+//! - [`chance`] — the only place that draws lots: names and jitter
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
 //! - [`config`] — settings: compiled-in defaults, a file, the environment
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
@@ -62,6 +63,7 @@
 
 pub mod app;
 pub mod backend;
+pub mod chance;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio_util::task::TaskTracker;
+use tokio::task::JoinSet;
 
+use crate::chance;
 use crate::clock::{self, Stopwatch};
 use crate::crash;
 use crate::credential::{Credentials, Leave, Pacing, Permit};
@@ -140,7 +141,8 @@ struct Work {
 }
 
 impl Worker {
-    /// Works until it is stopped; then everything claimed is settled or given back.
+    /// Works until it is stopped; then everything claimed is settled or given back. Dropped, its loops
+    /// end where they are: the leases run out.
     ///
     /// # Errors
     /// The message of a handler for which it can never work.
@@ -155,7 +157,7 @@ impl Worker {
             pause: None,
         }));
         let fatal = Arc::new(std::sync::OnceLock::new());
-        let loops = TaskTracker::new();
+        let mut loops = JoinSet::new();
         for _ in 0..worker.concurrency {
             let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
             loops.spawn(async move {
@@ -167,8 +169,7 @@ impl Worker {
                 }
             });
         }
-        loops.close();
-        loops.wait().await;
+        while loops.join_next().await.is_some() {}
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
     }
 
@@ -234,7 +235,7 @@ impl Worker {
     /// A token no other claim has: neither of another worker of this name (replicas that share a
     /// configuration), nor of the process that had it before (a container that was started again).
     fn token(&self) -> String {
-        format!("{}-{:016x}", self.name, rand::random::<u64>())
+        format!("{}-{:016x}", self.name, chance::number())
     }
 
     /// Leave to make a call. More due than the quota carries is spread over the window, so how much is
@@ -344,8 +345,9 @@ impl Worker {
             }
             tracing::warn!(error = %error, attempt = retry.attempts() + 1, "settle failed, trying again");
             tokio::select! {
-                () = tokio::time::sleep(retry.next_delay()) => {}
+                biased;
                 () = self.stop.abandoning() => break,
+                () = tokio::time::sleep(retry.next_delay()) => {}
             }
         }
         if sum.lost > 0 {

@@ -3,6 +3,8 @@
 pub mod census;
 pub mod http;
 pub mod journal;
+pub mod memory_ledger;
+pub mod memory_queue;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
