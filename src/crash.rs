@@ -37,6 +37,15 @@ pub fn soon(name: &'static str) {
     let _ = name;
 }
 
+/// Ends the process if the tweet is among these that `TWITTER_UPDATER_POISON` names: as one would that
+/// makes the process abort.
+#[inline]
+pub fn poison(ids: &[String]) {
+    #[cfg(debug_assertions)]
+    armed::taste(ids);
+    let _ = ids;
+}
+
 #[cfg(debug_assertions)]
 mod armed {
     use std::process::{Command, abort, id};
@@ -46,6 +55,8 @@ mod armed {
 
     static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_CRASH_AT"));
     static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_STOP_AT"));
+
+    static POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_POISON").ok());
 
     /// A point, and how often it is still to be passed.
     struct Ask {
@@ -73,6 +84,12 @@ mod armed {
         if STOP.as_ref().is_some_and(|ask| ask.is(name)) {
             // Everything stops while this waits for it.
             let _ = Command::new("kill").args(["-STOP", &id().to_string()]).status();
+        }
+    }
+
+    pub fn taste(ids: &[String]) {
+        if POISON.as_ref().is_some_and(|poison| ids.contains(poison)) {
+            abort();
         }
     }
 

@@ -58,7 +58,7 @@ pub struct TweetUpdate {
     pub ages: AgeTable,
     /// What becomes of tweets the provider does not return.
     pub unavailable: UnavailableSettings,
-    /// Refusals of a request with a single id after which that id is buried.
+    /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
     pub max_deliveries: u32,
     /// How long a call may take.
     pub call_timeout: Duration,
@@ -104,15 +104,18 @@ impl Handler for TweetUpdate {
     }
 
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
+        if let [job] = &batch.jobs[..]
+            && job.failures >= self.max_deliveries
+        {
+            self.credentials.give_back(permit).await;
+            return self.bury_killer(batch, job).await;
+        }
         let Requested { answered, refused, unanswered, outlook } = self.request_tweets(batch, permit).await;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
             Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },
             Ok(Err(failure)) => return Handled::released(batch, Outlook::Outage(failure.to_string())),
-            Err(_) => {
-                let why = format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
-                return Handled::released(batch, Outlook::Outage(why));
-            }
+            Err(_) => return Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         };
         handled.release = unanswered;
         handled
@@ -294,15 +297,32 @@ impl TweetUpdate {
 
     /// A job whose request was refused while it was alone in it: tried again a few times, then buried.
     async fn blame(&self, batch: &Batch, job: &Job, why: &str) -> Result<Verdict, Failure> {
-        let refusals = job.deliveries + 1;
-        if refusals < self.max_deliveries {
+        let failures = job.failures + 1;
+        if failures < self.max_deliveries {
             return Ok(Verdict::Retry { after: REFUSED_RETRY_MS, counted: true });
         }
-        let reason = format!("refused {refusals} times while alone in its request: {why}");
+        self.bury(batch, job, format!("refused {failures} times while alone in its request: {why}")).await
+    }
+
+    /// A job that ended its process whenever it was alone in it: not tried again.
+    async fn bury_killer(&self, batch: &Batch, job: &Job) -> Handled {
+        let reason = format!("its process ended {} times while it was alone in it", job.failures);
+        match tokio::time::timeout(self.save_timeout, self.bury(batch, job, reason)).await {
+            Ok(Ok(verdict)) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
+            Ok(Err(failure)) => Handled::released(batch, Outlook::Outage(failure.to_string())),
+            Err(_) => Handled::released(batch, Outlook::Outage(self.store_is_silent())),
+        }
+    }
+
+    async fn bury(&self, batch: &Batch, job: &Job, reason: String) -> Result<Verdict, Failure> {
         // The store hears of it before the queue does.
         self.store.bury(&self.namespace, batch.now.now(), &[(job.id.clone(), reason.clone())]).await?;
         self.metrics.counters.buried_here.add(1);
         tracing::error!(id = job.id, reason, "buried");
         Ok(Verdict::Bury { reason })
+    }
+
+    fn store_is_silent(&self) -> String {
+        format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
     }
 }

@@ -141,6 +141,7 @@ impl TweetUpdate {
         crash::soon("during_lookup");
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
         crash::point("after_answer");
+        crash::poison(&ids);
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {

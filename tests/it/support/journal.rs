@@ -215,6 +215,10 @@ impl Queue for JournalledQueue {
         self.inner.due().await
     }
 
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.try_alone(fence).await
+    }
+
     async fn stats(&self) -> Result<Stats, QueueError> {
         self.inner.stats().await
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::queue::{
-    Batch, Claim, ClaimRequest, Fence, Incoming, Job, LaneStats, NewJob, Place, Queue, QueueError, Scheduled,
-    Settled, Stats, Verdict, WorkerStats, check_id, suspect_limit,
+    Batch, Claim, ClaimRequest, Fence, Incoming, Job, LaneStats, NewJob, Place, Queue, QueueError, Scheduled, Settled,
+    Stats, Verdict, WorkerStats, check_id, suspect_limit,
 };
 
 /// Rules of the contract that can be left out, to see that somebody notices.
@@ -44,7 +44,13 @@ enum At {
 struct Entry {
     at: At,
     deliveries: u32,
+    failures: u32,
+    /// The fence under which it is alone in its process.
+    trial: Option<Millis>,
 }
+
+/// Suspects have a call of their own in four while others wait.
+const OTHERS_FIRST: u8 = 3;
 
 /// What a claim of the model answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +69,8 @@ pub struct QueueModel {
     /// Each lane's patience.
     lanes: BTreeMap<Arc<str>, Millis>,
     last_fence: Millis,
+    /// Claims of others that are to come before the next of suspects.
+    others_first: u8,
     paused: Option<String>,
 }
 
@@ -75,7 +83,7 @@ impl QueueModel {
             Some(At::Dead { .. }) => Scheduled::Dead,
             None => {
                 let at = At::Delayed { lane: job.lane.name.clone(), due: now + job.delay.max(0) };
-                self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0 });
+                self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None });
                 Scheduled::Scheduled
             }
         }
@@ -88,19 +96,29 @@ impl QueueModel {
         if self.paused.is_some() {
             return Claimed::Empty { wait: millis(request.linger), paused: self.paused.clone() };
         }
-        let mut jobs = self.expired(now, request.limit);
-        if jobs.is_empty() {
-            jobs = match self.ready(now, request) {
-                Ok(jobs) => jobs,
+        let suspects_turn = self.others_first == 0;
+        let (first, suspects) = self.expired(now, request.limit);
+        let (mut jobs, mut expired) = match (first.is_empty(), suspects.is_empty()) {
+            (false, _) => (first, true),
+            (true, false) if suspects_turn => (suspects.clone(), true),
+            _ => (Vec::new(), false),
+        };
+        if !expired {
+            (jobs, expired) = match self.ready(now, request, suspects_turn) {
+                Ok(jobs) => (jobs, false),
+                Err(_) if !suspects.is_empty() => (suspects, true),
                 Err(waited) => return Claimed::Empty { wait: self.wait(now, request, waited), paused: None },
             };
         }
+        let of_suspects = jobs.first().is_some_and(|job| job.deliveries > u32::from(expired));
+        self.others_first = if of_suspects { OTHERS_FIRST } else { self.others_first.saturating_sub(1) };
         let deadline = (now + millis(request.lease).max(1)).max(self.last_fence + 1);
         self.last_fence = deadline;
         let token: Arc<str> = request.token.into();
         for job in &jobs {
             let at = At::Leased { fence: deadline, token: token.clone(), lane: job.lane.clone(), due: job.due };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries: job.deliveries });
+            let Job { deliveries, failures, .. } = *job;
+            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
         }
         Claimed::Batch { deadline, jobs, repeated: false }
     }
@@ -109,7 +127,13 @@ impl QueueModel {
     fn claimed_before(&self, now: Millis, asked: &str) -> Option<(Millis, Vec<Job>)> {
         let held = |(id, entry): (&String, &Entry)| match &entry.at {
             At::Leased { fence, token, lane, due } if **token == *asked && *fence > now => {
-                let job = Job { id: id.clone(), lane: lane.clone(), due: *due, deliveries: entry.deliveries };
+                let job = Job {
+                    id: id.clone(),
+                    lane: lane.clone(),
+                    due: *due,
+                    deliveries: entry.deliveries,
+                    failures: entry.failures,
+                };
                 Some((*fence, job))
             }
             _ => None,
@@ -121,36 +145,45 @@ impl QueueModel {
         Some((held.first()?.0, held.into_iter().map(|(_, job)| job).collect()))
     }
 
-    /// Leases whose time is up, in the order they ran out: half a batch at the most, halved again per
-    /// further delivery.
-    fn expired(&self, now: Millis, limit: usize) -> Vec<Job> {
+    /// Leases whose time is up, for the first time and once more, in the order they ran out: half a batch
+    /// at the most, halved again per further delivery.
+    fn expired(&self, now: Millis, limit: usize) -> (Vec<Job>, Vec<Job>) {
         if !self.rules.leases_end {
-            return Vec::new();
+            return Default::default();
         }
         let first = self.lanes_in_order().first().map_or_else(|| "default".into(), |(name, _)| name.clone());
-        let mut over: Vec<Job> = self
-            .jobs
-            .iter()
-            .filter_map(|(id, entry)| match entry.at {
-                At::Leased { fence, .. } if fence <= now => {
-                    Some(Job { id: id.clone(), lane: first.clone(), due: fence, deliveries: entry.deliveries + 1 })
-                }
-                _ => None,
-            })
-            .collect();
+        let over = |(id, entry): (&String, &Entry)| match entry.at {
+            At::Leased { fence, .. } if fence <= now => Some(Job {
+                id: id.clone(),
+                lane: first.clone(),
+                due: fence,
+                deliveries: entry.deliveries + 1,
+                failures: entry.failures + u32::from(entry.trial == Some(fence)),
+            }),
+            _ => None,
+        };
+        let mut over: Vec<Job> = self.jobs.iter().filter_map(over).collect();
         over.sort_by(|a, b| (a.due, &a.id).cmp(&(b.due, &b.id)));
-        halved(over, limit)
+        over.truncate(2 * limit);
+        let (first, suspects): (Vec<Job>, Vec<Job>) = over.into_iter().partition(|job| job.deliveries == 1);
+        (halved(first, limit), halved(suspects, limit))
     }
 
     /// The due ids of all lanes that make a batch, or how long the oldest due one has waited.
-    fn ready(&self, now: Millis, request: &ClaimRequest<'_>) -> Result<Vec<Job>, Option<Millis>> {
+    fn ready(&self, now: Millis, request: &ClaimRequest<'_>, suspects_turn: bool) -> Result<Vec<Job>, Option<Millis>> {
         let lanes = self.lanes_in_order();
         let mut all: Vec<(f64, usize, Job)> = Vec::new();
         for (id, entry) in &self.jobs {
             let At::Delayed { lane, due } = &entry.at else { continue };
             let Some(at) = lanes.iter().position(|(name, _)| name == lane) else { continue };
             let lateness = (now - due) as f64 / lanes[at].1 as f64;
-            let job = Job { id: id.clone(), lane: lane.clone(), due: *due, deliveries: entry.deliveries };
+            let job = Job {
+                id: id.clone(),
+                lane: lane.clone(),
+                due: *due,
+                deliveries: entry.deliveries,
+                failures: entry.failures,
+            };
             all.push((lateness, at, job));
         }
         all.sort_by(|(a, in_a, a_job), (b, in_b, b_job)| {
@@ -167,8 +200,9 @@ impl QueueModel {
         let mut picked: Vec<Job> =
             all.into_iter().filter(|(lateness, ..)| *lateness >= -early).map(|(.., job)| job).collect();
         picked.truncate(request.limit);
-        // Suspects travel apart; the most urgent says which of the two this batch is.
-        let suspects = picked.first().is_some_and(|job| job.deliveries > 0);
+        // Suspects travel apart; the most urgent says which of the two this batch is, in their turn.
+        let is_suspect = |job: &Job| job.deliveries > 0;
+        let suspects = picked.first().is_some_and(is_suspect) && suspects_turn || picked.iter().all(is_suspect);
         picked.retain(|job| (job.deliveries > 0) == suspects);
         Ok(if suspects { halved(picked, request.limit) } else { picked })
     }
@@ -193,11 +227,11 @@ impl QueueModel {
     /// Applies verdicts; says of each whether it was.
     pub fn settle(&mut self, now: Millis, deadline: Millis, verdicts: &[(Job, Verdict)]) -> Vec<bool> {
         let settle = |(job, verdict): &(Job, Verdict)| {
-            let Some(deliveries) = self.held(now, deadline, &job.id) else { return false };
-            let (at, deliveries) = match verdict {
+            let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
+            let (at, deliveries, failures) = match verdict {
                 Verdict::Reschedule { lane, delay } => {
                     self.lanes.insert(lane.name.clone(), lane.patience);
-                    (At::Delayed { lane: lane.name.clone(), due: now + delay.max(&0) }, 0)
+                    (At::Delayed { lane: lane.name.clone(), due: now + delay.max(&0) }, 0, 0)
                 }
                 Verdict::Finish => {
                     self.jobs.remove(&job.id);
@@ -206,11 +240,11 @@ impl QueueModel {
                 Verdict::Retry { after, counted } => {
                     self.lanes.entry(job.lane.clone()).or_insert(60_000);
                     let at = At::Delayed { lane: job.lane.clone(), due: now + after.max(&0) };
-                    (at, deliveries + u32::from(*counted))
+                    (at, deliveries + u32::from(*counted), failures + u32::from(*counted))
                 }
-                Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0),
+                Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
             };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries });
+            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
             true
         };
         verdicts.iter().map(settle).collect()
@@ -219,21 +253,33 @@ impl QueueModel {
     /// Gives ids back; says of each whether it was.
     pub fn release(&mut self, now: Millis, deadline: Millis, jobs: &[Job]) -> Vec<bool> {
         let release = |job: &Job| {
-            let Some(deliveries) = self.held(now, deadline, &job.id) else { return false };
+            let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
             self.lanes.entry(job.lane.clone()).or_insert(60_000);
             let deliveries = deliveries + u32::from(!self.rules.release_uncounted);
             let at = At::Delayed { lane: job.lane.clone(), due: job.due };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries });
+            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
             true
         };
         jobs.iter().map(release).collect()
     }
 
-    /// The deliveries of an id that this lease holds.
-    fn held(&self, now: Millis, deadline: Millis, id: &str) -> Option<u32> {
+    /// Notes that what this lease holds is alone in its process; says whether there is any.
+    pub fn try_alone(&mut self, now: Millis, deadline: Millis) -> bool {
+        let held = |at: &At| matches!(at, At::Leased { fence, .. } if *fence == deadline && now < deadline);
+        let mut any = false;
+        for entry in self.jobs.values_mut().filter(|entry| held(&entry.at)) {
+            entry.trial = Some(deadline);
+            any = true;
+        }
+        any
+    }
+
+    /// The deliveries and failures of an id that this lease holds.
+    fn held(&self, now: Millis, deadline: Millis, id: &str) -> Option<(u32, u32)> {
         let entry = self.jobs.get(id)?;
         let At::Leased { fence, .. } = entry.at else { return None };
-        (!self.rules.fence_checked || (fence == deadline && now < deadline)).then_some(entry.deliveries)
+        (!self.rules.fence_checked || (fence == deadline && now < deadline))
+            .then_some((entry.deliveries, entry.failures))
     }
 
     pub fn pause(&mut self, reason: Option<&str>) {
@@ -451,6 +497,11 @@ impl Queue for MemoryQueue {
         let applied = inner.model.release(now, fence.deadline, jobs);
         inner.count("released", applied.iter().filter(|applied| **applied).count());
         Ok(inner.sum(&applied))
+    }
+
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        Ok(inner.model.try_alone(now, fence.deadline))
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {

@@ -104,14 +104,14 @@ async fn a_burial_waits_for_the_store_but_not_for_ever() {
     rig.journal.trouble(Call::Bury, Trouble::Hangs, 1);
     for _ in 0..2 {
         let mut batch = rig.claim(1).await;
-        batch.jobs[0].deliveries = 100;
+        batch.jobs[0].failures = 100;
         let handled = tokio::time::timeout(Duration::from_secs(20), rig.round_of(batch)).await.unwrap().handled;
         assert!(matches!(handled.outlook, Outlook::Outage(_)));
         assert_eq!((handled.verdicts.len(), handled.release.len()), (0, 1));
         assert!(rig.find(&id[0]).await.is_none());
     }
     let mut batch = rig.claim(1).await;
-    batch.jobs[0].deliveries = 100;
+    batch.jobs[0].failures = 100;
     rig.round_of(batch).await;
     assert_eq!(rig.stored(&id[0]).await.state, TweetState::Dead);
     assert!(matches!(rig.place(&id[0]).await, Some(Place::Dead { .. })));
