@@ -103,7 +103,7 @@ impl Handler for TweetUpdate {
     }
 
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
-        let Requested { answered, refused, unanswered, outlook } = self.request_tweets(batch, permit).await;
+        let Requested { answered, refused, unanswered, outlook, .. } = self.request_tweets(batch, permit).await;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
             Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },

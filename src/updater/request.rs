@@ -16,6 +16,8 @@ use crate::worker::Outlook;
 
 /// A credential the API refuses is left alone for so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// A credential whose token cannot be fetched is left alone for so long.
+const UNREADY_PAUSE: Duration = Duration::from_secs(5);
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
 /// bad id among a hundred is alone after seven halvings, its eighth request.
 const REFUSED_IN_A_ROW: u32 = 8;
@@ -34,6 +36,8 @@ pub(super) struct Requested {
     pub unanswered: Vec<Job>,
     /// What it says of the services.
     pub outlook: Outlook,
+    /// Why a credential was not ready: an outage, unless another one was answered.
+    unready: Option<String>,
 }
 
 /// Jobs that go into one call.
@@ -76,11 +80,12 @@ impl TweetUpdate {
             }
         }
         if requested.answered.is_empty() && requested.outlook == Outlook::Fine {
-            requested.outlook = Outlook::Unchanged;
+            requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
         }
         // Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. (A
         // suspect that travels alone was told from them before.)
-        if requested.answered.is_empty() && batch.jobs.len() > 1 && !requested.refused.is_empty() {
+        let suspect_alone = batch.jobs.len() == 1 && batch.jobs.iter().all(|job| job.deliveries > 0);
+        if requested.answered.is_empty() && !suspect_alone && !requested.refused.is_empty() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
             }
@@ -93,6 +98,11 @@ impl TweetUpdate {
     /// What follows from a call without an answer.
     fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
         match error {
+            // Nothing is smaller than one id: whoever finds that too large is out of order.
+            LookupError::BatchTooLarge(_) if part.jobs.len() <= 1 => {
+                requested.outlook = Outlook::Outage(error.to_string());
+                requested.unanswered.extend(part.jobs);
+            }
             LookupError::BadRequest(why) | LookupError::BatchTooLarge(why) => {
                 let in_a_row = self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
                 if in_a_row > REFUSED_IN_A_ROW {
@@ -114,11 +124,17 @@ impl TweetUpdate {
             }
             // The lookup has corrected its clock: once more, and no further.
             LookupError::Clock(_) if part.tries == 0 => parts.push(Part { tries: TRIES, ..part }),
-            LookupError::Throttled { .. } | LookupError::Credential(_) if part.tries < TRIES => {
-                part.tries += 1;
-                parts.push(part);
+            LookupError::Throttled { .. } | LookupError::Credential(_) | LookupError::Unready(_) => {
+                if let LookupError::Unready(_) = error {
+                    requested.unready = Some(error.to_string());
+                }
+                if part.tries < TRIES {
+                    part.tries += 1;
+                    parts.push(part);
+                } else {
+                    requested.unanswered.extend(part.jobs);
+                }
             }
-            LookupError::Throttled { .. } | LookupError::Credential(_) => requested.unanswered.extend(part.jobs),
             LookupError::Stop(message) => {
                 requested.outlook = Outlook::Stop(message);
                 requested.unanswered.extend(part.jobs);
@@ -169,6 +185,10 @@ impl TweetUpdate {
                     "refused by the API: the credential is parked"
                 );
                 Used { window: None, park: Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }) }
+            }
+            LookupError::Unready(_) => {
+                tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(UNREADY_PAUSE), "the credential is parked");
+                Used { window: None, park: Some(Park { pause: UNREADY_PAUSE, why: error.to_string(), everywhere: true }) }
             }
             LookupError::Clock(offset_ms) => {
                 tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");

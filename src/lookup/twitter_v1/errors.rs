@@ -77,8 +77,9 @@ pub fn decide(reply: &Reply) -> LookupError {
         // "that page does not exist", is here too: it is what a wrong base_url or a removed endpoint
         // answers, and bisecting would blame every single id for it.
         (403 | 404, _) => Outage(said),
-        // Malformed (400), not acceptable (406), not processable (422): one of the ids may be why.
-        (400 | 406 | 422, _) => BadRequest(said),
+        // Malformed (400), not processable (422): one of the ids may be why. Not acceptable (406) is about
+        // the form of the answer, which no id has a part in: that falls through.
+        (400 | 422, _) => BadRequest(said),
         // A success without a body, which this endpoint does not have.
         (..300, _) => BadAnswer(said),
         _ => Outage(said),
