@@ -188,7 +188,10 @@ impl TweetUpdate {
             }
             LookupError::Unready(_) => {
                 tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(UNREADY_PAUSE), "the credential is parked");
-                Used { window: None, park: Some(Park { pause: UNREADY_PAUSE, why: error.to_string(), everywhere: true }) }
+                Used {
+                    window: None,
+                    park: Some(Park { pause: UNREADY_PAUSE, why: error.to_string(), everywhere: true }),
+                }
             }
             LookupError::Clock(offset_ms) => {
                 tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");

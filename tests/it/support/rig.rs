@@ -11,7 +11,8 @@ use secrecy::SecretString;
 use tokio::task::JoinHandle;
 use twitter_updater::clock::{Millis, millis, wall_ms};
 use twitter_updater::credential::{
-    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger, Used, Window,
+    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger,
+    Used, Window,
 };
 use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::metrics::Metrics;
@@ -165,7 +166,7 @@ impl Rig {
         }
         let credentials = Arc::new(Credentials::new(all, ledger.clone(), Pacing::Auto, setup.claims.lease));
         // A simulator without limits is known to be one: no call has to find out first, alone.
-        if setup.simulator.calls_per_window == 0 {
+        if setup.simulator.calls_per_window == 0 && setup.simulator.app_calls_per_window == 0 {
             for credential in credentials.all() {
                 let used = Used { window: Some(Window::unmetered()), park: None };
                 let endpoint = "statuses/lookup";

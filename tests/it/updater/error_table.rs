@@ -11,7 +11,7 @@ use twitter_updater::queue::{Job, Verdict};
 use twitter_updater::simulator::{Endpoint, Fault, Rule, SimulatorOptions};
 use twitter_updater::store::{PostgresStore, Store};
 use twitter_updater::tweet::TweetState;
-use twitter_updater::worker::Outlook;
+use twitter_updater::worker::{Handler, Outlook};
 
 use crate::support::postgres;
 use crate::support::rig::{Backends, DAY, Rig, Round, Setup};
@@ -115,7 +115,11 @@ fn answers() -> Vec<Answer> {
         lookup("cut body", Fault::CutBody, "broke off"),
         lookup("204", json(204, ""), "HTTP 204"),
         lookup("200, HTML", Fault::Html, "it is not JSON: text/html, "),
-        lookup("200, plain text", worded(200, &[("content-type", "text/plain")], "[]"), "it is not JSON: text/plain, 2 b"),
+        lookup(
+            "200, plain text",
+            worded(200, &[("content-type", "text/plain")], "[]"),
+            "it is not JSON: text/plain, 2 b",
+        ),
         lookup("200, empty", json(200, ""), "it is empty"),
         lookup("not JSON", Fault::NotJson, "application/json"),
         lookup("cut JSON", Fault::TruncatedJson, "it ends in the middle"),
@@ -204,9 +208,14 @@ impl Seen<'_> {
             }
             "bisected" => {
                 assert_eq!((stored, told), ((all as u64 - 1, 0, 0), (all - 1, all, 0)));
-                let blamed: Vec<_> =
-                    handled.verdicts.iter().filter(|(_, verdict)| !matches!(verdict, Verdict::Reschedule { .. })).collect();
-                let [(Job { id, .. }, Verdict::Retry { counted: true, .. })] = &blamed[..] else { panic!("{blamed:?}") };
+                let blamed: Vec<_> = handled
+                    .verdicts
+                    .iter()
+                    .filter(|(_, verdict)| !matches!(verdict, Verdict::Reschedule { .. }))
+                    .collect();
+                let [(Job { id, .. }, Verdict::Retry { counted: true, .. })] = &blamed[..] else {
+                    panic!("{blamed:?}")
+                };
                 assert_eq!(id, self.bad());
                 let mut sizes = self.sizes();
                 sizes.sort_unstable();
@@ -238,16 +247,16 @@ impl Seen<'_> {
         assert_eq!(name, &accounts[0].name);
         let everywhere = of(&elsewhere).iter().any(|(elsewhere, _)| elsewhere == name);
         assert_eq!(everywhere, place == "everywhere", "{decision}: {elsewhere:?}");
-        // A machine may be so busy that a minute has passed; a reset is told in whole seconds.
-        let at_most = |seconds: i64| assert!((1..=seconds * 1_000 + 1_000).contains(parked_for_ms), "{parked_for_ms}");
-        match parked {
-            "parked to the reset" => (at_most(300), assert!(*parked_for_ms > 200_000, "{parked_for_ms}")).0,
-            "parked for Retry-After" => (at_most(120), assert!(*parked_for_ms > 60_000, "{parked_for_ms}")).0,
-            "parked for 60 s" => (at_most(60), assert!(*parked_for_ms > 5_000, "{parked_for_ms}")).0,
-            "parked for 5 s" => at_most(5),
-            "parked for long" => assert!(*parked_for_ms > 600_000, "{parked_for_ms}"),
+        // Wide below, for a machine that is busy meanwhile; a reset is told in whole seconds.
+        let seconds = match parked {
+            "parked to the reset" => 120..=301,
+            "parked for Retry-After" => 60..=120,
+            "parked for 60 s" => 5..=60,
+            "parked for 5 s" => 0..=5,
+            "parked for long" => 600..=i64::MAX,
             other => panic!("the table says {other:?} of the credential"),
-        }
+        };
+        assert!(seconds.contains(&(parked_for_ms / 1_000)), "{parked}: {parked_for_ms} ms");
         self.reason(accounts[0].parked_why.as_deref().expect("a reason"));
         assert_eq!(accounts[0].calls_today, 1);
     }
@@ -303,8 +312,8 @@ async fn holds(answer: Answer, decision: Decision, backends: Backends) {
     let Answer { given, says, .. } = answer;
     // Short only where the time is what it is about. An exchange may take half of it.
     let lookup_timeout = match given {
-        Given::Lookup(Fault::Timeout) => Duration::from_secs(1),
-        Given::Token(Fault::Timeout) => Duration::from_secs(3),
+        Given::Lookup(Fault::Timeout) => Duration::from_secs(2),
+        Given::Token(Fault::Timeout) => Duration::from_secs(4),
         _ => Duration::from_secs(20),
     };
     let app = matches!(given, Given::Token(_)).then_some(APP);
@@ -331,8 +340,9 @@ async fn holds(answer: Answer, decision: Decision, backends: Backends) {
         assert_eq!(rig.simulator().faults().rules(), [], "the answer was given");
     }
     let seen = Seen { rig: &rig, ids: &ids, dues, round, says: &says };
-    seen.batch(decision.batch).await;
+    // First, while it is parked.
     seen.credential(decision.credential).await;
+    seen.batch(decision.batch).await;
     seen.next(decision.next).await;
     if decision.batch == "bisected" {
         seen.buried().await;

@@ -101,26 +101,6 @@ async fn the_api_does_not_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_breaks_off() {
-    survives_a_bad_api(setup(), Fault::CutBody).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_closes_the_connection() {
-    survives_a_bad_api(setup(), Fault::Close).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_talks_rubbish() {
-    survives_a_bad_api(setup(), Fault::NotJson).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_page_stands_before_the_api() {
-    survives_a_bad_api(setup(), Fault::Html).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_is_not_there() {
     let rig = Rig::start(setup()).await;
     survives_calls(rig, async |rig| rig.stop_api().await, async |rig| rig.restart_api().await).await;
