@@ -1,7 +1,7 @@
 //! `requestTweets`: the calls for one batch, and what each kind of refusal means.
 //!
 //! One call, as a rule. A request that is refused as a whole is halved until the id that spoils it is
-//! alone; a credential that is refused or used up makes way for the next. Each further call takes a
+//! alone, and so is one that keeps failing while others are answered; a credential that is refused or used up makes way for the next. Each further call takes a
 //! permit of its own, without waiting: what gets none goes back as it was.
 
 use std::sync::atomic::Ordering;
@@ -32,6 +32,9 @@ pub(super) struct Requested {
     pub answered: Vec<(Job, Outcome, Millis)>,
     /// Jobs whose request was refused while they were alone in it, and why.
     pub refused: Vec<(Job, String)>,
+    /// Jobs whose call failed while they were alone in it and others were answered; suspects that failed
+    /// alone.
+    pub failed: Vec<Job>,
     /// Jobs nobody was asked about, or nobody answered about.
     pub unanswered: Vec<Job>,
     /// What it says of the services.
@@ -41,9 +44,23 @@ pub(super) struct Requested {
 }
 
 /// Jobs that go into one call.
+#[derive(Default)]
 struct Part {
     jobs: Vec<Job>,
     tries: usize,
+    /// Calls for some of them failed before, twice.
+    failed_before: bool,
+    /// Why it failed, while it waits for the other half to tell whose fault that is.
+    waits: Option<String>,
+}
+
+impl Part {
+    /// In two, the first half on top.
+    fn halve(mut self, parts: &mut Vec<Part>) {
+        let jobs = self.jobs.split_off(self.jobs.len() / 2);
+        parts.push(Part { jobs, failed_before: self.failed_before, ..Part::default() });
+        parts.push(Part { jobs: self.jobs, failed_before: self.failed_before, ..Part::default() });
+    }
 }
 
 impl TweetUpdate {
@@ -52,8 +69,21 @@ impl TweetUpdate {
         let mut requested = Requested::default();
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
-        let mut parts = vec![Part { jobs: batch.jobs.clone(), tries: 0 }];
-        while let Some(part) = parts.pop() {
+        let mut parts = Vec::new();
+        let whole =
+            Part { jobs: batch.jobs.clone(), failed_before: self.doubts.failed_twice(&batch.jobs), ..Part::default() };
+        // A batch that keeps failing may be failing alone: the halves tell, or an id that the API cannot stand
+        // would be first in line for ever.
+        if whole.failed_before && batch.jobs.len() > 1 {
+            whole.halve(&mut parts)
+        } else {
+            parts.push(whole)
+        }
+        while let Some(mut part) = parts.pop() {
+            if let Some(why) = part.waits.take() {
+                self.failed(why, part, &mut parts, &mut requested);
+                continue;
+            }
             let leave = match permit.take() {
                 Some(permit) => Some(permit),
                 None if self.time_is_up(batch) => None,
@@ -67,6 +97,7 @@ impl TweetUpdate {
                 Ok(answer) => {
                     // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
                     let at = batch.now.now();
+                    self.doubts.answered(&part.jobs);
                     requested
                         .answered
                         .extend(part.jobs.into_iter().zip(answer.outcomes).map(|(job, outcome)| (job, outcome, at)));
@@ -85,6 +116,9 @@ impl TweetUpdate {
         // Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. (A
         // suspect that travels alone was told from them before.)
         let suspect_alone = batch.jobs.len() == 1 && batch.jobs.iter().all(|job| job.deliveries > 0);
+        if suspect_alone && matches!(requested.outlook, Outlook::Outage(_)) {
+            requested.failed.append(&mut requested.unanswered);
+        }
         if requested.answered.is_empty() && !suspect_alone && !requested.refused.is_empty() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
@@ -115,9 +149,7 @@ impl TweetUpdate {
                         error = why,
                         "the request is refused: its ids are tried in halves"
                     );
-                    let second = part.jobs.split_off(part.jobs.len() / 2);
-                    parts.push(Part { jobs: second, tries: 0 });
-                    parts.push(Part { jobs: part.jobs, tries: 0 });
+                    part.halve(parts);
                 } else {
                     requested.refused.extend(part.jobs.into_iter().map(|job| (job, why.clone())));
                 }
@@ -140,9 +172,26 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
             }
             error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
-                requested.outlook = Outlook::Outage(error.to_string());
-                requested.unanswered.extend(part.jobs);
+                self.doubts.fail(&part.jobs);
+                self.failed(error.to_string(), part, parts, requested);
             }
+        }
+    }
+
+    /// A call that failed: an outage, unless it failed before and the other half of its batch is answered.
+    fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
+        let others_are_answered = !requested.answered.is_empty();
+        let in_a_row = self.doubts.refused_in_a_row.load(Ordering::Relaxed);
+        if part.failed_before && others_are_answered && in_a_row < REFUSED_IN_A_ROW {
+            self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(ids = part.jobs.len(), error = why, "the call fails while others of its batch are answered");
+            if part.jobs.len() > 1 { part.halve(parts) } else { requested.failed.extend(part.jobs) }
+        } else if part.failed_before && !others_are_answered && parts.iter().any(|other| other.waits.is_none()) {
+            // Below the other half, which is asked first.
+            parts.insert(0, Part { waits: Some(why), ..part });
+        } else {
+            requested.outlook = Outlook::Outage(why);
+            requested.unanswered.extend(part.jobs);
         }
     }
 
