@@ -80,7 +80,8 @@ pub struct Doubts {
     missing: Mutex<HashSet<String>>,
     /// Ids whose calls failed, and how often, until they are answered.
     failed: Mutex<HashMap<String, u32>>,
-    /// Requests refused as a whole since the last one that was answered.
+    /// Requests refused as a whole, or failed while others were answered, since the last one that was
+    /// answered.
     refused_in_a_row: AtomicU32,
 }
 

@@ -16,7 +16,7 @@ use crate::worker::Outlook;
 
 /// A credential the API refuses is left alone for so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// A credential whose token cannot be fetched is left alone for so long.
+/// A credential that is of no use just now is left alone for so long.
 const UNREADY_PAUSE: Duration = Duration::from_secs(5);
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
 /// bad id among a hundred is alone after seven halvings, its eighth request.
@@ -39,7 +39,7 @@ pub(super) struct Requested {
     pub unanswered: Vec<Job>,
     /// What it says of the services.
     pub outlook: Outlook,
-    /// Why a credential was not ready: an outage, unless another one was answered.
+    /// Why a credential was of no use: an outage, unless another one was answered.
     unready: Option<String>,
 }
 

@@ -263,7 +263,7 @@ async fn a_refusal_of_no_known_form_is_decided_by_its_status() {
     let refusals = [
         (401, "", "credential"),
         (402, "<html>error</html>", "outage"),
-        (403, r#"{"errors":[]}"#, "outage"),
+        (403, r#"{"errors":[]}"#, "unready"),
         (408, "<html>error</html>", "outage"),
         (504, "", "outage"),
         (599, r#"{"errors":[{"code":"89"}]}"#, "outage"),
