@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::TweetUpdate;
 use crate::clock::{self, Millis, Stopwatch};
+use crate::crash;
 use crate::credential::{Leave, Park, Permit, Used, Window};
 use crate::lookup::{Answer, LookupError, Outcome};
 use crate::queue::{Batch, Job};
@@ -93,10 +94,11 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
                 continue;
             };
+            // An answer is at least as new as its question. Dated by its arrival, one that lay unread while the
+            // process was stopped would look newer than what others learned meanwhile.
+            let at = batch.now.now();
             let error = match self.look_up(&part.jobs, permit).await {
                 Ok(answer) => {
-                    // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
-                    let at = batch.now.now();
                     self.doubts.answered(&part.jobs);
                     requested
                         .answered
@@ -201,7 +203,9 @@ impl TweetUpdate {
         let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
         let watch = Stopwatch::start();
         counters.requests.add(1);
+        crash::soon("during_lookup");
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
+        crash::point("after_answer");
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {

@@ -6,25 +6,30 @@ use std::path::{Path, PathBuf};
 
 /// What each module may import. Everything else is a mistake, also a module that is not named here.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("chance", &[]),
     ("clock", &[]),
-    ("retry", &[]),
+    ("crash", &[]),
+    ("retry", &["chance"]),
     ("shutdown", &[]),
     ("tweet", &["clock"]),
     ("lane", &["clock"]),
     ("metrics", &["clock"]),
     ("tweet_age", &["clock", "lane", "tweet"]),
     ("config", &["credential", "tweet_age"]),
-    ("credential", &["backend", "clock"]),
+    ("credential", &["backend", "chance", "clock"]),
     ("backend", &["clock"]),
     ("queue", &["backend", "clock", "lane"]),
     ("lookup", &["clock", "credential", "tweet"]),
-    ("store", &["clock", "tweet"]),
+    ("store", &["clock", "crash", "tweet"]),
     ("simulator", &["clock", "tweet"]),
-    ("worker", &["clock", "credential", "metrics", "queue", "retry", "shutdown"]),
-    ("starter", &["clock", "queue", "retry", "store", "tweet", "tweet_age"]),
+    ("worker", &["chance", "clock", "crash", "credential", "metrics", "queue", "retry", "shutdown"]),
+    ("starter", &["clock", "crash", "queue", "retry", "store", "tweet", "tweet_age"]),
     ("status", &["clock", "queue"]),
     ("plan", &["clock", "lookup", "tweet_age"]),
-    ("updater", &["clock", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"]),
+    (
+        "updater",
+        &["clock", "crash", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"],
+    ),
     (
         "app",
         &[
