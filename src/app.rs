@@ -397,6 +397,7 @@ pub fn simulator_options(settings: &SimulatorSettings, replay: Option<PathBuf>) 
         latency: settings.latency,
         jitter: settings.jitter,
         calls_per_window: settings.calls_per_window,
+        app_calls_per_window: settings.app_calls_per_window,
         window: settings.window,
         missing_share: settings.missing_share,
         withheld_share: settings.withheld_share,

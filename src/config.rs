@@ -186,6 +186,7 @@ pub struct SimulatorSettings {
     #[serde(with = "humantime_serde")]
     pub jitter: Duration,
     pub calls_per_window: u32,
+    pub app_calls_per_window: u32,
     #[serde(with = "humantime_serde")]
     pub window: Duration,
     pub missing_share: f64,

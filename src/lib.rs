@@ -53,7 +53,8 @@
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
 //!    an answer is dated by the queue's clock. — `updater`, `store`
 //! 5. **An outage is nobody's fault**: whole-request failures give the ids back with their old due time,
-//!    uncounted. Deliveries only make a suspect's batch smaller. — `updater`, `worker`,
+//!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
+//!    becomes a suspect, and no more. — `updater`, `worker`,
 //!    `queue::an_expired_batch_is_halved_until_each_is_alone`
 //! 6. **Dead and ended are in the store before the queue hears of it.** — `updater`
 //! 7. **Nothing is held across the lookup but the lease.** — by construction: [`updater`] takes a

@@ -155,7 +155,11 @@ impl Lookup for TwitterV1 {
             if let LookupError::Clock(offset) = error {
                 self.clock_offset.store(offset, Ordering::Relaxed);
             }
-            return Err(error);
+            return Err(match error {
+                // Whose plan it is has to be told: there may be many.
+                LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
+                other => other,
+            });
         }
         // A login page of a network in between is a 200, too. Old answers and emulators say
         // text/javascript or nothing.

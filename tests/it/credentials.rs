@@ -138,14 +138,14 @@ async fn a_signature_is_good_once_and_for_what_it_signs() {
 
 #[tokio::test]
 async fn users_and_applications_have_windows_of_their_own() {
-    let options = SimulatorOptions { credentials: Some(known()), calls_per_window: 2, ..SimulatorOptions::default() };
-    let running = start(options).await;
+    let limits = SimulatorOptions { calls_per_window: 3, app_calls_per_window: 2, ..SimulatorOptions::default() };
+    let running = start(SimulatorOptions { credentials: Some(known()), ..limits }).await;
     let twitter = twitter(&running.base_url());
     let (user, app) = (user(), app());
-    for credential in [&user, &app] {
-        for left in [1, 0] {
-            let answer = twitter.look_up(&ids(&["20"]), credential).await.unwrap();
-            assert_eq!(answer.quota.unwrap().remaining, left, "{credential:?}");
+    for (credential, limit) in [(&user, 3), (&app, 2)] {
+        for left in (0..limit).rev() {
+            let quota = twitter.look_up(&ids(&["20"]), credential).await.unwrap().quota.unwrap();
+            assert_eq!((quota.limit, quota.remaining), (limit, left), "{credential:?}");
         }
         let error = twitter.look_up(&ids(&["20"]), credential).await.unwrap_err();
         assert!(matches!(error, LookupError::Throttled { .. }), "{error:?}");
@@ -218,9 +218,9 @@ async fn the_exchange_is_as_documented() {
     let app = app_of("xvz1evFS4wEEPTGEFPHBog", "L8qq9PZyRg6ieKGEKhZolGC0vJWLw8iEJ88DRdyOg");
     let asked = ids(&["20"]);
     let error = twitter.look_up(&asked, &app).await.unwrap_err();
-    assert!(matches!(error, LookupError::Outage(_)), "{error:?}");
+    assert!(matches!(error, LookupError::Unready(_)), "{error:?}");
     let error = twitter.look_up(&asked, &app).await.unwrap_err();
-    assert!(matches!(error, LookupError::BadAnswer(_)), "{error:?}");
+    assert!(matches!(error, LookupError::Unready(_)), "{error:?}");
     twitter.look_up(&asked, &app).await.unwrap();
     twitter.look_up(&asked, &app).await.unwrap();
     assert_eq!(exchanges.load(Ordering::Relaxed), 3, "the token is kept");
@@ -273,7 +273,8 @@ async fn credentials_are_switched_by_name() {
 
 #[tokio::test]
 async fn without_credentials_to_know_the_simulator_takes_every_kind() {
-    let running = start(SimulatorOptions { calls_per_window: 2, ..SimulatorOptions::default() }).await;
+    let running =
+        start(SimulatorOptions { calls_per_window: 2, app_calls_per_window: 2, ..SimulatorOptions::default() }).await;
     let twitter = twitter(&running.base_url());
     for credential in [user(), app(), bearer("any"), anonymous()] {
         for left in [1, 0] {

@@ -28,7 +28,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &["clock", "lookup", "tweet_age"]),
     (
         "updater",
-        &["clock", "crash", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"],
+        &[
+            "chance",
+            "clock",
+            "crash",
+            "credential",
+            "lookup",
+            "metrics",
+            "queue",
+            "store",
+            "tweet",
+            "tweet_age",
+            "worker",
+        ],
     ),
     (
         "app",

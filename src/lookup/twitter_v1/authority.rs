@@ -11,7 +11,7 @@ use super::{TwitterV1, errors};
 use crate::clock;
 use crate::credential::{AppToken, Credential, CredentialKind};
 use crate::lookup::LookupError;
-use crate::lookup::http::{Reply, authorize, bearer, sign};
+use crate::lookup::http::{HttpClient, Reply, authorize, bearer, sign};
 
 impl TwitterV1 {
     /// One call for these ids in the credential's name.
@@ -25,7 +25,9 @@ impl TwitterV1 {
                 sign(&mut request, keys, now)?;
             }
             // The ids' lease is measured by one call's timeout, so the exchange has to fit in, too.
-            CredentialKind::App(app) => return self.http.within(self.call_as_app(ids, app)).await,
+            CredentialKind::App(app) => {
+                return HttpClient::within(self.http.timeout(), self.call_as_app(ids, app)).await;
+            }
         }
         self.http.send(request).await
     }
@@ -33,13 +35,13 @@ impl TwitterV1 {
     /// A refused token is exchanged for a new one and the call repeated, once: who is refused spends
     /// nothing of the window, and parking the credential for a token that merely ended would cost it.
     async fn call_as_app(&self, ids: &[String], app: &AppToken) -> Result<Reply, LookupError> {
-        let token = app.get(async || self.exchange(app).await).await?;
+        let token = self.token(app).await?;
         let reply = self.call_with(ids, &token).await?;
         if !errors::means_bad_token(&reply) {
             return Ok(reply);
         }
         app.refused(&token).await;
-        let next = app.get(async || self.exchange(app).await).await?;
+        let next = self.token(app).await?;
         if next.expose_secret() == token.expose_secret() {
             return Ok(reply);
         }
@@ -51,6 +53,13 @@ impl TwitterV1 {
         let mut request = self.request(ids)?;
         bearer(&mut request, token)?;
         self.http.send(request).await
+    }
+
+    /// The application's token. It may take half of a call's time, so that a token endpoint without an
+    /// answer is known as that; the call itself needs the other half.
+    async fn token(&self, app: &AppToken) -> Result<SecretString, LookupError> {
+        let exchange = app.get(async || self.exchange(app).await);
+        HttpClient::within(self.http.timeout() / 2, exchange).await.map_err(not_given)
     }
 
     /// Exchanges an application's keys for its token.
@@ -68,6 +77,19 @@ impl TwitterV1 {
         let good = issued.filter(|issued| issued.token_type.eq_ignore_ascii_case("bearer"));
         let token = good.map(|issued| issued.access_token).filter(|token| !token.expose_secret().is_empty());
         token.ok_or_else(|| LookupError::BadAnswer(format!("it holds no bearer token: {}", reply.what())))
+    }
+}
+
+/// What it means for a call that there is no token for it. No id was asked for, so none can be why; and
+/// the window that an answer tells is the exchange's own.
+fn not_given(error: LookupError) -> LookupError {
+    match error {
+        LookupError::Outage(why) | LookupError::BadAnswer(why) => {
+            LookupError::Unready(format!("its token cannot be fetched: {why}"))
+        }
+        LookupError::Throttled { status, pause, .. } => LookupError::Throttled { status, pause, quota: None },
+        refused @ (LookupError::Credential(_) | LookupError::Unready(_)) => refused,
+        other => LookupError::Credential(format!("it is given no token: {other}")),
     }
 }
 

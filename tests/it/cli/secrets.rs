@@ -163,6 +163,7 @@ async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
             SimulatedCredential { name: "main-app".to_owned(), keys: app },
         ]),
         calls_per_window: 1,
+        app_calls_per_window: 1,
         ..SimulatorOptions::default()
     };
     let accepting = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();

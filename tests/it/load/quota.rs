@@ -124,6 +124,7 @@ async fn api() -> Running {
     let options = SimulatorOptions {
         credentials: Some(NAMES.map(credential).into()),
         calls_per_window: CALLS_PER_WINDOW,
+        app_calls_per_window: CALLS_PER_WINDOW,
         window: WINDOW,
         latency: Duration::from_millis(40),
         jitter: Duration::from_millis(40),

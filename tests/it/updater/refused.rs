@@ -150,20 +150,6 @@ async fn a_refused_credential_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_other_credentials_go_on() {
-    let simulator =
-        SimulatorOptions { bearer_tokens: Some(vec!["good".to_owned().into()]), ..Setup::default().simulator };
-    let mut rig = Rig::start(Setup { simulator, tokens: vec!["bad", "good"], ..small_batches(1) }).await;
-    let ids = rig.there(50, 3 * DAY);
-    rig.schedule(&ids).await;
-    rig.work();
-    rig.all_updated(&ids).await;
-    rig.drain().await;
-    assert_eq!(rig.metrics.counters.requests_failed.get(), 1, "the bad one was tried once");
-    assert_eq!(rig.journal.lookups(), 6);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn out_of_quota_nobody_calls_until_the_reset() {
     let mut rig = Rig::start(small_batches(1)).await;
     let ids = rig.there(30, 3 * DAY);
