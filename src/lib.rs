@@ -16,6 +16,7 @@
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
 //! - [`config`] — settings: compiled-in defaults, a file, the environment
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
+//! - [`figures`] — numbers and spans for people
 //!
 //! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
 //!
@@ -30,8 +31,8 @@
 //! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
-//! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`status`],
-//! [`plan`] (how many credentials), [`simulator`] (a faithful fake API), [`demo`].
+//! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
+//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
@@ -59,6 +60,7 @@
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`
 
+pub mod accounts;
 pub mod app;
 pub mod backend;
 pub mod cli;
@@ -66,9 +68,11 @@ pub mod clock;
 pub mod config;
 pub mod credential;
 pub mod demo;
+pub mod figures;
 pub mod lane;
 pub mod lookup;
 pub mod metrics;
+pub mod overload;
 pub mod plan;
 pub mod queue;
 pub mod retry;

@@ -42,16 +42,16 @@ impl Window {
         let reset_at = clock::wall_ms() + MINUTE_MS;
         Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
     }
+
+    /// Whether it holds anybody back.
+    #[must_use]
+    pub fn is_metered(&self) -> bool {
+        self.limit < UNMETERED
+    }
 }
 
 /// The limit of a window that has none.
 const UNMETERED: u32 = u32::MAX;
-
-/// A limit, if it is one.
-pub(super) fn metered(figure: i64) -> Option<u32> {
-    // Permits out make the figure a little less than no limit at all.
-    u32::try_from(figure).ok().filter(|figure| *figure < UNMETERED / 2)
-}
 
 /// Leave to make one call with one credential. It is used up by an answer or a failed call, and goes
 /// back by [`Credentials::give_back`] alone: when its worker dies it counts as spent, since the call
@@ -135,11 +135,16 @@ pub struct Park {
 pub struct Account {
     /// The credential's name.
     pub name: String,
-    /// Calls per window, once an answer told; `None` also where there is no limit.
+    /// Calls per window, as an answer told last; `None` where none has, or where there is no limit.
     pub limit: Option<u32>,
-    /// Calls of this window that may still be granted.
+    /// Whether the provider answers and tells no limit.
+    pub unmetered: bool,
+    /// How long a window is, ms: the longest that any answer said there is left of one. A window starts
+    /// with its first call, so the answer to that one tells it whole.
+    pub window_ms: Option<Millis>,
+    /// Calls that may still be granted; `None` while no window is known to be open.
     pub remaining: Option<u32>,
-    /// How long until the window ends, ms.
+    /// How long until the window ends, ms; `None` while no window is known to be open.
     pub reset_in_ms: Option<Millis>,
     /// Permits out.
     pub outstanding: u32,
@@ -147,8 +152,37 @@ pub struct Account {
     pub parked_for_ms: Millis,
     /// Why it is parked.
     pub parked_why: Option<String>,
+    /// Whether it is parked for every endpoint (it is refused), and not just out of quota at this one.
+    pub parked_everywhere: bool,
     /// Calls granted since midnight UTC, over all endpoints.
     pub calls_today: u64,
+}
+
+/// A window's figures as a ledger keeps them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
+    /// Calls per window; 0 where nothing is known.
+    pub limit: i64,
+    pub remaining: i64,
+    /// 0 where it is over.
+    pub reset_in: Millis,
+    pub length: Millis,
+}
+
+impl Account {
+    pub(super) fn with_window(self, kept: Kept) -> Self {
+        let told = u32::try_from(kept.limit).ok().filter(|limit| *limit > 0);
+        let limit = told.filter(|limit| *limit < UNMETERED);
+        let open = limit.filter(|_| kept.reset_in > 0);
+        Self {
+            limit,
+            unmetered: told.is_some() && limit.is_none(),
+            window_ms: limit.map(|_| kept.length),
+            remaining: open.map(|_| u32::try_from(kept.remaining).unwrap_or(0)),
+            reset_in_ms: open.map(|_| kept.reset_in),
+            ..self
+        }
+    }
 }
 
 /// The contract. Every call may be repeated when its reply was lost.
@@ -157,11 +191,16 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// Grants one call: of the credentials with calls left, to the one whose calls expire soonest.
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError>;
 
-    /// The call was made, or may have been.
+    /// The call was made, or may have been. `permit` is empty where the call took none, since it went to
+    /// another endpoint and told of this one.
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError>;
 
     /// The call was not made.
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError>;
+
+    /// A credential that was parked for every endpoint may call again; its quota stays parked where it
+    /// is. Answers whether it was.
+    async fn free(&self, name: &str) -> Result<bool, LedgerError>;
 
     /// What is known of each credential at that endpoint, in the order asked.
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError>;
@@ -240,6 +279,23 @@ impl Credentials {
         }
     }
 
+    /// A call elsewhere, without a permit, told this of the credential at `endpoint`.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn learnt(&self, name: &str, endpoint: &str, told: Used) -> Result<(), LedgerError> {
+        self.ledger.used(name, endpoint, "", &told).await
+    }
+
+    /// The provider takes the credential: if it was parked for every endpoint, it is free again. Answers
+    /// whether it was.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        self.ledger.free(name).await
+    }
+
     /// What the ledger knows of each credential at that endpoint.
     ///
     /// # Errors
@@ -267,6 +323,8 @@ pub(super) struct Book {
     pub told: i64,
     /// Until when the call that opens the window is awaited.
     pub opening_until: Millis,
+    /// How long a window is: the longest that any answer told of one with this limit.
+    pub length: Millis,
 }
 
 impl Book {
@@ -310,9 +368,12 @@ impl Book {
             self.told = self.told.min(told);
             self.remaining = if others == 0 { self.told } else { self.remaining.min(free) };
             self.reset_at = self.reset_at.min(reset_at);
+            self.length = self.length.max(window.reset_in);
         } else if window.reset_at > self.reset || !self.is_open(now) {
             let limit = i64::from(window.limit);
-            *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, ..Self::default() };
+            // With another limit it is another plan: how long its windows are is learnt anew.
+            let length = if limit == self.limit { self.length.max(window.reset_in) } else { window.reset_in };
+            *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, length, ..Self::default() };
         } // else a late answer from a window that has ended: of no use
     }
 
