@@ -214,6 +214,7 @@ fn told<S: Serializer>(window: &Option<Window>, serializer: S) -> Result<S::Ok, 
         reset_in_ms: Millis,
     }
     let metered = window.filter(Window::is_metered);
-    let told = metered.map(|Window { limit, remaining, reset_in, .. }| Told { limit, remaining, reset_in_ms: reset_in });
+    let told =
+        metered.map(|Window { limit, remaining, reset_in, .. }| Told { limit, remaining, reset_in_ms: reset_in });
     told.serialize(serializer)
 }

@@ -103,7 +103,10 @@ impl fmt::Display for Overload {
             return write!(f, "the quota has no limit; the demand is {demand} calls per 15 min");
         }
         let Some(ratio) = self.demand_by_quota else {
-            return write!(f, "the quota is not known yet: no answer has told it; the demand is {demand} calls per 15 min");
+            return write!(
+                f,
+                "the quota is not known yet: no answer has told it; the demand is {demand} calls per 15 min"
+            );
         };
         let supply = figure(self.supply_calls_per_15_min);
         write!(f, "demand {ratio:.2} × quota")?;

@@ -91,8 +91,16 @@ impl Ledger for RedisLedger {
             let (limit, remaining, reset_in, length, outstanding, parked_for_ms, why, everywhere, calls_today) = row;
             let parked_why = (!why.is_empty()).then_some(why);
             let parked_everywhere = everywhere;
-            Account { name: name.clone(), outstanding, parked_for_ms, parked_why, parked_everywhere, calls_today, ..Account::default() }
-                .with_window(Kept { limit, remaining, reset_in, length })
+            Account {
+                name: name.clone(),
+                outstanding,
+                parked_for_ms,
+                parked_why,
+                parked_everywhere,
+                calls_today,
+                ..Account::default()
+            }
+            .with_window(Kept { limit, remaining, reset_in, length })
         };
         Ok(names.iter().zip(rows).map(account).collect())
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::clock::Millis;
-use crate::credential::{Credential, Park};
 pub use crate::credential::Window as Quota;
+use crate::credential::{Credential, Park};
 use crate::tweet::Tweet;
 
 /// What a provider can take, and what it charges for.

@@ -160,7 +160,12 @@ impl TweetUpdate {
                 Used { window: *quota, park }
             }
             LookupError::Credential(why) => {
-                tracing::error!(credential = name, error = why, pause_ms, "refused by the API: the credential is parked");
+                tracing::error!(
+                    credential = name,
+                    error = why,
+                    pause_ms,
+                    "refused by the API: the credential is parked"
+                );
                 Used { window: None, park }
             }
             LookupError::Clock(offset_ms) => {
