@@ -95,7 +95,8 @@ impl Overload {
 
 impl fmt::Display for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let demand = figure(self.demand_calls_per_15_min);
+        let calls = |calls: f64| figure(if calls < 100.0 { calls } else { calls.round() });
+        let demand = calls(self.demand_calls_per_15_min);
         if self.usable == 0 {
             return write!(f, "no quota: no credential is usable; the demand is {demand} calls per 15 min");
         }
@@ -108,7 +109,7 @@ impl fmt::Display for Overload {
                 "the quota is not known yet: no answer has told it; the demand is {demand} calls per 15 min"
             );
         };
-        let supply = figure(self.supply_calls_per_15_min);
+        let supply = calls(self.supply_calls_per_15_min);
         write!(f, "demand {ratio:.2} × quota")?;
         if self.unknown > 0 {
             write!(f, ", as far as it is known: that of {} in {} credentials is not yet", self.unknown, self.usable)?;

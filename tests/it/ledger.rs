@@ -347,9 +347,9 @@ async fn what_a_call_elsewhere_told_opens_the_window(world: World) {
     assert_eq!((known.remaining, known.outstanding), (Some(18), 2));
     // The call that opens a window goes on doing so, whatever else is learnt meanwhile.
     let watch = Stopwatch::start();
-    granted(ledger, &["b"], "1").await;
+    assert_eq!(granted(ledger, &["b"], "opening").await, "b");
     told("b", Used::default()).await;
-    let second = ask(ledger, &["b"], "2", 0).await;
+    let second = ask(ledger, &["b"], "another", 0).await;
     // (Its answer is awaited for a second.)
     assert!(matches!(second, Grant::Wait(_)) || watch.elapsed() >= Duration::from_secs(1));
     // Who is refused is parked.

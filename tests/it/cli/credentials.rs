@@ -85,12 +85,19 @@ async fn workers_park_and_a_check_frees(home: &Home, more: &[(&str, &str)]) {
     assert!(good.get("check").is_none(), "nobody was asked");
 
     let table = credentials(&[], &file, &operator, 0);
-    assert!(row(&table, "locked").contains("m") && row(&table, "locked").ends_with("code 326)"), "{table}");
-    assert!(row(&table, "revoked").ends_with("s: the token is invalid or expired (HTTP 401, code 89)"), "{table}");
+    assert!(row(&table, "locked").ends_with("logs in on the web (HTTP 403, code 326)"), "{table}");
+    assert!(row(&table, "revoked").ends_with(": the token is invalid or expired (HTTP 401, code 89)"), "{table}");
     assert!(row(&table, "good").ends_with("  -") && row(&table, "good").contains("  900  "), "{table}");
     let status = text(&run(&["--config", &file, "status"], &operator).stdout);
     assert!(status.contains("parked credentials") && row(&status, "locked").contains("code 326"), "{status}");
-    assert!(status.contains("900 are there"), "those that are parked are no supply: {status}");
+    let status = run(&["--config", &file, "status", "--json"], &operator).stdout;
+    let status: Value = serde_json::from_slice(&status).unwrap();
+    let supply = status["quota"]["supply_calls_per_15_min"].as_f64().unwrap();
+    assert!(
+        (890.0..=900.0).contains(&supply) && status["quota"]["usable"] == 1,
+        "who is parked is no supply: {status}"
+    );
+    assert_eq!(status["parked"][1]["name"], "revoked");
 
     // As it is: two are refused, and stay parked.
     let looked_up = api.counters().requests;
