@@ -46,7 +46,7 @@ pub struct Api {
     pub faults: Faults,
     pub gate: Gate,
     padding: String,
-    windows: Windows,
+    pub windows: Windows,
     requests: AtomicU64,
     ids: AtomicU64,
     throttled: AtomicU64,

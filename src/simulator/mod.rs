@@ -46,6 +46,7 @@ pub use self::api::Counters;
 pub use self::faults::{Fault, Faults, Rule};
 pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
 pub use self::replay::Replay;
+pub use self::windows::ClosedWindow;
 pub use self::world::{SimulatedTweet, World};
 use crate::clock::Millis;
 
@@ -225,6 +226,12 @@ impl Running {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.api.counters()
+    }
+
+    /// The windows that have ended and were followed by another, in the order of their ends.
+    #[must_use]
+    pub fn closed_windows(&self) -> Vec<ClosedWindow> {
+        self.api.windows.closed()
     }
 
     /// How often each id was looked up; empty unless [`SimulatorOptions::count_ids`] is on.

@@ -4,5 +4,7 @@
 mod demo;
 mod enqueue;
 mod fairness;
+mod fill;
 mod kill;
 mod memory;
+mod quota;
