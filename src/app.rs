@@ -177,16 +177,16 @@ pub async fn status(settings: &Settings) -> Result<Status> {
 pub async fn accounts(settings: &Settings, check: bool) -> Result<Accounts> {
     const LEDGER: &str = "the quota ledger cannot be used";
     let callers = callers(settings)?;
-    let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
     let service = Service::new(settings)?;
-    let checks = if check {
-        let lookup = open_lookup(settings)?;
-        let credentials = open_credentials(settings, &service).await?;
-        accounts::check(&credentials, &*lookup).await.context(LEDGER)?
-    } else {
-        Vec::new()
-    };
-    let known = service.ledger().await?.accounts(CAPABILITIES.endpoint, &names).await.context(LEDGER)?;
+    if !check {
+        let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
+        let known = service.ledger().await?.accounts(CAPABILITIES.endpoint, &names).await.context(LEDGER)?;
+        return Ok(Accounts::new(CAPABILITIES.endpoint, callers, known));
+    }
+    let lookup = open_lookup(settings)?;
+    let credentials = open_credentials(settings, &service).await?;
+    let checks = accounts::check(&credentials, &*lookup).await.context(LEDGER)?;
+    let known = credentials.accounts(CAPABILITIES.endpoint).await.context(LEDGER)?;
     Ok(Accounts::new(CAPABILITIES.endpoint, callers, known).with_checks(checks))
 }
 

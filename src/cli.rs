@@ -27,7 +27,7 @@ pub mod exit {
     pub const USAGE: u8 = 64;
     /// Some of the input was refused; the rest is done.
     pub const INPUT: u8 = 65;
-    /// A service that is needed is out or unfit.
+    /// A service that is needed is out or unfit, or a credential that was checked does not work.
     pub const UNAVAILABLE: u8 = 69;
 }
 

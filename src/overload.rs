@@ -67,8 +67,7 @@ impl Overload {
         let demand = lanes.iter().map(updates).sum::<f64>() / per_call;
         let usable: Vec<&Account> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
         let calls = |account: &&Account| {
-            let length = account.window_ms.filter(|length| *length > 0)?;
-            Some(f64::from(account.limit?) * window_ms / length as f64)
+            Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64)
         };
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();

@@ -177,7 +177,7 @@ impl Account {
         Self {
             limit,
             unmetered: told.is_some() && limit.is_none(),
-            window_ms: limit.map(|_| kept.length),
+            window_ms: limit.map(|_| kept.length).filter(|length| *length > 0),
             remaining: open.map(|_| u32::try_from(kept.remaining).unwrap_or(0)),
             reset_in_ms: open.map(|_| kept.reset_in),
             ..self
@@ -360,7 +360,8 @@ impl Book {
     pub fn told(&mut self, window: &Window, others: i64, now: Millis) {
         let told = i64::from(window.remaining);
         let free = (told - others).max(0);
-        let reset_at = now + window.reset_in.max(0);
+        let reset_in = window.reset_in.max(0);
+        let reset_at = now + reset_in;
         if window.reset_at == self.reset {
             // Answers overtake each other: inside one window the least figure is the truest. While other
             // permits are out, their calls may be in it or not: what they may cost is held back, and freed
@@ -368,11 +369,11 @@ impl Book {
             self.told = self.told.min(told);
             self.remaining = if others == 0 { self.told } else { self.remaining.min(free) };
             self.reset_at = self.reset_at.min(reset_at);
-            self.length = self.length.max(window.reset_in);
+            self.length = self.length.max(reset_in);
         } else if window.reset_at > self.reset || !self.is_open(now) {
             let limit = i64::from(window.limit);
             // With another limit it is another plan: how long its windows are is learnt anew.
-            let length = if limit == self.limit { self.length.max(window.reset_in) } else { window.reset_in };
+            let length = if limit == self.limit { self.length.max(reset_in) } else { reset_in };
             *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, length, ..Self::default() };
         } // else a late answer from a window that has ended: of no use
     }

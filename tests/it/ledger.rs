@@ -411,10 +411,10 @@ async fn a_file_from_before_lengths_were_kept_gets_them() {
     let pool = twitter_updater::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
     sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&pool).await.unwrap();
     pool.close().await;
-    for length in [0, 90_000] {
+    for length in [None, Some(90_000)] {
         let ledger = open_ledger().await;
         let known = account(&ledger, "a").await;
-        assert_eq!((known.remaining, known.window_ms), (Some(12), Some(length)));
+        assert_eq!((known.remaining, known.window_ms), (Some(12), length));
         let told = Used { window: Some(window(30, 12, 90_000)), park: None };
         ledger.used("a", ENDPOINT, "", &told).await.unwrap();
     }

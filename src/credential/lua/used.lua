@@ -16,8 +16,8 @@ end
 
 if ARGV[4] ~= '' then
   local limit, told, reset = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-  local reset_in = tonumber(ARGV[7])
-  local reset_at = now + math.max(0, reset_in)
+  local reset_in = math.max(0, tonumber(ARGV[7]))
+  local reset_at = now + reset_in
   -- Other permits out: this answer may not have counted their calls.
   redis.call('ZREMRANGEBYSCORE', permits, '-inf', digits(now))
   local others = redis.call('ZCARD', permits)
