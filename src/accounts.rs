@@ -23,11 +23,11 @@ pub struct Accounts {
 /// One credential.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// As whom it calls.
-    pub kind: Caller,
     /// What the ledger knows of it.
     #[serde(flatten)]
     pub account: Account,
+    /// As whom it calls.
+    pub kind: Caller,
     /// What the API said of it, where it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,

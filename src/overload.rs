@@ -66,9 +66,7 @@ impl Overload {
         let updates = |lane: &LaneStats| lane.delayed as f64 * window_ms / lane.patience_ms.max(1) as f64;
         let demand = lanes.iter().map(updates).sum::<f64>() / per_call;
         let usable: Vec<&Account> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
-        let calls = |account: &&Account| {
-            Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64)
-        };
+        let calls = |account: &&Account| Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();
         let unknown = usable.len() - unmetered - known.len();
