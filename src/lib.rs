@@ -13,10 +13,12 @@
 //!
 //! Words, no I/O:
 //! - [`clock`] — the only place that reads a clock, and whose clock counts
+//! - [`chance`] — the only place that draws lots: names and jitter
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
 //! - [`config`] — settings: compiled-in defaults, a file, the environment
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
 //! - [`figures`] — numbers and spans for people
+//! - [`crash`] — points at which tests end the process
 //!
 //! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
 //!
@@ -63,9 +65,11 @@
 pub mod accounts;
 pub mod app;
 pub mod backend;
+pub mod chance;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod crash;
 pub mod credential;
 pub mod demo;
 pub mod figures;

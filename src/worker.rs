@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio_util::task::TaskTracker;
+use tokio::task::JoinSet;
 
+use crate::chance;
 use crate::clock::{self, Stopwatch};
+use crate::crash;
 use crate::credential::{Credentials, Leave, Pacing, Permit};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
@@ -139,7 +141,8 @@ struct Work {
 }
 
 impl Worker {
-    /// Works until it is stopped; then everything claimed is settled or given back.
+    /// Works until it is stopped; then everything claimed is settled or given back. Dropped, its loops
+    /// end where they are: the leases run out.
     ///
     /// # Errors
     /// The message of a handler for which it can never work.
@@ -154,7 +157,7 @@ impl Worker {
             pause: None,
         }));
         let fatal = Arc::new(std::sync::OnceLock::new());
-        let loops = TaskTracker::new();
+        let mut loops = JoinSet::new();
         for _ in 0..worker.concurrency {
             let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
             loops.spawn(async move {
@@ -166,8 +169,7 @@ impl Worker {
                 }
             });
         }
-        loops.close();
-        loops.wait().await;
+        while loops.join_next().await.is_some() {}
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
     }
 
@@ -201,9 +203,11 @@ impl Worker {
                         continue;
                     }
                 };
+                crash::point("after_permit");
                 let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
                 match self.claim(pipeline, &token).await {
                     Ok(Claim::Batch(batch)) => {
+                        crash::point("after_claim");
                         turn.tokens[at] = None;
                         turn.next = at + 1;
                         let failures = turn.failures;
@@ -231,7 +235,7 @@ impl Worker {
     /// A token no other claim has: neither of another worker of this name (replicas that share a
     /// configuration), nor of the process that had it before (a container that was started again).
     fn token(&self) -> String {
-        format!("{}-{:016x}", self.name, rand::random::<u64>())
+        format!("{}-{:016x}", self.name, chance::number())
     }
 
     /// Leave to make a call. More due than the quota carries is spread over the window, so how much is
@@ -320,12 +324,16 @@ impl Worker {
         loop {
             let step = async {
                 if verdicts_left {
+                    crash::point("before_settle");
                     let Settled { settled, lost } = queue.settle(fence, verdicts).await?;
                     (verdicts_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    crash::point("after_settle");
                 }
                 if release_left {
+                    crash::point("before_release");
                     let Settled { settled, lost } = queue.release(fence, release).await?;
                     (release_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    crash::point("after_release");
                 }
                 Ok::<_, QueueError>(())
             };
@@ -337,8 +345,9 @@ impl Worker {
             }
             tracing::warn!(error = %error, attempt = retry.attempts() + 1, "settle failed, trying again");
             tokio::select! {
-                () = tokio::time::sleep(retry.next_delay()) => {}
+                biased;
                 () = self.stop.abandoning() => break,
+                () = tokio::time::sleep(retry.next_delay()) => {}
             }
         }
         if sum.lost > 0 {

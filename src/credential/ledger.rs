@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Credential;
 pub use crate::backend::BackendError as LedgerError;
+use crate::chance;
 use crate::clock::{self, Millis};
 
 /// A credential's window for one endpoint, as an answer told it.
@@ -245,7 +246,7 @@ impl Credentials {
             Pacing::Paced => u64::from(u32::MAX),
             Pacing::Greedy => 0,
         };
-        let id = format!("{:016x}", rand::random::<u64>());
+        let id = format!("{:016x}", chance::number());
         let ask = Ask { names: &self.names, endpoint, permit: &id, expiry: self.expiry, backlog };
         let grant = match self.ledger.acquire(&ask).await {
             // The reply is lost: the same permit again.

@@ -17,6 +17,7 @@ use super::error::{compare, is_busy, judge, judge_migration};
 use super::rows::{self, HistoryRow, Row, TweetRow, clean, columns, history_columns, number};
 use super::{MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet};
 use crate::clock::{Millis, Stopwatch};
+use crate::crash;
 
 /// Connections that only read: the page, checks, `status`. WAL lets them read while one writes.
 const READERS: u32 = 4;
@@ -227,6 +228,7 @@ impl Store for SqliteStore {
             .await
             .map_err(judge)?
             .rows_affected();
+        crash::point("before_commit");
         transaction.commit().await.map_err(judge)?;
         let saved = written + repeated as u64;
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed })

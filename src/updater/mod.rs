@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::clock::{Millis, Stopwatch};
+use crate::crash;
 use crate::credential::{Credentials, Permit};
 use crate::lookup::{Lookup, Outcome};
 use crate::metrics::Metrics;
@@ -250,6 +251,7 @@ impl TweetUpdate {
     async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, Failure> {
         let watch = Stopwatch::start();
         let saved = self.store.save(&self.namespace, observations).await?;
+        crash::point("after_commit");
         self.metrics.counters.saves_refused.add(saved.older as usize);
         self.metrics.counters.changes.add(saved.changed as usize);
         tracing::debug!(

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::TweetUpdate;
 use crate::clock::{self, Millis, Stopwatch};
+use crate::crash;
 use crate::credential::{Leave, Permit, Used, Window};
 use crate::lookup::{Answer, LookupError, Outcome};
 use crate::queue::{Batch, Job};
@@ -56,10 +57,11 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
                 continue;
             };
+            // An answer is at least as new as its question. Dated by its arrival, one that lay unread while the
+            // process was stopped would look newer than what others learned meanwhile.
+            let at = batch.now.now();
             let error = match self.look_up(&part.jobs, permit).await {
                 Ok(answer) => {
-                    // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
-                    let at = batch.now.now();
                     requested
                         .answered
                         .extend(part.jobs.into_iter().zip(answer.outcomes).map(|(job, outcome)| (job, outcome, at)));
@@ -133,7 +135,9 @@ impl TweetUpdate {
         let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
         let watch = Stopwatch::start();
         counters.requests.add(1);
+        crash::soon("during_lookup");
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
+        crash::point("after_answer");
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {

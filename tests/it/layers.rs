@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 /// What each module may import. Everything else is a mistake, also a module that is not named here.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("chance", &[]),
     ("clock", &[]),
-    ("retry", &[]),
+    ("crash", &[]),
+    ("retry", &["chance"]),
     ("shutdown", &[]),
     ("tweet", &["clock"]),
     ("lane", &["clock"]),
@@ -15,19 +17,22 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("figures", &["clock"]),
     ("tweet_age", &["clock", "lane", "tweet"]),
     ("config", &["credential", "tweet_age"]),
-    ("credential", &["backend", "clock"]),
+    ("credential", &["backend", "chance", "clock"]),
     ("backend", &["clock"]),
     ("queue", &["backend", "clock", "lane"]),
     ("lookup", &["clock", "credential", "tweet"]),
-    ("store", &["clock", "tweet"]),
+    ("store", &["clock", "crash", "tweet"]),
     ("simulator", &["clock", "tweet"]),
-    ("worker", &["clock", "credential", "metrics", "queue", "retry", "shutdown"]),
-    ("starter", &["clock", "figures", "queue", "retry", "store", "tweet", "tweet_age"]),
+    ("worker", &["chance", "clock", "crash", "credential", "metrics", "queue", "retry", "shutdown"]),
+    ("starter", &["clock", "crash", "figures", "queue", "retry", "store", "tweet", "tweet_age"]),
     ("status", &["accounts", "credential", "figures", "lookup", "overload", "queue"]),
     ("accounts", &["clock", "credential", "figures", "lookup"]),
     ("overload", &["credential", "figures", "lookup", "plan", "queue"]),
     ("plan", &["clock", "figures", "lookup", "tweet_age"]),
-    ("updater", &["clock", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"]),
+    (
+        "updater",
+        &["clock", "crash", "credential", "lookup", "metrics", "queue", "store", "tweet", "tweet_age", "worker"],
+    ),
     (
         "app",
         &[

@@ -6,6 +6,8 @@ use std::time::Duration;
 use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::credential::{Account, Ask, EmbeddedLedger, Grant, Ledger, Park, RedisLedger, Used, Window};
 
+use crate::support::memory_ledger::MemoryLedger;
+use crate::support::memory_queue::ServiceClock;
 use crate::support::redis::{TestRedis, namespace};
 use crate::support::wait::until_true;
 
@@ -34,6 +36,12 @@ async fn embedded_world() -> World {
     World { one: Arc::new(open().await), two: Arc::new(open().await), _folder: folder }
 }
 
+/// The ledger of simulations.
+async fn memory_world() -> World {
+    let ledger = Arc::new(MemoryLedger::new(ServiceClock::right()));
+    World { one: ledger.clone(), two: ledger, _folder: tempfile::tempdir().unwrap() }
+}
+
 macro_rules! contract {
     ($($scenario:ident),* $(,)?) => {
         mod on_redis {
@@ -43,6 +51,10 @@ macro_rules! contract {
         mod on_embedded {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::embedded_world().await).await; })*
+        }
+        mod in_memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::memory_world().await).await; })*
         }
     };
 }

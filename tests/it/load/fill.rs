@@ -95,7 +95,7 @@ async fn requests_per_minute(workers: usize, speed: u32) -> (f64, f64) {
     })
     .await;
     let next = async |from: u64| {
-        until("the next request", Duration::from_secs(120), async || {
+        until("the request", Duration::from_secs(600), async || {
             let counters = api.counters();
             (counters.requests > from).then_some(counters)
         })

@@ -1,0 +1,203 @@
+//! `claim`: a batch under a lease, or how long until one may be ready.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::super::{Batch, Claim, ClaimRequest, Fence, Job, QueueError, suspect_limit};
+use super::pick::{Candidate, Pick};
+use super::{EmbeddedQueue, KnownLane, Tx};
+use crate::backend::sqlite::decide;
+use crate::clock::{self, Millis, QueueTime};
+
+pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    // The same token again: the first reply was lost.
+    let repeated = sqlx::query(
+        "SELECT id, lane, due, deliveries, fence FROM queue_job
+         WHERE namespace = ? AND state = 1 AND fence > ? AND token = ?",
+    )
+    .bind(&queue.namespace)
+    .bind(now)
+    .bind(request.token)
+    .fetch_all(&mut *tx)
+    .await
+    .map_err(decide)?;
+    if let Some(row) = repeated.first() {
+        let deadline: Millis = row.get(4);
+        let read = |row: &SqliteRow| Job {
+            id: row.get(0),
+            lane: row.get::<String, _>(1).into(),
+            due: row.get(2),
+            deliveries: row.get(3),
+        };
+        return Ok(Claim::Batch(Batch {
+            fence: Fence { deadline, token: request.token.to_owned() },
+            now: QueueTime::read(now),
+            claimed_at: now,
+            jobs: repeated.iter().map(read).collect(),
+        }));
+    }
+    let (last_fence, paused): (Millis, Option<String>) =
+        sqlx::query_as("SELECT fence, paused FROM queue_namespace WHERE namespace = ?")
+            .bind(&queue.namespace)
+            .fetch_one(&mut *tx)
+            .await
+            .map_err(decide)?;
+    if paused.is_some() {
+        return Ok(Claim::Empty { wait: request.linger, paused });
+    }
+
+    let mut jobs = expired(queue, &mut tx, now, request.limit).await?;
+    let expired = jobs.len();
+    if jobs.is_empty() {
+        let lanes = queue.lanes(&mut tx).await?;
+        let candidates = candidates(queue, &mut tx, &lanes, request.limit).await?;
+        let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
+        let patience: Vec<Millis> = lanes.iter().map(|lane| lane.patience).collect();
+        let pick = Pick {
+            now,
+            limit: request.limit,
+            linger: clock::millis(request.linger),
+            lookahead: request.lookahead,
+            patience: &patience,
+        };
+        match pick.batch(candidates) {
+            Err(waited) => {
+                let wait = wait(queue, &mut tx, now, request, waited, dues).await?;
+                return Ok(Claim::Empty { wait: clock::span(wait), paused: None });
+            }
+            Ok(batch) => jobs.extend(batch.into_iter().map(|job| Job {
+                id: job.id,
+                lane: lanes[job.lane].name.clone(),
+                due: job.due,
+                deliveries: job.deliveries,
+            })),
+        }
+    }
+
+    // Unique and rising, whatever the clock does.
+    let deadline = (now + clock::millis(request.lease).max(1)).max(last_fence + 1);
+    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane, job.due, job.deliveries])).collect();
+    sqlx::query(
+        "WITH given AS MATERIALIZED (
+             SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due, value ->> 3 AS deliveries
+             FROM json_each(?1))
+         UPDATE queue_job
+         SET state = 1, fence = ?3, token = ?4, lane = given.lane, due = given.due, deliveries = given.deliveries
+         FROM given WHERE queue_job.namespace = ?2 AND queue_job.id = given.id",
+    )
+    .bind(json!(rows).to_string())
+    .bind(&queue.namespace)
+    .bind(deadline)
+    .bind(request.token)
+    .execute(&mut *tx)
+    .await
+    .map_err(decide)?;
+    sqlx::query("UPDATE queue_namespace SET fence = ? WHERE namespace = ?")
+        .bind(deadline)
+        .bind(&queue.namespace)
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?;
+    let counters = [("claims", 1), ("claimed", jobs.len() as i64), ("expired", expired as i64)];
+    queue.count(&mut tx, now, &counters).await?;
+    tx.commit().await.map_err(decide)?;
+    Ok(Claim::Batch(Batch {
+        fence: Fence { deadline, token: request.token.to_owned() },
+        now: QueueTime::read(now),
+        claimed_at: now,
+        jobs,
+    }))
+}
+
+/// Leases whose time is up, in the order they ran out: half a batch at the most, halved again
+/// per further delivery.
+async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize) -> Result<Vec<Job>, QueueError> {
+    let rows = sqlx::query(
+        "SELECT id, fence, deliveries FROM queue_job
+         WHERE namespace = ? AND state = 1 AND fence <= ? ORDER BY fence, id LIMIT ?",
+    )
+    .bind(&queue.namespace)
+    .bind(now)
+    .bind(suspect_limit(limit, 1) as i64)
+    .fetch_all(&mut **tx)
+    .await
+    .map_err(decide)?;
+    let lane: Arc<str> = match queue.lanes(tx).await?.first() {
+        Some(lane) => lane.name.clone(),
+        None => "default".into(),
+    };
+    let mut picked = Vec::new();
+    let mut most = 0;
+    for row in rows {
+        let deliveries = row.get::<u32, _>(2) + 1;
+        most = most.max(deliveries);
+        if picked.len() >= suspect_limit(limit, most) {
+            break;
+        }
+        picked.push(Job { id: row.get(0), lane: lane.clone(), due: row.get(1), deliveries });
+    }
+    Ok(picked)
+}
+
+/// Each lane's first `limit` jobs.
+async fn candidates(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    lanes: &[KnownLane],
+    limit: usize,
+) -> Result<Vec<Candidate>, QueueError> {
+    let mut candidates = Vec::new();
+    for (lane, known) in lanes.iter().enumerate() {
+        let rows = sqlx::query(
+            "SELECT id, due, deliveries FROM queue_job
+             WHERE namespace = ? AND state = 0 AND lane = ? ORDER BY due LIMIT ?",
+        )
+        .bind(&queue.namespace)
+        .bind(&*known.name)
+        .bind(limit as i64)
+        .fetch_all(&mut **tx)
+        .await
+        .map_err(decide)?;
+        candidates.extend(rows.iter().map(|row| Candidate {
+            id: row.get(0),
+            lane,
+            due: row.get(1),
+            deliveries: row.get(2),
+        }));
+    }
+    Ok(candidates)
+}
+
+/// How long until a batch can be ready: the least of the buffer's end, the next lease's end, and
+/// when `limit` ids will be due; at most `linger`.
+async fn wait(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    now: Millis,
+    request: &ClaimRequest<'_>,
+    waited: Option<Millis>,
+    mut dues: Vec<Millis>,
+) -> Result<Millis, QueueError> {
+    let linger = clock::millis(request.linger);
+    let mut wait = linger - waited.unwrap_or(0);
+    let next_lease: Option<Millis> =
+        sqlx::query_scalar("SELECT min(fence) FROM queue_job WHERE namespace = ? AND state = 1")
+            .bind(&queue.namespace)
+            .fetch_one(&mut **tx)
+            .await
+            .map_err(decide)?;
+    if let Some(fence) = next_lease {
+        wait = wait.min(fence - now);
+    }
+    // Each lane gave its first `limit`, so the limit-th of them all is the limit-th of the queue.
+    dues.sort_unstable();
+    if let Some(ready) = request.limit.checked_sub(1).and_then(|at| dues.get(at)) {
+        wait = wait.min(ready - now);
+    }
+    Ok(wait.max(1))
+}

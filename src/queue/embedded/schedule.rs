@@ -1,0 +1,62 @@
+//! `schedule`: adds what is in no place.
+
+use serde_json::json;
+use sqlx::Row;
+
+use super::super::{Lane, NewJob, QueueError, Scheduled, check_id};
+use super::{DELAYED, EmbeddedQueue, LEASED};
+use crate::backend::sqlite::decide;
+use crate::clock;
+
+pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    for job in jobs {
+        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+    }
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    let mut lanes: Vec<&Lane> = Vec::new();
+    for job in jobs {
+        if !lanes.contains(&&job.lane) {
+            lanes.push(&job.lane);
+            queue.know_lane(&mut tx, &job.lane.name, Some(job.lane.patience)).await?;
+        }
+    }
+    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, job.lane.name, now + job.delay.max(0)])).collect();
+    let rows = json!(rows).to_string();
+    // Where each is already; then all that are nowhere go in, the first of equal ids.
+    let found = sqlx::query(
+        "SELECT job.state FROM json_each(?1) AS given
+         LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0
+         ORDER BY given.key",
+    )
+    .bind(&rows)
+    .bind(&queue.namespace)
+    .fetch_all(&mut *tx)
+    .await
+    .map_err(decide)?;
+    sqlx::query(
+        "INSERT INTO queue_job (namespace, id, state, lane, due)
+         SELECT ?2, value ->> 0, 0, value ->> 1, value ->> 2 FROM json_each(?1) WHERE true
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(&rows)
+    .bind(&queue.namespace)
+    .execute(&mut *tx)
+    .await
+    .map_err(decide)?;
+    let mut seen = std::collections::HashSet::new();
+    let answers: Vec<Scheduled> = jobs
+        .iter()
+        .zip(found)
+        .map(|(job, row)| match row.get::<Option<i64>, _>(0) {
+            None if seen.insert(&job.id) => Scheduled::Scheduled,
+            None | Some(DELAYED) => Scheduled::Known,
+            Some(LEASED) => Scheduled::Leased,
+            Some(_) => Scheduled::Dead,
+        })
+        .collect();
+    let scheduled = answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count();
+    queue.count(&mut tx, now, &[("scheduled", scheduled as i64)]).await?;
+    tx.commit().await.map_err(decide)?;
+    Ok(answers)
+}

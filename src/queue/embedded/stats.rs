@@ -1,0 +1,118 @@
+//! Looking at the queue: `stats`, `due`, `locate`. Nothing is changed here.
+
+use serde_json::json;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::super::{LaneStats, Place, QueueError, Stats, WorkerStats};
+use super::{DEAD, DELAYED, EmbeddedQueue, LEASED};
+use crate::backend::sqlite::decide;
+use crate::clock::{self, Millis};
+
+pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
+    let mut tx = queue.pool.begin().await.map_err(decide)?;
+    let now = clock::wall_ms();
+    let mut lanes = Vec::new();
+    for known in queue.lanes(&mut tx).await? {
+        let (delayed, due, oldest): (i64, i64, Option<Millis>) = sqlx::query_as(
+            "SELECT count(*), coalesce(sum(due <= ?1), 0), min(due) FROM queue_job
+             WHERE namespace = ?2 AND state = 0 AND lane = ?3",
+        )
+        .bind(now)
+        .bind(&queue.namespace)
+        .bind(&*known.name)
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(decide)?;
+        lanes.push(LaneStats {
+            lane: known.name.to_string(),
+            patience_ms: known.patience,
+            delayed: delayed as u64,
+            due: due as u64,
+            oldest_lateness_ms: oldest.map_or(0, |oldest| (now - oldest).max(0)),
+        });
+    }
+    let row = sqlx::query(
+        "SELECT (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1),
+                (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence <= ?2),
+                (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 2),
+                (SELECT count(*) FROM queue_incoming WHERE namespace = ?1),
+                (SELECT count(*) FROM queue_incoming_refused WHERE namespace = ?1),
+                (SELECT paused FROM queue_namespace WHERE namespace = ?1)",
+    )
+    .bind(&queue.namespace)
+    .bind(now)
+    .fetch_one(&mut *tx)
+    .await
+    .map_err(decide)?;
+    let number = |at: usize| row.get::<i64, _>(at) as u64;
+    let counters: Vec<(String, i64)> =
+        sqlx::query_as("SELECT name, value FROM queue_counter WHERE namespace = ? AND minute = 0")
+            .bind(&queue.namespace)
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(decide)?;
+    let workers: Vec<(String, Millis, String)> =
+        sqlx::query_as("SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? ORDER BY beat LIMIT 1000")
+            .bind(&queue.namespace)
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(decide)?;
+    let workers = workers
+        .into_iter()
+        .map(|(worker, beat, fields)| WorkerStats {
+            worker,
+            beat_age_ms: now - beat,
+            fields: serde_json::from_str(&fields).unwrap_or_default(),
+        })
+        .collect();
+    Ok(Stats {
+        namespace: queue.namespace.clone(),
+        now_ms: now,
+        leased: number(0),
+        expired: number(1),
+        dead: number(2),
+        incoming: number(3),
+        incoming_refused: number(4),
+        paused: row.get(5),
+        counters: counters.into_iter().collect(),
+        workers,
+        ..Stats::default()
+    }
+    .with_lanes(lanes))
+}
+
+pub(super) async fn due(queue: &EmbeddedQueue) -> Result<u64, QueueError> {
+    // Per lane, so that each is a walk over the due part of an index.
+    let due: i64 = sqlx::query_scalar(
+        "SELECT coalesce(sum((SELECT count(*) FROM queue_job AS job
+                              WHERE job.namespace = ?1 AND job.state = 0 AND job.lane = known.lane AND job.due <= ?2)), 0)
+         FROM queue_lane AS known WHERE known.namespace = ?1",
+    )
+    .bind(&queue.namespace)
+    .bind(clock::wall_ms())
+    .fetch_one(&queue.pool)
+    .await
+    .map_err(decide)?;
+    Ok(u64::try_from(due).unwrap_or(0))
+}
+
+pub(super) async fn locate(queue: &EmbeddedQueue, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+    let rows = sqlx::query(
+        "SELECT job.state, job.lane, job.due, job.fence, job.reason FROM json_each(?1) AS given
+         LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value
+         ORDER BY given.key",
+    )
+    .bind(json!(ids).to_string())
+    .bind(&queue.namespace)
+    .fetch_all(&queue.pool)
+    .await
+    .map_err(decide)?;
+    let place = |row: &SqliteRow| match row.get::<Option<i64>, _>(0)? {
+        DELAYED => Some(Place::Delayed { lane: row.get(1), due: row.get(2) }),
+        LEASED => Some(Place::Leased { fence: row.get(3) }),
+        DEAD => Some(Place::Dead { at: row.get(2), reason: row.get::<Option<String>, _>(4).unwrap_or_default() }),
+        _ => None,
+    };
+    Ok(rows.iter().map(|row| place(row).into_iter().collect()).collect())
+}
