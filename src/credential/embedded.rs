@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
-use super::ledger::{Account, Ask, Book, Grant, Kept, LONGEST_WAIT_MS, Ledger, LedgerError, Used, day, wait};
+use super::book::{Book, LONGEST_WAIT_MS, day, wait};
+use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
 use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis};
 

@@ -6,6 +6,7 @@
 //! two credentials: a user's ([`UserKeys`], which sign) and an application's ([`AppToken`], fetched).
 
 mod app_token;
+mod book;
 mod embedded;
 mod ledger;
 mod oauth1;
