@@ -18,7 +18,6 @@ use crate::shutdown::Stop;
 use crate::starter::{EnqueueError, StarterError};
 use crate::status;
 use crate::store::StoreError;
-use crate::updater::NAMESPACE;
 
 /// What the process ends with, as in `sysexits.h` where it has a word for it.
 pub mod exit {
@@ -28,7 +27,7 @@ pub mod exit {
     pub const USAGE: u8 = 64;
     /// Some of the input was refused; the rest is done.
     pub const INPUT: u8 = 65;
-    /// A service that is needed is out or unfit.
+    /// A service that is needed is out or unfit, or a credential that was checked does not work.
     pub const UNAVAILABLE: u8 = 69;
 }
 
@@ -84,6 +83,19 @@ enum Command {
     /// Print the queue at this moment.
     #[command(after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due")]
     Status {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what is left of each credential's quota, and which of them are parked and why.
+    #[command(
+        after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nWithout --check nobody is called and no secret is needed. With it, exits with 69 when one does not work."
+    )]
+    Credentials {
+        /// Ask the API about each, which spends none of the lookup's quota: one that is refused is parked,
+        /// one that works again is free again.
+        #[arg(long)]
+        check: bool,
         /// One JSON object.
         #[arg(long)]
         json: bool,
@@ -207,9 +219,18 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Status { json } => {
-            let stats = app::open_queue(&settings, NAMESPACE).await?.stats().await?;
-            app::write_line(&if json { serde_json::to_string(&stats)? } else { status::table(&stats) })?;
+            let status = app::status(&settings).await?;
+            app::write_line(&if json { serde_json::to_string(&status)? } else { status::table(&status) })?;
             Ok(0)
+        }
+        Command::Credentials { check, json } => {
+            let accounts = app::accounts(&settings, check).await?;
+            app::write_line(&if json {
+                serde_json::to_string(&accounts)?
+            } else {
+                accounts.to_string().trim_end().to_owned()
+            })?;
+            Ok(if accounts.all_work() { 0 } else { exit::UNAVAILABLE })
         }
         Command::Plan { tweets_per_day, user_credentials, app_credentials, json } => {
             let (ages, buffer_ttl) = (&settings.tweet_age, settings.updater.buffer_ttl);

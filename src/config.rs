@@ -14,8 +14,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
 use self::credentials::masked_secret;
-pub use self::credentials::{CredentialSettings, CredentialUse, Secrets};
-use crate::credential::Pacing;
+pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+use crate::credential::{Caller, Pacing};
 use crate::tweet_age::AgeTable;
 
 /// The compiled-in defaults.
@@ -331,6 +331,15 @@ impl Settings {
     /// have one name.
     pub fn credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfig> {
         self.twitter.all_credentials()
+    }
+
+    /// The names of [`Settings::credentials`] and as whom each calls, in the same order. No secret is read:
+    /// it serves where the secrets are not at hand.
+    ///
+    /// # Errors
+    /// A name or a kind cannot be; two credentials have one name.
+    pub fn callers(&self) -> Result<Vec<(String, Caller)>, BadConfig> {
+        self.twitter.all_callers()
     }
 
     /// The settings in effect as TOML, secrets masked.

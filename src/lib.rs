@@ -17,6 +17,7 @@
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
 //! - [`config`] — settings: compiled-in defaults, a file, the environment
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
+//! - [`figures`] — numbers and spans for people
 //! - [`crash`] — points at which tests end the process
 //!
 //! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
@@ -32,8 +33,8 @@
 //! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
-//! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`status`],
-//! [`plan`] (how many credentials), [`simulator`] (a faithful fake API), [`demo`].
+//! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
+//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
@@ -62,6 +63,7 @@
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`
 
+pub mod accounts;
 pub mod app;
 pub mod backend;
 pub mod chance;
@@ -71,9 +73,11 @@ pub mod config;
 pub mod crash;
 pub mod credential;
 pub mod demo;
+pub mod figures;
 pub mod lane;
 pub mod lookup;
 pub mod metrics;
+pub mod overload;
 pub mod plan;
 pub mod queue;
 pub mod retry;

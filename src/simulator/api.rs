@@ -294,13 +294,15 @@ impl Api {
             let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, length, self.now());
             json!({ endpoint: { "limit": limit, "remaining": remaining, "reset": reset } })
         };
-        let body = json!({
-            "rate_limit_context": { "application": "dummykey" },
-            "resources": {
-                "statuses": told(LOOKUP, lookup_limit),
-                "application": told(STATUS, STATUS_CALLS),
-            },
-        });
+        let families = call.parameter("resources");
+        let asked = |family: &str| families.is_none_or(|families| families.split(',').any(|one| one == family));
+        let all = [("statuses", LOOKUP, lookup_limit), ("application", STATUS, STATUS_CALLS)];
+        let resources: HashMap<_, _> = all
+            .into_iter()
+            .filter(|(family, ..)| asked(family))
+            .map(|(family, endpoint, limit)| (family, told(endpoint, limit)))
+            .collect();
+        let body = json!({ "rate_limit_context": { "application": "dummykey" }, "resources": resources });
         with(window, success(body.to_string()))
     }
 }

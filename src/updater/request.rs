@@ -6,21 +6,16 @@
 //! goes back as it was.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::TweetUpdate;
 use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
 use crate::crash;
-use crate::credential::{Leave, Park, Permit, Used, Window};
+use crate::credential::{Leave, Permit, Used, Window};
 use crate::lookup::{Answer, LookupError, Outcome};
 use crate::queue::{Batch, Job};
 use crate::worker::Outlook;
 
-/// A credential the API refuses is left alone for so long.
-const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// A credential that is of no use just now is left alone for so long.
-const UNREADY_PAUSE: Duration = Duration::from_secs(5);
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
 /// bad id among a hundred is alone after seven halvings, its eighth request.
 const REFUSED_IN_A_ROW: u32 = 8;
@@ -222,27 +217,25 @@ impl TweetUpdate {
     }
 
     fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
+        let park = error.park();
+        let pause_ms = park.as_ref().map_or(0, |park| clock::millis(park.pause));
         match error {
-            LookupError::Throttled { pause, quota, .. } => {
-                tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(*pause), "out of quota: the credential is parked");
-                let park = Park { pause: *pause, why: error.to_string(), everywhere: false };
-                Used { window: *quota, park: Some(park) }
+            LookupError::Throttled { quota, .. } => {
+                tracing::warn!(credential = name, error = %error, pause_ms, "out of quota: the credential is parked");
+                Used { window: *quota, park }
             }
             LookupError::Credential(why) => {
                 tracing::error!(
                     credential = name,
                     error = why,
-                    pause_ms = clock::millis(REFUSED_PAUSE),
+                    pause_ms,
                     "refused by the API: the credential is parked"
                 );
-                Used { window: None, park: Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }) }
+                Used { window: None, park }
             }
             LookupError::Unready(_) => {
-                tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(UNREADY_PAUSE), "the credential is parked");
-                Used {
-                    window: None,
-                    park: Some(Park { pause: UNREADY_PAUSE, why: error.to_string(), everywhere: true }),
-                }
+                tracing::warn!(credential = name, error = %error, pause_ms, "the credential is parked");
+                Used { window: None, park }
             }
             LookupError::Clock(offset_ms) => {
                 tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");

@@ -14,6 +14,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tweet", &["clock"]),
     ("lane", &["clock"]),
     ("metrics", &["clock"]),
+    ("figures", &["clock"]),
     ("tweet_age", &["clock", "lane", "tweet"]),
     ("config", &["credential", "tweet_age"]),
     ("credential", &["backend", "chance", "clock"]),
@@ -23,9 +24,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("store", &["clock", "crash", "tweet"]),
     ("simulator", &["clock", "tweet"]),
     ("worker", &["chance", "clock", "crash", "credential", "metrics", "queue", "retry", "shutdown"]),
-    ("starter", &["clock", "crash", "queue", "retry", "store", "tweet", "tweet_age"]),
-    ("status", &["clock", "queue"]),
-    ("plan", &["clock", "lookup", "tweet_age"]),
+    ("starter", &["clock", "crash", "figures", "queue", "retry", "store", "tweet", "tweet_age"]),
+    ("status", &["accounts", "credential", "figures", "lookup", "overload", "queue"]),
+    ("accounts", &["clock", "credential", "figures", "lookup"]),
+    ("overload", &["credential", "figures", "lookup", "plan", "queue"]),
+    ("plan", &["clock", "figures", "lookup", "tweet_age"]),
     (
         "updater",
         &[
@@ -45,6 +48,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "app",
         &[
+            "accounts",
             "backend",
             "clock",
             "config",
@@ -55,6 +59,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "shutdown",
             "simulator",
             "starter",
+            "status",
             "store",
             "tweet_age",
             "updater",
@@ -78,7 +83,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "updater",
         ],
     ),
-    ("cli", &["app", "config", "demo", "plan", "queue", "shutdown", "starter", "status", "store", "updater"]),
+    ("cli", &["app", "config", "demo", "plan", "queue", "shutdown", "starter", "status", "store"]),
     ("lib", &[]),
     ("main", &[]),
 ];

@@ -219,6 +219,55 @@ async fn a_withheld_tweet_has_counts_and_no_text() {
     assert_eq!(found(&answer.outcomes[3]).text.as_deref(), Some("This Tweet from @bob has been withheld in: Spain."));
 }
 
+async fn check(answer: Canned) -> Result<Option<Quota>, LookupError> {
+    let server = CannedServer::start(answer).await;
+    let result = twitter(&server.base_url()).check(&bearer(CANARY)).await;
+    if let Err(error) = &result {
+        silent(error);
+    }
+    result
+}
+
+#[tokio::test]
+async fn a_check_is_one_cheap_call() {
+    let reset = wall_ms() / 1_000 + 600;
+    let window = |limit: u32| json!({"limit": limit, "remaining": 412, "reset": reset});
+    let body = json!({
+        "rate_limit_context": {"access_token": "7-t"},
+        "resources": {"statuses": {"/statuses/show/:id": window(180), "/statuses/lookup": window(900)}},
+    });
+    let server = CannedServer::start(Canned::new(200, body.to_string())).await;
+    let base_url = format!("{}/proxy/", server.base_url());
+    let quota = TwitterV1::new(options(&base_url)).unwrap().check(&bearer("t0ken")).await.unwrap().unwrap();
+    assert_eq!(told(quota), (900, 412, reset * 1_000));
+    assert!((595_000..=600_000).contains(&quota.reset_in), "{quota:?}");
+    let asked = server.asked();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(
+        (asked[0].method.as_str(), asked[0].target.as_str()),
+        ("GET", "/proxy/1.1/application/rate_limit_status.json?resources=statuses")
+    );
+    assert_eq!(asked[0].header("authorization"), Some("Bearer t0ken"));
+}
+
+#[tokio::test]
+async fn a_check_says_what_a_lookup_would() {
+    // It works, and nothing is said of the lookup: an emulator may know no limits.
+    for body in [json!({"resources": {}}), json!({"resources": {"statuses": {}}})] {
+        assert_eq!(check(Canned::new(200, body.to_string())).await.unwrap(), None);
+    }
+    let refusal = |status, code: u32| Canned::new(status, json!({"errors": [{"code": code}]}).to_string());
+    assert!(matches!(check(refusal(401, 89)).await, Err(LookupError::Credential(why)) if why.contains("code 89")));
+    assert!(matches!(check(refusal(403, 453)).await, Err(LookupError::Stop(_))));
+    assert!(matches!(check(refusal(429, 88)).await, Err(LookupError::Throttled { .. })));
+    assert!(matches!(check(refusal(503, 130)).await, Err(LookupError::Outage(_))));
+    for body in ["[]", "{}", "<html>", r#"{"resources":{"statuses":{"/statuses/lookup":{"limit":-1}}}}"#] {
+        assert!(matches!(check(Canned::new(200, body)).await, Err(LookupError::BadAnswer(_))), "{body}");
+    }
+    let page = Canned::new(200, r#"{"resources":{}}"#).header("content-type", "text/html");
+    assert!(matches!(check(page).await, Err(LookupError::BadAnswer(_))));
+}
+
 /// What the headers said, without when that was.
 fn told(quota: Quota) -> (u32, u32, i64) {
     (quota.limit, quota.remaining, quota.reset_at)

@@ -285,6 +285,9 @@ async fn a_window_is_per_credential_and_starts_with_its_first_call() {
     assert_eq!((status, headers["x-rate-limit-remaining"].as_str()), (200, "179"));
     assert_eq!(body["resources"]["statuses"]["/statuses/lookup"]["remaining"], 1);
     assert_eq!(body["resources"]["application"]["/application/rate_limit_status"]["limit"], 180);
+    let some = "/1.1/application/rate_limit_status.json?resources=statuses,users";
+    let body: Value = serde_json::from_str(&raw(&running, "GET", some, Some("two"), "").await.2).unwrap();
+    assert_eq!(body["resources"].as_object().unwrap().keys().collect::<Vec<_>>(), ["statuses"]);
 }
 
 #[tokio::test]

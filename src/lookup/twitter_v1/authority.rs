@@ -4,19 +4,23 @@
 
 use std::sync::atomic::Ordering;
 
+use reqwest::Request;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::{TwitterV1, errors};
+use super::{TwitterV1, cannot_build, errors};
 use crate::clock;
 use crate::credential::{AppToken, Credential, CredentialKind};
 use crate::lookup::LookupError;
 use crate::lookup::http::{HttpClient, Reply, authorize, bearer, sign};
 
+/// Makes a request, without a credential; anew for each time it is sent.
+type Build<'a> = &'a (dyn Fn() -> Result<Request, LookupError> + Sync);
+
 impl TwitterV1 {
-    /// One call for these ids in the credential's name.
-    pub(super) async fn call(&self, ids: &[String], credential: &Credential) -> Result<Reply, LookupError> {
-        let mut request = self.request(ids)?;
+    /// One call in the credential's name.
+    pub(super) async fn call(&self, build: Build<'_>, credential: &Credential) -> Result<Reply, LookupError> {
+        let mut request = build()?;
         match &credential.kind {
             CredentialKind::Anonymous => {}
             CredentialKind::Bearer(token) => bearer(&mut request, token)?,
@@ -26,7 +30,7 @@ impl TwitterV1 {
             }
             // The ids' lease is measured by one call's timeout, so the exchange has to fit in, too.
             CredentialKind::App(app) => {
-                return HttpClient::within(self.http.timeout(), self.call_as_app(ids, app)).await;
+                return HttpClient::within(self.http.timeout(), self.call_as_app(build, app)).await;
             }
         }
         self.http.send(request).await
@@ -34,9 +38,9 @@ impl TwitterV1 {
 
     /// A refused token is exchanged for a new one and the call repeated, once: who is refused spends
     /// nothing of the window, and parking the credential for a token that merely ended would cost it.
-    async fn call_as_app(&self, ids: &[String], app: &AppToken) -> Result<Reply, LookupError> {
+    async fn call_as_app(&self, build: Build<'_>, app: &AppToken) -> Result<Reply, LookupError> {
         let token = self.token(app).await?;
-        let reply = self.call_with(ids, &token).await?;
+        let reply = self.call_with(build, &token).await?;
         if !errors::means_bad_token(&reply) {
             return Ok(reply);
         }
@@ -46,11 +50,11 @@ impl TwitterV1 {
             return Ok(reply);
         }
         tracing::info!("the API no longer took the application's token and gave another");
-        self.call_with(ids, &next).await
+        self.call_with(build, &next).await
     }
 
-    async fn call_with(&self, ids: &[String], token: &SecretString) -> Result<Reply, LookupError> {
-        let mut request = self.request(ids)?;
+    async fn call_with(&self, build: Build<'_>, token: &SecretString) -> Result<Reply, LookupError> {
+        let mut request = build()?;
         bearer(&mut request, token)?;
         self.http.send(request).await
     }
@@ -66,8 +70,7 @@ impl TwitterV1 {
     async fn exchange(&self, app: &AppToken) -> Result<SecretString, LookupError> {
         let form = [("grant_type", "client_credentials")];
         let request = self.http.client().post(self.token_endpoint.clone()).form(&form).build();
-        let mut request =
-            request.map_err(|error| LookupError::Stop(format!("cannot build a request: {}", error.without_url())))?;
+        let mut request = request.map_err(cannot_build)?;
         authorize(&mut request, &app.basic())?;
         let reply = self.http.send(request).await?;
         if reply.status != 200 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{quota, scalar};
+use super::{limits, scalar};
 use crate::clock::{self, Millis};
 use crate::lookup::LookupError;
 use crate::lookup::http::Reply;
@@ -126,7 +126,7 @@ impl Fault {
 }
 
 fn throttled(reply: &Reply) -> LookupError {
-    let quota = quota(reply);
+    let quota = limits::of_headers(reply);
     // Their reset is compared with their own Date: our clock has no part in it. Both are cut to whole
     // seconds, so the pause errs by under a second.
     let now = reply.header("date").and_then(scalar::http_date).unwrap_or_else(clock::wall_ms);

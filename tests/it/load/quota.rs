@@ -21,6 +21,8 @@ const CALLS_PER_WINDOW: u32 = 30;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Closed windows of each credential that are looked at, after its first.
 const WINDOWS: usize = 20;
+/// And as many after each change.
+const WINDOWS_AFTER: usize = 4;
 /// Three times what the quota carries: 3 × 30 calls in 5 s are 1,800 tweets/s.
 const TWEETS: u32 = 16_200;
 const INTERVAL: &str = "3s";
@@ -81,6 +83,28 @@ async fn eight_processes_use_the_whole_quota_of_three_credentials() {
     assert!(refused <= 0.02, "{refused}");
     let shares: BTreeMap<_, _> = windows.iter().map(|(name, windows)| (name, share(windows))).collect();
     assert!(shares.values().all(|share| *share >= 0.95), "one is starved: {shares:?}");
+
+    // 2. One is revoked and one is locked, in mid-run: the third goes on, and the command says why.
+    assert!(api.set_standing("alice", Standing::Revoked) && api.set_standing("bob", Standing::Locked));
+    let windows = closed_windows(&api, &queue, &["site"], wall_ms(), WINDOWS_AFTER).await;
+    let (used, refused) = told("the third alone", &windows);
+    assert!(used >= 0.97 && refused <= 0.02, "{used}, {refused}");
+    let shown = run(&["credentials"], &settings("operator"));
+    println!("{}", text(&shown.stdout));
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    for (name, reason) in [("alice", "89"), ("bob", "326")] {
+        let shown = text(&shown.stdout);
+        let line = shown.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains("parked") && line.contains(reason), "{line}");
+    }
+
+    // 3. Both are good again, and freed by hand.
+    assert!(api.set_standing("alice", Standing::Good) && api.set_standing("bob", Standing::Good));
+    let checked = run(&["credentials", "--check"], &settings("operator"));
+    assert!(checked.status.success(), "{}{}", text(&checked.stdout), text(&checked.stderr));
+    let windows = closed_windows(&api, &queue, &NAMES, wall_ms(), WINDOWS_AFTER).await;
+    let (used, refused) = told("all three again", &windows);
+    assert!(used >= 0.97 && refused <= 0.02, "{used}, {refused}");
 
     for updater in &mut updaters {
         assert!(updater.runs(), "{}", std::fs::read_to_string(&log).unwrap());

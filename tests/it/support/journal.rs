@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::credential::Credential;
-use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError};
+use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
     Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
 };
@@ -353,5 +353,9 @@ impl Lookup for JournalledLookup {
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
         let _in_flight = InFlight::begin(&self.journal, ids);
         self.inner.look_up(ids, credential).await
+    }
+
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        self.inner.check(credential).await
     }
 }

@@ -38,6 +38,8 @@ struct Known {
     /// The provider's own figure for its end: its name.
     named: Millis,
     least_told: i64,
+    /// The longest it was told to last.
+    lasts: Millis,
     next_call: Millis,
     opening_until: Millis,
     parked: (Millis, String),
@@ -122,8 +124,9 @@ impl Ledger for MemoryLedger {
 
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
         let everywhere = self.with(name, endpoint, |window, now| {
-            window.permits.remove(permit);
-            window.opening_until = 0;
+            if window.permits.remove(permit).is_some() || used.window.is_some() {
+                window.opening_until = 0;
+            }
             if let Some(told) = used.window {
                 let (others, left) = (window.permits.len() as i64, i64::from(told.remaining));
                 let (free, ends) = ((left - others).max(0), now + told.reset_in.max(0));
@@ -131,9 +134,12 @@ impl Ledger for MemoryLedger {
                     window.least_told = window.least_told.min(left);
                     window.remaining = if others == 0 { window.least_told } else { window.remaining.min(free) };
                     window.ends = window.ends.min(ends);
+                    window.lasts = window.lasts.max(ends - now);
                 } else if told.reset_at > window.named || !window.is_open(now) {
+                    let same_plan = window.limit == i64::from(told.limit);
                     *window = Known {
                         limit: i64::from(told.limit),
+                        lasts: if same_plan { window.lasts.max(ends - now) } else { ends - now },
                         remaining: free,
                         ends,
                         named: told.reset_at,
@@ -179,21 +185,32 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
+    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        let now = self.clock.now();
+        Ok(self.inner.lock().unwrap().parked.remove(name).is_some_and(|(until, _)| until > now))
+    }
+
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
         let account = |name: &String| {
             let window = self.with(name, endpoint, |window, _| window.clone());
             let (inner, now) = (self.inner.lock().unwrap(), self.clock.now());
-            let limit = u32::try_from(window.limit).ok().filter(|limit| window.is_open(now) && *limit < u32::MAX / 2);
+            let told = u32::try_from(window.limit).ok().filter(|limit| *limit > 0);
+            let limit = told.filter(|limit| *limit < u32::MAX);
+            let open = limit.filter(|_| window.is_open(now));
             let everywhere = inner.parked.get(name).cloned().unwrap_or_default();
+            let parked_everywhere = everywhere.0 > now;
             let (until, why) = if everywhere.0 >= window.parked.0 { everywhere } else { window.parked.clone() };
             Account {
                 name: name.clone(),
                 limit,
-                remaining: limit.map(|_| u32::try_from(window.remaining).unwrap_or(0)),
-                reset_in_ms: limit.map(|_| window.ends - now),
+                unmetered: told.is_some() && limit.is_none(),
+                window_ms: limit.map(|_| window.lasts).filter(|lasts| *lasts > 0),
+                remaining: open.map(|_| u32::try_from(window.remaining).unwrap_or(0)),
+                reset_in_ms: open.map(|_| window.ends - now),
                 outstanding: window.permits.len() as u32,
                 parked_for_ms: (until - now).max(0),
                 parked_why: (until > now).then_some(why),
+                parked_everywhere,
                 calls_today: inner.calls.get(&(name.clone(), day(now))).copied().unwrap_or(0),
             }
         };
