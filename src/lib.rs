@@ -52,10 +52,10 @@
 //! 3. **The fence** is the lease's deadline, unique and rising; a settle after it changes nothing. —
 //!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
-//!    an answer is dated by the queue's clock. — `updater`, `store`
+//!    an answer is dated by the queue's clock. — `updater`, `store`, `faults::store`
 //! 5. **An outage is nobody's fault**: whole-request failures give the ids back with their old due time,
 //!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
-//!    becomes a suspect, and no more. — `updater`, `worker`,
+//!    becomes a suspect, and no more. — `updater`, `worker`, `faults::store`,
 //!    `queue::an_expired_batch_is_halved_until_each_is_alone`
 //! 6. **Dead and ended are in the store before the queue hears of it.** — `updater`
 //! 7. **Nothing is held across the lookup but the lease.** — by construction: [`updater`] takes a

@@ -1,6 +1,7 @@
 //! What tests share: private servers and the places they live in.
 
 pub mod census;
+pub mod disk;
 pub mod http;
 pub mod journal;
 pub mod memory_ledger;

@@ -29,6 +29,12 @@ pub struct Backends {
 
 impl World {
     pub async fn new(backends: Backends, folder: &Path, api: &str) -> Self {
+        let postgres = if backends.postgres { Some(postgres::database().await) } else { None };
+        Self::over(backends.redis, postgres, folder, api).await
+    }
+
+    /// The same, over that PostgreSQL database.
+    pub async fn over(redis: bool, postgres: Option<String>, folder: &Path, api: &str) -> Self {
         let file = folder.join("jobs.db");
         let tweets = folder.join("tweets.db");
         let mut settings = variables(&[
@@ -43,7 +49,7 @@ impl World {
             ("store.sqlite.path", tweets.to_str().unwrap()),
         ]);
         let patience = Duration::from_secs(10);
-        let redis = backends.redis.then(|| TestRedis::start(&["--appendonly", "yes"]));
+        let redis = redis.then(|| TestRedis::start(&["--appendonly", "yes"]));
         let queue: Arc<dyn Queue> = match &redis {
             Some(redis) => {
                 settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]));
@@ -51,8 +57,7 @@ impl World {
             }
             None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, patience).await.unwrap()),
         };
-        let store: Arc<dyn Store> = if backends.postgres {
-            let url = postgres::database().await;
+        let store: Arc<dyn Store> = if let Some(url) = postgres {
             settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &url)]));
             Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap())
         } else {
