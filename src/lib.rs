@@ -46,7 +46,7 @@
 //! 1. **One place.** An id is delayed (in one lane), leased, dead, or its life has ended and the store
 //!    says so; never nowhere. What adds is written before what removes; found in two places, leased
 //!    wins. — `queue::random_commands_leave_each_id_in_one_place`, `queue::redis_only::found_in_two_places_leased_wins`,
-//!    `load::kill`
+//!    `load::kill`, `faults::network`
 //! 2. **A claim is a lease** by the queue's clock. Leases that ran out are claimable at once by the next
 //!    claim. — `queue::an_expired_lease_needs_no_rescuer`
 //! 3. **The fence** is the lease's deadline, unique and rising; a settle after it changes nothing. —

@@ -2,5 +2,6 @@
 //! on by itself.
 
 mod crash;
+mod network;
 mod store;
 mod zombie;

@@ -9,6 +9,7 @@ pub mod memory_queue;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod redis;
 pub mod rig;
 pub mod wait;

@@ -1,0 +1,151 @@
+//! The network between two updaters and their services cuts, half-closes, delays and trickles, at random:
+//! replies of claims, settles, permits, saves and lookups are lost, or their requests. Nothing else is.
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use twitter_updater::clock::wall_ms;
+use twitter_updater::simulator::{self, SimulatorOptions};
+use twitter_updater::tweet::TweetId;
+
+use crate::support::census::{assert_answers_are_in_order, census};
+use crate::support::process::{Process, Variables, run_with_input, text, variables};
+use crate::support::proxy::{Line, Upstream};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const TWEETS: u32 = 1_500;
+const PROCESSES: usize = 2;
+/// An id whose call failed alone has a minute's rest, and a back-off ends within one.
+const WITHIN: Duration = Duration::from_secs(150);
+
+/// The services that a process talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    Redis,
+    Postgres,
+    Api,
+}
+
+use Service::{Api, Postgres, Redis};
+
+/// So many faults on the lines to these services. The seed gives the faults, their order and the pauses
+/// between them; what they meet is the machine's choice.
+async fn survives(services: &[Service], faults: usize) {
+    let seed = std::env::var("NETWORK_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    println!("{services:?}: again with NETWORK_SEED={seed}");
+    let mut lots = StdRng::seed_from_u64(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions {
+        latency: Duration::from_millis(40),
+        jitter: Duration::from_millis(30),
+        calls_per_window: 0,
+        missing_share: 0.0,
+        body_padding: 0,
+        growth: Duration::from_secs(60), // of tweets made just now: every answer is another
+        ..SimulatorOptions::default()
+    };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let mut world = World::new(Backends { redis: true, postgres: true }, folder.path(), &api.base_url()).await;
+    world.settings.extend(variables(&[
+        ("queue.redis.response_timeout", "800ms"),
+        ("queue.redis.connect_timeout", "800ms"),
+        ("store.postgres.statement_timeout", "800ms"),
+    ]));
+    let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
+    let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let mut lines = Vec::new();
+    for service in services {
+        lines.push(line(*service, &mut world.settings).await);
+    }
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap();
+    let mut processes: Vec<Process> =
+        (0..PROCESSES).map(|_| Process::start(&["updater"], &world.settings, &log)).collect();
+    until_true("all is well at first", WITHIN, async || world.all_fresh(&ids, 0).await).await;
+
+    for _ in 0..faults {
+        let pause = Duration::from_millis(lots.random_range(5..120));
+        lines[lots.random_range(0..services.len())].befall(&mut lots);
+        tokio::time::sleep(pause).await;
+    }
+    let quiet = wall_ms();
+    for (service, line) in services.iter().zip(&lines) {
+        let happened = line.happened();
+        println!("{service:?}: {happened:?}");
+        assert!(happened["in flight"] > 0, "{service:?}: no fault met a request");
+    }
+    until_true("every tweet is updated in the quiet after it", WITHIN, async || {
+        for process in &mut processes {
+            assert!(process.runs(), "{}", logged());
+        }
+        world.all_fresh(&ids, quiet).await
+    })
+    .await;
+    println!("all is fresh {} ms after the last fault", wall_ms() - quiet);
+    for process in processes {
+        let status = process.terminate();
+        assert!(status.success(), "{status}\n{}", logged());
+    }
+    let log = logged();
+    assert!(!log.contains("panicked"), "{log}");
+
+    let all = ids.len();
+    let found = census(&*world.queue, &*world.store, &ids).await;
+    // What a cut left leased is claimable when its lease has run out.
+    assert_eq!((found.delayed + found.leased, found.dead, found.ended), (all, 0, 0), "{found:?}");
+    let stats = world.queue.stats().await.unwrap();
+    assert_eq!((stats.delayed + stats.leased) as usize, all, "nothing but what was put in");
+    assert_answers_are_in_order(&*world.store, &ids).await;
+    println!("{:?}", stats.counters);
+    api.stop().await;
+}
+
+/// A line to that service, which the settings lead through from now on.
+async fn line(service: Service, settings: &mut Variables) -> Line {
+    let (key, address): (_, fn(&str) -> (Upstream, String)) = match service {
+        Redis => ("queue.redis.url", |url| {
+            let socket = url.strip_prefix("redis+unix://").unwrap();
+            (Upstream::Unix(socket.into()), "redis://ADDR/".to_owned())
+        }),
+        Postgres => ("store.postgres.url", |url| {
+            let (database, rest) = url.strip_prefix("postgres:///").unwrap().split_once("?host=").unwrap();
+            let (folder, _) = rest.split_once('&').unwrap();
+            let socket = format!("{folder}/.s.PGSQL.5432");
+            (Upstream::Unix(socket.into()), format!("postgres://postgres@ADDR/{database}?sslmode=disable"))
+        }),
+        Api => ("twitter.api", |url| {
+            let addr = url.strip_prefix("http://").unwrap().trim_end_matches('/').parse().unwrap();
+            (Upstream::Tcp(addr), "http://ADDR".to_owned())
+        }),
+    };
+    let (name, _) = variables(&[(key, "")]).remove(0);
+    let (_, value) = settings.iter_mut().rev().find(|(known, _)| *known == name).unwrap();
+    let (upstream, through) = address(value);
+    let line = Line::to(upstream).await;
+    *value = through.replace("ADDR", &line.addr.to_string());
+    line
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_redis() {
+    survives(&[Redis], 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_postgresql() {
+    survives(&[Postgres], 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_the_api() {
+    survives(&[Api], 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_everything() {
+    survives(&[Redis, Postgres, Api], 300).await;
+}
