@@ -106,27 +106,30 @@ async fn survives(services: &[Service], faults: usize) {
 
 /// A line to that service, which the settings lead through from now on.
 async fn line(service: Service, settings: &mut Variables) -> Line {
-    let (key, address): (_, fn(&str) -> (Upstream, String)) = match service {
-        Redis => ("queue.redis.url", |url| {
-            let socket = url.strip_prefix("redis+unix://").unwrap();
-            (Upstream::Unix(socket.into()), "redis://ADDR/".to_owned())
-        }),
-        Postgres => ("store.postgres.url", |url| {
-            let (database, rest) = url.strip_prefix("postgres:///").unwrap().split_once("?host=").unwrap();
-            let (folder, _) = rest.split_once('&').unwrap();
-            let socket = format!("{folder}/.s.PGSQL.5432");
-            (Upstream::Unix(socket.into()), format!("postgres://postgres@ADDR/{database}?sslmode=disable"))
-        }),
-        Api => ("twitter.api", |url| {
-            let addr = url.strip_prefix("http://").unwrap().trim_end_matches('/').parse().unwrap();
-            (Upstream::Tcp(addr), "http://ADDR".to_owned())
-        }),
+    let key = match service {
+        Redis => "queue.redis.url",
+        Postgres => "store.postgres.url",
+        Api => "twitter.api",
     };
     let (name, _) = variables(&[(key, "")]).remove(0);
-    let (_, value) = settings.iter_mut().rev().find(|(known, _)| *known == name).unwrap();
-    let (upstream, through) = address(value);
+    let (_, address) = settings.iter_mut().find(|(known, _)| *known == name).unwrap();
+    let (upstream, through) = match service {
+        Redis => {
+            let socket = address.strip_prefix("redis+unix://").unwrap();
+            (Upstream::Unix(socket.into()), "redis://ADDR/".to_owned())
+        }
+        Postgres => {
+            let (database, rest) = address.strip_prefix("postgres:///").unwrap().split_once("?host=").unwrap();
+            let socket = format!("{}/.s.PGSQL.5432", rest.split('&').next().unwrap());
+            (Upstream::Unix(socket.into()), format!("postgres://postgres@ADDR/{database}?sslmode=disable"))
+        }
+        Api => {
+            let addr = address.strip_prefix("http://").unwrap().trim_end_matches('/').parse().unwrap();
+            (Upstream::Tcp(addr), "http://ADDR".to_owned())
+        }
+    };
     let line = Line::to(upstream).await;
-    *value = through.replace("ADDR", &line.addr.to_string());
+    *address = through.replace("ADDR", &line.addr.to_string());
     line
 }
 

@@ -3,10 +3,11 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use tokio::sync::Mutex;
 use twitter_updater::clock::wall_ms;
 use twitter_updater::lane::Lane;
 use twitter_updater::queue::{NewJob, Place};
@@ -196,9 +197,9 @@ async fn postgresql_breaks_in_every_way() {
     let start = async || server.borrow_mut().start();
     fleet.survives("a stop", stop, start).await;
 
-    let operator = RefCell::new(PgConnection::connect(&url).await.unwrap());
+    let operator = Mutex::new(PgConnection::connect(&url).await.unwrap());
     let run = async |statements: &str| {
-        operator.borrow_mut().execute(AssertSqlSafe(statements.to_owned())).await.unwrap();
+        operator.lock().await.execute(AssertSqlSafe(statements.to_owned())).await.unwrap();
     };
     let lock = async || run("BEGIN; LOCK TABLE tweet IN EXCLUSIVE MODE").await;
     fleet.survives("a lock past the statement timeout", lock, async || run("ROLLBACK").await).await;
@@ -298,7 +299,7 @@ async fn postgresqls_disk_is_full() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlites_disk_is_full() {
-    let Some(disk) = TinyDisk::new(std::process::Command::new("env"), 48) else { return };
+    let Some(disk) = TinyDisk::new(Command::new("env"), 48) else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = disk.inside().join("tweets.db");
     let start = |settings: &Variables, log: &Path| {
