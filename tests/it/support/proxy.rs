@@ -54,7 +54,7 @@ enum When {
 }
 
 impl Fault {
-    /// By lot. Short delays are a slow network; those of about a second are past the time limits.
+    /// By lot. Short delays are a slow network; those beyond a second are past the time limits.
     fn draw(lots: &mut StdRng) -> (When, Self) {
         let way = if lots.random_bool(0.5) { Way::Up } else { Way::Down };
         let when = if lots.random_bool(0.2) { When::Now } else { When::Passing(way, lots.random_range(0..6)) };
@@ -63,7 +63,7 @@ impl Fault {
             3 => Self::Cut { after: lots.random_range(1..200) },
             4 => Self::HalfClose(way),
             5 | 6 => Self::Delay(Duration::from_millis(lots.random_range(5..200))),
-            7 => Self::Delay(Duration::from_millis(lots.random_range(900..1_500))),
+            7 => Self::Delay(Duration::from_millis(lots.random_range(900..2_500))),
             _ => Self::Trickle { bytes: lots.random_range(10..300), piece: lots.random_range(1..8) },
         };
         (when, fault)
