@@ -152,6 +152,9 @@ fn of_a_lookup_answer() {
         bodies.push(Value::from(some.to_vec()).to_string().into_bytes());
         bodies.push(serde_json::json!({"id": map}).to_string().into_bytes());
     }
+    // No objects, but texts where objects belong.
+    let strangers = [serde_json::json!({"id": {"20": CANARY, "21": [CANARY]}}), serde_json::json!([CANARY, 20])];
+    bodies.extend(strangers.map(|body| body.to_string().into_bytes()));
     holds(&bodies, |body, _| properties::lookup_answer(body, &ids));
 }
 
