@@ -14,7 +14,8 @@ use twitter_updater::queue::{
     Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
-    MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
+    StoreError, StoredTweet,
 };
 use twitter_updater::tweet::TweetState;
 
@@ -288,6 +289,20 @@ impl Store for JournalledStore {
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
         self.inner.standing(namespace, ids).await
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        self.inner.exhume(namespace, at, tweets).await
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        self.inner.page(namespace, of, below, limit).await
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
