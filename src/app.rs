@@ -1,5 +1,7 @@
 //! The only wiring: settings → backends → roles.
 
+mod upkeep;
+
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,8 @@ use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{ClaimSettings, Pipeline, Worker};
+
+pub use self::upkeep::{open_dead, rebuild};
 
 /// Whose quota it is: the ledger's namespace.
 const PROVIDER: &str = "twitter";

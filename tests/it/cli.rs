@@ -2,9 +2,11 @@
 
 mod check;
 mod command_line;
+mod dead;
 mod demo;
 mod files;
 mod incoming;
+mod rebuild;
 mod secrets;
 mod services;
 mod simulator;

@@ -10,6 +10,7 @@ mod load;
 mod lookup;
 mod plan;
 mod queue;
+mod rebuild;
 mod recordings;
 mod replay;
 mod simulator;
