@@ -45,7 +45,7 @@ impl Graveyard {
 
     /// Runs `dead` with these arguments; the exit code, standard output and standard error.
     fn dead(&self, arguments: &[&str]) -> (i32, String, String) {
-        let output = self.home.run(&[&["dead"], arguments].concat());
+        let output = run(&[&["dead"], arguments].concat(), &self.home.settings(&[("log.level", "warn")]));
         (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
     }
 

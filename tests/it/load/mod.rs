@@ -6,3 +6,4 @@ mod enqueue;
 mod fairness;
 mod kill;
 mod memory;
+mod rebuild;
