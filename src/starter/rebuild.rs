@@ -228,10 +228,9 @@ impl Rebuild {
                 left.push(row);
             }
         }
-        let mut token = token.to_owned();
         while !left.is_empty() {
             let ids: Vec<String> = left.iter().map(|row| row.id.clone()).collect();
-            let adopted = self.queue.adopt(&token, &ids, self.lease).await?;
+            let adopted = self.queue.adopt(token, &ids, self.lease).await?;
             let mut ours = Vec::new();
             for (row, answer) in left.into_iter().zip(&adopted.answers) {
                 match answer {
@@ -248,8 +247,6 @@ impl Rebuild {
             sum.put_back += (ours.len() - out.len()) as u64;
             left = self.living(&out).await?;
             sum.withdrawn += (out.len() - left.len()) as u64;
-            // A token answers for its ids as long as its lease lasts: who comes again needs another.
-            token.push('+');
         }
         Ok(sum)
     }

@@ -177,6 +177,7 @@ on_both!(
     a_tweet_enqueued_again_in_the_middle_is_not_lost,
     a_dead_one_retried_in_the_middle_is_not_lost,
     lost_replies_change_nothing,
+    a_failure_in_the_second_pass_leaves_no_lease,
     two_at_once_put_each_back_once,
     one_that_was_killed_leaves_leases_that_run_out,
     it_stops_between_two_pages,
@@ -347,6 +348,25 @@ async fn lost_replies_change_nothing(world: World) {
         world.store.record(world.queue.namespace(), wall_ms(), &[new]).await.unwrap();
         world.journal.well_again(call);
     }
+}
+
+/// Enqueued again in the middle as above; and when it has been adopted for the second time, the store is away.
+async fn a_failure_in_the_second_pass_leaves_no_lease(world: World) {
+    let id = world.tweet(1, HOUR, HOUR).await;
+    let (starter, again) = (world.starter(), id.clone());
+    let (store, namespace, ending) = (world.store.clone(), world.queue.namespace().to_owned(), id.clone());
+    world.journal.meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, TweetState::Ended).await });
+    world.journal.meanwhile(Call::Standing, async move {
+        starter.queue_tweet(twitter_updater::starter::Ingested::bare(again)).await.unwrap();
+    });
+    let (journal, then) = (world.journal.clone(), world.journal.clone());
+    world.journal.meanwhile(Call::Settle, async move {
+        journal.meanwhile(Call::Adopt, async move { then.trouble(Call::Standing, Trouble::Down, 1) });
+    });
+    assert!(world.run().await.complete);
+    let stats = world.queue.stats().await.unwrap();
+    assert_eq!((stats.delayed, stats.leased), (1, 0));
+    assert_eq!(world.state(&id).await, TweetState::Live);
 }
 
 async fn two_at_once_put_each_back_once(world: World) {
