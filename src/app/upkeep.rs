@@ -11,7 +11,7 @@ use crate::dead::Dead;
 use crate::queue::Lane;
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
-use crate::starter::{Lanes, ProgressDisplay, Rebuild, twitter_id_date};
+use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt, twitter_id_date};
 use crate::updater::{NAMESPACE, UNAVAILABLE_LANE};
 
 /// The lane of each tweet, as the updater chooses it.
@@ -61,11 +61,16 @@ async fn round(rebuild: &Rebuild, json: bool, stop: &Stop) -> Result<()> {
     if display.is_shown() {
         let counts = rebuild.store.counts(NAMESPACE).await?;
         display.expect(counts.live + counts.unavailable);
+        show(&display, &Rebuilt::default());
     }
-    let done = rebuild.run(stop, |done| display.show_rows(done.rows, &format!("{} put back", done.put_back))).await;
+    let done = rebuild.run(stop, |done| show(&display, done)).await;
     display.finish();
     let done = done?;
     write_line(&if json { serde_json::to_string(&done)? } else { done.to_string() })
+}
+
+fn show(display: &ProgressDisplay, done: &Rebuilt) {
+    display.show_rows(done.rows, &format!("{} put back", done.put_back));
 }
 
 /// The dead, for the commands that look after them.

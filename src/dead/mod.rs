@@ -221,7 +221,7 @@ impl Dead {
         let state = known.standing.as_ref().map(|standing| standing.state);
         let in_queue = buried(&known.places).is_some();
         match (act, state) {
-            (_, None) if !in_queue && known.places.is_empty() => Done::Refused(match (self.lanes.id_date)(known.id) {
+            (_, None) if known.places.is_empty() => Done::Refused(match (self.lanes.id_date)(known.id) {
                 Ok(_) => "neither the queue nor the store knows it".to_owned(),
                 Err(why) => why,
             }),

@@ -8,8 +8,8 @@ use super::Progress;
 
 /// A file: how much of it is read, how fast, how long it will take.
 const BAR: &str = "{prefix} [{wide_bar}] {percent}% of {total_bytes}, {msg}, {binary_bytes_per_sec}, {eta} left";
-/// Rows of the store: how many of them, how fast, how long it will take.
-const ROWS: &str = "{prefix} [{wide_bar}] {percent}% of {human_len} rows, {msg}, {per_sec}, {eta} left";
+/// Rows of the store: how many of them, how long it will take.
+const ROWS: &str = "{prefix} [{wide_bar}] {percent}% of {human_len} rows, {msg}, {eta} left";
 /// A pipe: its end is not known.
 const SPINNER: &str = "{prefix} {spinner} {msg} in {elapsed}";
 

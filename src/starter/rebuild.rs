@@ -22,6 +22,8 @@
 //! out. That is what 4 is for: its read comes after 3, and so after theirs. A rebuild that is killed
 //! leaves leases, which run out; one whose reply is lost asks again with its token or settles again.
 //!
+//! One that is cut off between 3 and 4 says that it did not end, and is run again.
+//!
 //! What is left to chance: a worker whose lease was wiped with the queue, or has run out, may still end
 //! its tweet in the store after 2. That tweet is looked up once more, and the answer ends it again; the
 //! store takes no answer about the dead, and the worker that hears so buries it in the queue.
@@ -41,8 +43,8 @@ use crate::store::{Listed, Listing, Store};
 use crate::tweet::TweetState;
 use crate::tweet_age::AgeTable;
 
-/// Rows of a page: what one script of the queue adopts, about 3 ms of Redis's only thread.
-const PAGE: u32 = 1_000;
+/// Rows of a page: what the queue adopts, and settles, in one step; 1 to 3 ms each of Redis's only thread.
+const PAGE: u32 = 500;
 /// Overdue tweets come due within this time and not at once, or they would come due together ever after.
 /// Lanes of longer intervals are spread by the quota.
 const SPREAD_MS: Millis = 10 * 60_000;
