@@ -32,7 +32,7 @@ use crate::tweet_age::AgeTable;
 use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{ClaimSettings, Pipeline, Worker};
 
-pub use self::upkeep::{open_dead, rebuild};
+pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 
 /// Whose quota it is: the ledger's namespace.
 const PROVIDER: &str = "twitter";

@@ -270,9 +270,13 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Rebuild { every, rate, json } => {
             stop.on_signals(settings.updater.drain_deadline)?;
+            let rebuild = tokio::select! {
+                rebuild = app::open_rebuild(&settings, rate) => rebuild?,
+                () = stop.draining() => return Ok(0), // while a service did not answer yet
+            };
             tokio::select! {
-                done = app::rebuild(&settings, every, rate, json, &stop) => done?,
-                () = stop.abandoning() => {} // while a service does not answer
+                done = app::run_rebuild(&rebuild, every, json, &stop) => done?,
+                () = stop.abandoning() => {} // a service does not answer any more; leases run out
             }
             Ok(0)
         }

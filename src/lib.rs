@@ -31,7 +31,8 @@
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
 //! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`status`],
-//! [`dead`] (what a person does about them), [`plan`] (how many credentials), [`simulator`] (a faithful fake API), [`demo`].
+//! [`dead`] (what a person does about them), [`plan`] (how many credentials), [`simulator`] (a faithful
+//! fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.

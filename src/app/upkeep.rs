@@ -23,28 +23,28 @@ fn lanes(settings: &Settings) -> Lanes {
     }
 }
 
-/// Puts back from the store what the queue has lost; with `every`, again and again until it is stopped.
-/// Writes a line per round.
+/// What puts back from the store what the queue has lost; at `rate` rows a second in place of the setting.
 ///
 /// # Errors
-/// A service is out: in a single round, or before the first one.
-pub async fn rebuild(
-    settings: &Settings,
-    every: Option<Duration>,
-    rate: Option<u32>,
-    json: bool,
-    stop: &Stop,
-) -> Result<()> {
-    let rebuild = Rebuild {
+/// A service is out.
+pub async fn open_rebuild(settings: &Settings, rate: Option<u32>) -> Result<Rebuild> {
+    Ok(Rebuild {
         queue: open_queue(settings, NAMESPACE).await?,
         store: open_store(settings).await?,
         lanes: lanes(settings),
         lease: settings.updater.lease,
         rate: rate.unwrap_or(settings.rebuild.rate),
         retry: RetryPolicy::default(),
-    };
+    })
+}
+
+/// Rebuilds once, or with this pause between the rounds until it is stopped. Writes a line per round.
+///
+/// # Errors
+/// A service is out, in a single round.
+pub async fn run_rebuild(rebuild: &Rebuild, every: Option<Duration>, json: bool, stop: &Stop) -> Result<()> {
     while !stop.is_draining() {
-        match round(&rebuild, json, stop).await {
+        match round(rebuild, json, stop).await {
             Err(error) if every.is_some() => {
                 tracing::warn!(error = format!("{error:#}"), "this round is given up, the next one tries again");
             }

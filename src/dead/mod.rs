@@ -291,10 +291,10 @@ impl Dead {
     /// Due now, each in the lane of its age.
     fn jobs(&self, known: &[&Known<'_>], now: Millis) -> Vec<NewJob> {
         let job = |known: &&Known<'_>| {
-            let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), now)?;
-            Some(NewJob { id: known.id.clone(), lane: lane.clone(), delay: 0 })
+            let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), now).clone();
+            NewJob { id: known.id.clone(), lane, delay: 0 }
         };
-        known.iter().filter_map(job).collect()
+        known.iter().map(job).collect()
     }
 }
 

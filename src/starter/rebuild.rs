@@ -64,12 +64,13 @@ impl Lanes {
     /// The lane of a tweet at `now`, ms since the epoch. One whose life is over by its age, or whose date
     /// nobody knows, is in the last: the updater ends it, or keeps it alive.
     #[must_use]
-    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, now: Millis) -> Option<&Lane> {
+    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, now: Millis) -> &Lane {
         if state == TweetState::Unavailable {
-            return Some(&self.unavailable);
+            return &self.unavailable;
         }
+        let by_age = self.created_at(id, created_at).and_then(|made| self.ages.lane(made.min(now), now));
         let last = || self.ages.brackets().last().map(|bracket| &bracket.lane);
-        self.created_at(id, created_at).and_then(|made| self.ages.lane(made.min(now), now)).or_else(last)
+        by_age.or_else(last).unwrap_or(&self.unavailable) // a table without brackets is refused
     }
 
     /// Whether a tweet's life is over by its age.
@@ -259,15 +260,15 @@ impl Rebuild {
         let mut out = Vec::new();
         let mut verdicts = Vec::with_capacity(ours.len());
         for (row, state) in ours.iter().zip(states) {
-            let lane = state.and_then(|state| self.lanes.of(&row.id, state, row.created_at, adopted.now));
-            let verdict = if let Some(lane) = lane {
+            let lane = self.lanes.of(&row.id, state.unwrap_or(row.state), row.created_at, adopted.now);
+            let verdict = if state.is_some() {
                 Verdict::Reschedule { lane: lane.clone(), delay: self.delay(row, lane, adopted.now) }
             } else {
                 out.push(*row);
                 Verdict::Finish
             };
-            let name = lane.map_or_else(|| "".into(), |lane| lane.name.clone());
-            verdicts.push((Job { id: row.id.clone(), lane: name, due: adopted.now, deliveries: 0 }, verdict));
+            let job = Job { id: row.id.clone(), lane: lane.name.clone(), due: adopted.now, deliveries: 0 };
+            verdicts.push((job, verdict));
         }
         let settled = self.queue.settle(&adopted.fence, &verdicts).await?;
         if settled.lost > 0 {

@@ -130,7 +130,8 @@ fn the_readme_names_every_subcommand_and_no_other() {
         }
     }
     assert_eq!(named, known);
-    for sub in command.get_subcommands() {
+    let nested = command.get_subcommands().flat_map(clap::Command::get_subcommands);
+    for sub in command.get_subcommands().chain(nested) {
         assert!(sub.get_about().is_some(), "{} says nothing of itself", sub.get_name());
         for argument in sub.get_arguments().filter(|argument| argument.get_id() != "help") {
             assert!(argument.get_help().is_some(), "{} {}", sub.get_name(), argument.get_id());

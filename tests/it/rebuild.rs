@@ -124,6 +124,12 @@ impl World {
         self.queue.schedule(&[NewJob { id: id.to_owned(), lane, delay: 0 }]).await.unwrap()[0]
     }
 
+    /// What looks after the dead, through the journal.
+    fn dead(&self) -> Dead {
+        let Rebuild { queue, store, lanes, .. } = self.rebuild.clone();
+        Dead { queue, store, lanes }
+    }
+
     fn starter(&self) -> Starter {
         let parse = |_: &str| Err("no JSON here".to_owned());
         let ages = self.rebuild.lanes.ages.clone();
@@ -183,6 +189,8 @@ on_both!(
     it_stops_between_two_pages,
     an_outage_says_how_far_it_came,
     an_id_that_cannot_be_stops_nobody,
+    one_enqueued_again_while_it_is_dropped_is_not_lost,
+    a_retry_or_drop_that_was_cut_off_is_given_again,
 );
 
 async fn what_was_lost_is_put_back_as_the_updater_would(world: World) {
@@ -313,7 +321,7 @@ async fn a_dead_one_retried_in_the_middle_is_not_lost(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
     let page = world.page().await;
     world.bury(&id).await;
-    let dead = Dead { queue: world.queue.clone(), store: world.store.clone(), lanes: world.rebuild.lanes.clone() };
+    let dead = Dead { queue: world.queue.clone(), store: world.store.clone(), ..world.dead() };
     let again = [id.clone()];
     world.journal.meanwhile(Call::Standing, async move {
         assert_eq!(dead.act(Act::Retry, &again, |_, _| ()).await.unwrap().done, 1);
@@ -440,4 +448,41 @@ async fn an_id_that_cannot_be_stops_nobody(world: World) {
     let done = world.run().await;
     assert_eq!((done.rows, done.put_back, done.refused), (2, 1, 1));
     assert_eq!(world.lane(&good).await.0, "1d");
+}
+
+/// Steps: ended in the store; somebody enqueues it, and hears that it is dead; then the queue forgets it.
+async fn one_enqueued_again_while_it_is_dropped_is_not_lost(world: World) {
+    let id = world.tweet(1, HOUR, 0).await;
+    world.schedule(&id).await;
+    world.bury(&id).await;
+    world.settle(&id, Verdict::Bury { reason: "why".into() }).await;
+    let (starter, again) = (world.starter(), id.clone());
+    world.journal.meanwhile(Call::Exhume, async move {
+        starter.queue_tweet(twitter_updater::starter::Ingested::bare(again)).await.unwrap();
+    });
+    world.dead().act(Act::Drop, std::slice::from_ref(&id), |_, _| ()).await.unwrap();
+    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));
+}
+
+async fn a_retry_or_drop_that_was_cut_off_is_given_again(world: World) {
+    for (act, trouble) in
+        [Act::Retry, Act::Drop].into_iter().flat_map(|act| [(act, Trouble::Down), (act, Trouble::AnswerLost)])
+    {
+        let id = world.tweet(1, HOUR, 0).await;
+        world.schedule(&id).await;
+        world.bury(&id).await;
+        world.settle(&id, Verdict::Bury { reason: "why".into() }).await;
+        let ids = std::slice::from_ref(&id);
+        world.journal.trouble(Call::Exhume, trouble, 1);
+        world.dead().act(act, ids, |_, _| ()).await.unwrap_err();
+        assert!(matches!(world.place(&id).await, Some(Place::Dead { .. })), "the store comes first");
+        assert_eq!(world.dead().act(act, ids, |_, _| ()).await.unwrap().done, 1, "{act:?} {trouble:?}");
+        let alive = act == Act::Retry;
+        let state = if alive { TweetState::Live } else { TweetState::Ended };
+        assert_eq!((world.state(&id).await, world.place(&id).await.is_some()), (state, alive));
+        if alive {
+            // Due now, for the next to begin with.
+            world.settle(&id, Verdict::Finish).await;
+        }
+    }
 }

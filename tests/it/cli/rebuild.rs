@@ -4,6 +4,7 @@ use twitter_updater::queue::{EmbeddedQueue, Queue};
 use twitter_updater::updater::NAMESPACE;
 
 use super::*;
+use crate::support::postgres;
 use crate::support::process::Process;
 use crate::support::wait::until_true;
 
@@ -71,4 +72,30 @@ async fn every_so_often_it_puts_back_what_was_lost_meanwhile() {
     }
     running.signal("TERM");
     assert_eq!(running.ended(Duration::from_secs(20)).await.code(), Some(0), "{}", log_text(&log));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_that_meets_an_outage_is_given_up_and_the_next_tries_again() {
+    let (home, ids) = (Home::new(), young(3));
+    let mut server = postgres::own();
+    let url = server.url("postgres");
+    let settings = home.settings(&[("store.backend", "postgres"), ("store.postgres.url", &url)]);
+    let file = home.file("ids.txt", ids.join("\n"));
+    for arguments in [&["migrate"][..], &["enqueue", &file]] {
+        assert!(run(arguments, &settings).status.success());
+    }
+    let queue = open(&home).await;
+    let log = home.path("log");
+    let mut running = Process::start(&["rebuild", "--every", "1s"], &settings, &log);
+    queue.forget(&ids).await.unwrap();
+    let back = async || queue.stats().await.unwrap().delayed == 3;
+    until_true("they are back", Duration::from_secs(30), back).await;
+    server.stop();
+    let given_up = async || log_text(&log).contains("this round is given up") || !running.runs();
+    until_true("a round is given up", Duration::from_secs(90), given_up).await;
+    queue.forget(&ids).await.unwrap();
+    server.start();
+    until_true("they are back again", Duration::from_secs(90), back).await;
+    running.signal("TERM");
+    assert_eq!(running.ended(Duration::from_secs(30)).await.code(), Some(0), "{}", log_text(&log));
 }

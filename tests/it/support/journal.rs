@@ -46,6 +46,7 @@ pub enum Call {
     Bury,
     Adopt,
     Standing,
+    Exhume,
 }
 
 /// How it fails.
@@ -334,7 +335,7 @@ impl Store for JournalledStore {
     }
 
     async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
-        self.inner.exhume(namespace, at, tweets).await
+        self.journal.through(Call::Exhume, store_fails, self.inner.exhume(namespace, at, tweets)).await
     }
 
     async fn page(
