@@ -1,5 +1,6 @@
 //! The only wiring: settings → backends → roles.
 
+mod service;
 mod upkeep;
 
 use std::io::IsTerminal;
@@ -12,30 +13,29 @@ use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::backend::redis::{RedisOptions, RedisPool};
+pub use self::service::Service;
+pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
+use crate::accounts::{self, Accounts};
 use crate::clock;
-use crate::config::{BadConfig, QueueBackend, Secrets, Settings, SimulatorSettings, StoreBackend};
-use crate::credential::{
-    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, RedisLedger, UserKeys,
-};
-use crate::lookup::twitter_v1::{TwitterV1, TwitterV1Options, parse_ingested};
+use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend};
+use crate::credential::{AppToken, Caller, Credential, CredentialKind, Credentials, UserKeys};
+use crate::lookup::twitter_v1::{CAPABILITIES, TwitterV1, TwitterV1Options, parse_ingested};
 use crate::lookup::{Charge, Lookup};
 use crate::metrics::Metrics;
-use crate::queue::{EmbeddedQueue, Lane, Queue, RedisQueue};
+use crate::queue::{Lane, Queue};
 use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
 use crate::starter::{
     Drain, DrainRound, EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date,
 };
+use crate::status::Status;
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{ClaimSettings, Pipeline, Worker};
 
-pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
-
-/// Whose quota it is: the ledger's namespace.
-const PROVIDER: &str = "twitter";
+/// The name of the credential that is none.
+const ANONYMOUS: &str = "anonymous";
 /// How often a worker says that it is alive.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
@@ -44,29 +44,6 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 /// Refused lines told one by one; the summary counts them all by reason.
 const REFUSALS_TOLD: u64 = 50;
-
-/// The queue that the settings name, of that namespace; checked.
-///
-/// # Errors
-/// It is not there, or not fit.
-pub async fn open_queue(settings: &Settings, namespace: &str) -> Result<Arc<dyn Queue>> {
-    let queue: Arc<dyn Queue> = match settings.queue.backend {
-        QueueBackend::Redis => Arc::new(RedisQueue::new(redis_pool(settings)?, namespace)),
-        QueueBackend::Embedded => {
-            let file = &settings.queue.embedded;
-            Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?)
-        }
-    };
-    let findings = queue.check().await.context("the queue cannot be used")?;
-    for (at, finding) in findings.iter().enumerate() {
-        if at == 0 {
-            tracing::info!(namespace, "{finding}");
-        } else {
-            tracing::warn!(namespace, "{finding}");
-        }
-    }
-    Ok(queue)
-}
 
 /// The store that the settings name. The embedded one makes its tables by itself; PostgreSQL's are
 /// made by `twitter-updater migrate`.
@@ -140,7 +117,7 @@ pub fn credentials(settings: &Settings) -> Result<Vec<Credential>> {
         ))
         .into());
     }
-    Ok(vec![Credential { name: "anonymous".to_owned(), kind: CredentialKind::Anonymous }])
+    Ok(vec![Credential { name: ANONYMOUS.to_owned(), kind: CredentialKind::Anonymous }])
 }
 
 /// What the secrets make.
@@ -156,31 +133,63 @@ fn kind(secrets: Secrets) -> CredentialKind {
     }
 }
 
-/// The credentials with the ledger they share with all other processes: it lives beside the queue.
+/// The names of the credentials and as whom each calls, as [`credentials`] has them. No secret is read for
+/// it; a bearer token that the environment alone gives is known by its name.
+///
+/// # Errors
+/// A name or a kind cannot be.
+pub fn callers(settings: &Settings) -> Result<Vec<(String, Caller)>> {
+    let named = settings.callers()?;
+    Ok(match named.is_empty() {
+        false => named,
+        true if is_twitter(&settings.twitter.api) => vec![(BEARER.to_owned(), Caller::AppOnly)],
+        true => vec![(ANONYMOUS.to_owned(), Caller::Anonymous)],
+    })
+}
+
+/// The credentials with the ledger they share with all other processes.
 ///
 /// # Errors
 /// No credential, or the ledger is not there.
-pub async fn open_credentials(settings: &Settings) -> Result<Arc<Credentials>> {
+pub async fn open_credentials(settings: &Settings, service: &Service) -> Result<Arc<Credentials>> {
     let credentials = credentials(settings)?;
-    let ledger: Arc<dyn Ledger> = match settings.queue.backend {
-        QueueBackend::Redis => Arc::new(RedisLedger::new(redis_pool(settings)?, PROVIDER)),
-        QueueBackend::Embedded => {
-            let file = &settings.queue.embedded;
-            Arc::new(EmbeddedLedger::open(&file.path, PROVIDER, file.busy_timeout).await?)
-        }
-    };
+    let ledger = service.ledger().await?;
     // A permit lives as long as the lease of the batch it was taken for.
     Ok(Arc::new(Credentials::new(credentials, ledger, settings.updater.pacing, settings.updater.lease)))
 }
 
-fn redis_pool(settings: &Settings) -> Result<RedisPool> {
-    let redis = &settings.queue.redis;
-    Ok(RedisPool::new(&RedisOptions {
-        url: redis.url.clone(),
-        connections: redis.connections,
-        connect_timeout: redis.connect_timeout,
-        response_timeout: redis.response_timeout,
-    })?)
+/// The queue, its quota and who is parked, at this moment. Needs the names of the credentials, and no
+/// secret.
+///
+/// # Errors
+/// The queue is not there.
+pub async fn status(settings: &Settings) -> Result<Status> {
+    let service = Service::new(settings)?;
+    let stats = service.queue(NAMESPACE).await?.stats().await?;
+    let names: Vec<String> = callers(settings)?.into_iter().map(|(name, _)| name).collect();
+    let accounts = service.ledger().await?.accounts(CAPABILITIES.endpoint, &names).await?;
+    Ok(Status::new(stats, accounts, CAPABILITIES))
+}
+
+/// What the ledger knows of each credential; with `check`, the API is asked about each first, which needs
+/// their secrets.
+///
+/// # Errors
+/// The ledger is not there, or a secret is missing.
+pub async fn accounts(settings: &Settings, check: bool) -> Result<Accounts> {
+    const LEDGER: &str = "the quota ledger cannot be used";
+    let callers = callers(settings)?;
+    let service = Service::new(settings)?;
+    if !check {
+        let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
+        let known = service.ledger().await?.accounts(CAPABILITIES.endpoint, &names).await.context(LEDGER)?;
+        return Ok(Accounts::new(CAPABILITIES.endpoint, callers, known));
+    }
+    let lookup = open_lookup(settings)?;
+    let credentials = open_credentials(settings, &service).await?;
+    let checks = accounts::check(&credentials, &*lookup).await.context(LEDGER)?;
+    let known = credentials.accounts(CAPABILITIES.endpoint).await.context(LEDGER)?;
+    Ok(Accounts::new(CAPABILITIES.endpoint, callers, known).with_checks(checks))
 }
 
 /// Whether that is the API itself, which answers nobody without a credential.
@@ -232,8 +241,9 @@ impl Updater {
         // What is wrong with the settings is said before anything is connected.
         let lookup = open_lookup(settings)?;
         credentials(settings)?;
-        let queue = open_queue(settings, NAMESPACE).await?;
-        let credentials = open_credentials(settings).await?;
+        let service = Service::new(settings)?;
+        let queue = service.queue(NAMESPACE).await?;
+        let credentials = open_credentials(settings, &service).await?;
         let store = open_store(settings).await?;
         let metrics = Arc::new(Metrics::new());
         let updater = &settings.updater;
@@ -370,7 +380,7 @@ pub struct Unavailable(pub String);
 pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool) -> Result<Summary> {
     // A file that is not there leaves nothing behind, the embedded queue's file neither.
     let input = Input::open(file).await?;
-    let queue = open_queue(settings, NAMESPACE).await?;
+    let queue = Service::new(settings)?.queue(NAMESPACE).await?;
     let store = if with_store { Some(open_store(settings).await?) } else { None };
     let starter = starter(queue, store, settings.tweet_age.clone());
     let display = ProgressDisplay::new(&input.name, input.bytes);
@@ -401,6 +411,7 @@ pub fn simulator_options(settings: &SimulatorSettings, replay: Option<PathBuf>) 
         latency: settings.latency,
         jitter: settings.jitter,
         calls_per_window: settings.calls_per_window,
+        app_calls_per_window: settings.app_calls_per_window,
         window: settings.window,
         missing_share: settings.missing_share,
         withheld_share: settings.withheld_share,

@@ -19,7 +19,6 @@ use crate::shutdown::Stop;
 use crate::starter::{EnqueueError, StarterError};
 use crate::status;
 use crate::store::StoreError;
-use crate::updater::NAMESPACE;
 
 /// What the process ends with, as in `sysexits.h` where it has a word for it.
 pub mod exit {
@@ -29,7 +28,7 @@ pub mod exit {
     pub const USAGE: u8 = 64;
     /// Some of the input was refused; the rest is done.
     pub const INPUT: u8 = 65;
-    /// A service that is needed is out or unfit.
+    /// A service that is needed is out or unfit, or a credential that was checked does not work.
     pub const UNAVAILABLE: u8 = 69;
 }
 
@@ -107,6 +106,19 @@ enum Command {
     /// Look after the dead: tweets that were set aside because their requests kept failing.
     #[command(subcommand)]
     Dead(DeadCommand),
+    /// Print what is left of each credential's quota, and which of them are parked and why.
+    #[command(
+        after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nWithout --check nobody is called and no secret is needed. With it, exits with 69 when one does not work."
+    )]
+    Credentials {
+        /// Ask the API about each, which spends none of the lookup's quota: one that is refused is parked,
+        /// one that works again is free again.
+        #[arg(long)]
+        check: bool,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Say how many credentials, and how much room, so many tweets a day need.
     #[command(
         after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n\nPlans for the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl. Connects to nothing."
@@ -264,8 +276,8 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Status { json } => {
-            let stats = app::open_queue(&settings, NAMESPACE).await?.stats().await?;
-            app::write_line(&if json { serde_json::to_string(&stats)? } else { status::table(&stats) })?;
+            let status = app::status(&settings).await?;
+            app::write_line(&if json { serde_json::to_string(&status)? } else { status::table(&status) })?;
             Ok(0)
         }
         Command::Rebuild { every, rate, json } => {
@@ -281,6 +293,15 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Dead(command) => look_after_the_dead(command, &settings).await,
+        Command::Credentials { check, json } => {
+            let accounts = app::accounts(&settings, check).await?;
+            app::write_line(&if json {
+                serde_json::to_string(&accounts)?
+            } else {
+                accounts.to_string().trim_end().to_owned()
+            })?;
+            Ok(if accounts.all_work() { 0 } else { exit::UNAVAILABLE })
+        }
         Command::Plan { tweets_per_day, user_credentials, app_credentials, json } => {
             let (ages, buffer_ttl) = (&settings.tweet_age, settings.updater.buffer_ttl);
             let mut plan = Plan::new(ages, tweets_per_day, settings.updater.lookahead, buffer_ttl)?;

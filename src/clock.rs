@@ -5,9 +5,14 @@
 //! answer and carries it forward on the monotonic clock ([`QueueTime`]). The **wall clock** of this
 //! process ([`wall_ms`]) serves where no queue has spoken yet: a starter that reads a file.
 //!
+//! Spans are measured on tokio's clock: the machine's monotonic one, unless a test has paused it and
+//! lets it jump from timer to timer. So a simulated hour is an hour for everything that waits or counts.
+//!
 //! Every other module is kept from `SystemTime::now` and `Instant::now` by `clippy.toml`.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
 
 /// Milliseconds since the Unix epoch, or a span of them. Signed, so that differences are plain.
 pub type Millis = i64;

@@ -14,8 +14,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
 use self::credentials::masked_secret;
-pub use self::credentials::{CredentialSettings, CredentialUse, Secrets};
-use crate::credential::Pacing;
+pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+use crate::credential::{Caller, Pacing};
 use crate::tweet_age::AgeTable;
 
 /// The compiled-in defaults.
@@ -195,6 +195,7 @@ pub struct SimulatorSettings {
     #[serde(with = "humantime_serde")]
     pub jitter: Duration,
     pub calls_per_window: u32,
+    pub app_calls_per_window: u32,
     #[serde(with = "humantime_serde")]
     pub window: Duration,
     pub missing_share: f64,
@@ -342,6 +343,15 @@ impl Settings {
     /// have one name.
     pub fn credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfig> {
         self.twitter.all_credentials()
+    }
+
+    /// The names of [`Settings::credentials`] and as whom each calls, in the same order. No secret is read:
+    /// it serves where the secrets are not at hand.
+    ///
+    /// # Errors
+    /// A name or a kind cannot be; two credentials have one name.
+    pub fn callers(&self) -> Result<Vec<(String, Caller)>, BadConfig> {
+        self.twitter.all_callers()
     }
 
     /// The settings in effect as TOML, secrets masked.

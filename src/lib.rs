@@ -13,9 +13,12 @@
 //!
 //! Words, no I/O:
 //! - [`clock`] — the only place that reads a clock, and whose clock counts
+//! - [`chance`] — the only place that draws lots: names and jitter
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
 //! - [`config`] — settings: compiled-in defaults, a file, the environment
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
+//! - [`figures`] — numbers and spans for people
+//! - [`crash`] — points at which tests end the process
 //!
 //! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
 //!
@@ -30,9 +33,9 @@
 //! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
-//! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`status`],
-//! [`dead`] (what a person does about them), [`plan`] (how many credentials), [`simulator`] (a faithful
-//! fake API), [`demo`].
+//! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
+//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`dead`]
+//! (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
@@ -52,7 +55,8 @@
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
 //!    an answer is dated by the queue's clock. — `updater`, `store`
 //! 5. **An outage is nobody's fault**: whole-request failures give the ids back with their old due time,
-//!    uncounted. Deliveries only make a suspect's batch smaller. — `updater`, `worker`,
+//!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
+//!    becomes a suspect, and no more. — `updater`, `worker`,
 //!    `queue::an_expired_batch_is_halved_until_each_is_alone`
 //! 6. **Dead and ended are in the store before the queue hears of it**, so a wiped queue is rebuilt from
 //!    the store and revives neither. — `updater`, `rebuild`
@@ -61,17 +65,22 @@
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`
 
+pub mod accounts;
 pub mod app;
 pub mod backend;
+pub mod chance;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod crash;
 pub mod credential;
 pub mod dead;
 pub mod demo;
+pub mod figures;
 pub mod lane;
 pub mod lookup;
 pub mod metrics;
+pub mod overload;
 pub mod plan;
 pub mod queue;
 pub mod retry;

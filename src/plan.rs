@@ -28,11 +28,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::clock::{self, Millis};
+use crate::figures::figure;
 use crate::lookup::twitter_v1::BATCH_LIMIT;
 use crate::tweet_age::{AgeTable, Bracket};
 
 /// The window of Twitter's rate limits, in seconds.
-const WINDOW_S: f64 = 900.0;
+pub const WINDOW_S: f64 = 900.0;
 /// Calls of `statuses/lookup` per window with a user's token (Twitter's page on rate limits, v1.1).
 pub const USER_CALLS: u32 = 900;
 /// Calls of `statuses/lookup` per window with an app-only token (same page).
@@ -171,8 +172,10 @@ pub fn largest_tweets_per_day(ages: &AgeTable, buffer_ttl: Duration, credentials
     updates * DAY_S / updates_per_tweet(ages) as f64
 }
 
-/// Credentials with so many calls each; one part in 10^12 too many is rounding and no credential.
-fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
+/// Credentials with so many calls each per 15 minutes ([`USER_CALLS`], [`APP_CALLS`]) that carry these
+/// lookups; one part in 10^12 too many is rounding and no credential.
+#[must_use]
+pub fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
     (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil() as u64
 }
 
@@ -301,23 +304,4 @@ impl fmt::Display for Plan {
         }
         Ok(())
     }
-}
-
-/// A number for people: three places of what is small, commas in what is large.
-fn figure(value: f64) -> String {
-    let places = match value {
-        whole if whole.fract() == 0.0 || whole >= 1_000.0 => 0,
-        some if some >= 10.0 => 1,
-        _ => 3,
-    };
-    let text = format!("{value:.places$}");
-    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut grouped = String::new();
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped + rest
 }

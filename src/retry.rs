@@ -8,6 +8,8 @@ use std::time::Duration;
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff as _;
 
+use crate::chance;
+
 /// Delays that grow from attempt to attempt: the n-th is drawn evenly from 0 to
 /// `min(most, first × 2^n)`, so that many processes that failed together do not come back together.
 #[derive(Debug)]
@@ -20,13 +22,13 @@ impl Retry {
     /// The first delay is at most `first`, every delay at most `most`.
     #[must_use]
     pub fn new(first: Duration, most: Duration) -> Self {
-        // Randomised by ± 100 % of half the step: evenly from 0 to the step.
+        // The steps alone: the crate's own jitter cannot be replayed from a seed.
         let mut delays = ExponentialBackoff {
-            initial_interval: first / 2,
-            current_interval: first / 2,
-            max_interval: most / 2,
+            initial_interval: first,
+            current_interval: first,
+            max_interval: most,
             multiplier: 2.0,
-            randomization_factor: 1.0,
+            randomization_factor: 0.0,
             max_elapsed_time: None,
             ..ExponentialBackoff::default()
         };
@@ -38,7 +40,9 @@ impl Retry {
     pub fn next_delay(&mut self) -> Duration {
         self.attempts += 1;
         // `None` only with a `max_elapsed_time`, which there is not.
-        self.delays.next_backoff().unwrap_or(self.delays.max_interval)
+        let step = self.delays.next_backoff().unwrap_or(self.delays.max_interval);
+        // Whole milliseconds, as timers have them.
+        Duration::from_millis(step.mul_f64(chance::share()).as_millis() as u64)
     }
 
     /// Delays handed out since the last success.

@@ -54,8 +54,9 @@ impl Stop {
     /// Waits for so long, or until no new work is to be taken.
     pub async fn sleep(&self, span: Duration) {
         tokio::select! {
-            () = tokio::time::sleep(span) => {}
+            biased;
             () = self.draining() => {}
+            () = tokio::time::sleep(span) => {}
         }
     }
 

@@ -1,20 +1,48 @@
-//! The queue at one moment, for people.
+//! The queue and its quota at one moment, for people.
 
 use std::fmt::Write;
 
-use crate::clock::{self, Millis};
+use serde::Serialize;
+
+use crate::accounts::parked;
+use crate::credential::Account;
+use crate::figures::span;
+use crate::lookup::Capabilities;
+use crate::overload::Overload;
 use crate::queue::Stats;
+
+/// What there is to say.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// The queue.
+    #[serde(flatten)]
+    pub stats: Stats,
+    /// Whether the quota suffices for it.
+    pub quota: Overload,
+    /// The credentials that are left alone for a while.
+    pub parked: Vec<Account>,
+}
+
+impl Status {
+    /// Of a queue and the credentials that serve it, with a lookup that can take so much.
+    #[must_use]
+    pub fn new(stats: Stats, accounts: Vec<Account>, capabilities: Capabilities) -> Self {
+        let quota = Overload::new(&stats.lanes, &accounts, capabilities);
+        let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
+        Self { stats, quota, parked }
+    }
+}
 
 /// An aligned table in the words of the keys.
 #[must_use]
-pub fn table(stats: &Stats) -> String {
+pub fn table(status: &Status) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = write_table(&mut text, stats);
+    let _ = write_table(&mut text, status);
     text.trim_end().to_owned()
 }
 
-fn write_table(out: &mut String, stats: &Stats) -> std::fmt::Result {
+fn write_table(out: &mut String, Status { stats, quota, parked: left_alone }: &Status) -> std::fmt::Result {
     writeln!(out, "{}", stats.namespace)?;
     if let Some(reason) = &stats.paused {
         writeln!(out, "PAUSED: {reason}")?;
@@ -43,6 +71,13 @@ fn write_table(out: &mut String, stats: &Stats) -> std::fmt::Result {
     writeln!(out, "\n{:<20}{:>12}  ({} of them expired)", "leased", stats.leased, stats.expired)?;
     writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;
     writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;
+    writeln!(out, "\nquota\n{quota}")?;
+    if !left_alone.is_empty() {
+        writeln!(out, "\nparked credentials")?;
+        for account in left_alone {
+            writeln!(out, "{:<19} {}", account.name, parked(account).unwrap_or_default())?;
+        }
+    }
     if !stats.counters.is_empty() {
         writeln!(out, "\ncounters")?;
         for (name, value) in &stats.counters {
@@ -55,10 +90,4 @@ fn write_table(out: &mut String, stats: &Stats) -> std::fmt::Result {
         writeln!(out, "{:<32} beat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
     }
     Ok(())
-}
-
-/// A span in at most two units: `1h 5m`, `3s 20ms`.
-fn span(ms: Millis) -> String {
-    let long = humantime::format_duration(clock::span(ms)).to_string();
-    long.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }

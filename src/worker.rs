@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio_util::task::TaskTracker;
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::task::JoinSet;
 
+use crate::chance;
 use crate::clock::{self, Stopwatch};
+use crate::crash;
 use crate::credential::{Credentials, Leave, Pacing, Permit};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
@@ -126,20 +128,29 @@ struct Turn {
     pause: Option<Duration>,
 }
 
-/// A claimed batch on its way. While a service is out it keeps the turn until it is settled, so
-/// nothing else is asked for: one probe per back-off step.
+/// A claimed batch on its way. It keeps the turn until it is settled, so that nothing else is asked for,
+/// while a service is out (one probe per back-off step) and when it is on trial.
 struct Work {
     pipeline: usize,
     permit: Permit,
     batch: Batch,
+    /// Its place among the batches in flight.
+    place: OwnedSemaphorePermit,
     /// The failures known when it was claimed. Batches in flight together fail together: all of them
     /// are one failure, or a hiccup with 16 in flight would cost 16 steps of the back-off.
     failures: u64,
-    probe: Option<OwnedMutexGuard<Turn>>,
+    turn: Option<OwnedMutexGuard<Turn>>,
+}
+
+/// Whether a job is on trial: batches of suspects are halved until each is alone, and whether it is to
+/// blame shows when it is alone in the process, too.
+fn is_on_trial(batch: &Batch) -> bool {
+    matches!(&batch.jobs[..], [job] if job.deliveries > 0)
 }
 
 impl Worker {
-    /// Works until it is stopped; then everything claimed is settled or given back.
+    /// Works until it is stopped; then everything claimed is settled or given back. Dropped, its loops
+    /// end where they are: the leases run out.
     ///
     /// # Errors
     /// The message of a handler for which it can never work.
@@ -153,26 +164,27 @@ impl Worker {
             failures: 0,
             pause: None,
         }));
+        let in_flight = Arc::new(Semaphore::new(worker.concurrency));
         let fatal = Arc::new(std::sync::OnceLock::new());
-        let loops = TaskTracker::new();
+        let mut loops = JoinSet::new();
         for _ in 0..worker.concurrency {
             let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
+            let in_flight = in_flight.clone();
             loops.spawn(async move {
-                while let Some(work) = worker.next(turn.clone()).await {
-                    if let Some(message) = worker.work(work, turn.clone()).await {
+                while let Some(work) = worker.next(turn.clone(), &in_flight).await {
+                    if let Some(message) = worker.work(work, turn.clone(), &in_flight).await {
                         worker.stop.drain();
                         let _ = fatal.set(message); // the first message is the one to show
                     }
                 }
             });
         }
-        loops.close();
-        loops.wait().await;
+        while loops.join_next().await.is_some() {}
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
     }
 
     /// The next batch, from whichever pipeline has one; `None` when the worker is to stop.
-    async fn next(&self, turn: Arc<Mutex<Turn>>) -> Option<Work> {
+    async fn next(&self, turn: Arc<Mutex<Turn>>, in_flight: &Arc<Semaphore>) -> Option<Work> {
         let mut turn = tokio::select! {
             biased;
             () = self.stop.draining() => return None,
@@ -201,14 +213,18 @@ impl Worker {
                         continue;
                     }
                 };
+                crash::point("after_permit");
                 let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
                 match self.claim(pipeline, &token).await {
                     Ok(Claim::Batch(batch)) => {
+                        crash::point("after_claim");
                         turn.tokens[at] = None;
                         turn.next = at + 1;
                         let failures = turn.failures;
-                        let probe = (turn.retry.attempts() > 0).then_some(turn);
-                        return Some(Work { pipeline: at, permit, batch, failures, probe });
+                        // There are as many places as loops; closed they never are.
+                        let place = in_flight.clone().acquire_owned().await.ok()?;
+                        let turn = (turn.retry.attempts() > 0 || is_on_trial(&batch)).then_some(turn);
+                        return Some(Work { pipeline: at, permit, batch, place, failures, turn });
                     }
                     Ok(Claim::Empty { wait: until, paused }) => {
                         if let Some(reason) = paused {
@@ -231,7 +247,7 @@ impl Worker {
     /// A token no other claim has: neither of another worker of this name (replicas that share a
     /// configuration), nor of the process that had it before (a container that was started again).
     fn token(&self) -> String {
-        format!("{}-{:016x}", self.name, rand::random::<u64>())
+        format!("{}-{:016x}", self.name, chance::number())
     }
 
     /// Leave to make a call. More due than the quota carries is spread over the window, so how much is
@@ -261,14 +277,22 @@ impl Worker {
     }
 
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
-    async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>) -> Option<String> {
-        let Work { pipeline, permit, batch, failures, probe } = work;
+    async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>, in_flight: &Semaphore) -> Option<String> {
+        let Work { pipeline, permit, batch, place, failures, turn: kept } = work;
         let Pipeline { queue, handler, claims } = &self.pipelines[pipeline];
         let watch = Stopwatch::start();
         let late = |job: &Job| (batch.claimed_at - job.due).max(0);
         self.metrics.late(batch.jobs.iter().map(late));
 
-        let handled = if batch.fence.deadline - batch.now.now() < clock::millis(claims.lease) / 2 {
+        // Until it is settled nothing else is in flight.
+        let (_others, in_the_way) = match is_on_trial(&batch) {
+            true => self.try_alone(&**queue, &batch, claims.lease / 4, in_flight).await,
+            false => (None, None),
+        };
+        let handled = if let Some(outlook) = in_the_way {
+            self.credentials.give_back(permit).await;
+            Handled::released(&batch, outlook)
+        } else if batch.fence.deadline - batch.now.now() < clock::millis(claims.lease) / 2 {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
             self.credentials.give_back(permit).await;
             Handled::released(&batch, Outlook::Unchanged)
@@ -293,8 +317,10 @@ impl Worker {
             released = handled.release.len(),
             "batch"
         );
-        // Nothing to note, unless this is a probe: the turn may be another's for as long as the queue is empty.
-        let mut turn = match (probe, &handled.outlook) {
+        // One that is on trial and has the turn waits for this place.
+        drop(place);
+        // Nothing to note, unless it has the turn: that may be another's for as long as the queue is empty.
+        let mut turn = match (kept, &handled.outlook) {
             (Some(turn), _) => turn,
             (None, Outlook::Outage(_)) => turn.lock_owned().await,
             (None, Outlook::Stop(message)) => return Some(message.clone()),
@@ -310,6 +336,27 @@ impl Worker {
         None
     }
 
+    /// Waits until nothing else is in flight, and has the queue note that: if the process ends now, it is
+    /// this job's own failure. Answers what keeps the others out, or what was in the way.
+    async fn try_alone<'a>(
+        &self,
+        queue: &dyn Queue,
+        batch: &Batch,
+        patience: Duration,
+        in_flight: &'a Semaphore,
+    ) -> (Option<SemaphorePermit<'a>>, Option<Outlook>) {
+        // A usize of loops fits: a process has a few dozen.
+        let others = u32::try_from(self.concurrency.saturating_sub(1)).unwrap_or(u32::MAX);
+        let Ok(Ok(others)) = tokio::time::timeout(patience, in_flight.acquire_many(others)).await else {
+            return (None, Some(Outlook::Unchanged));
+        };
+        match queue.try_alone(&batch.fence).await {
+            Ok(true) => (Some(others), None),
+            Ok(false) => (None, Some(Outlook::Unchanged)), // the lease has run out
+            Err(error) => (None, Some(Outlook::Outage(error.to_string()))),
+        }
+    }
+
     /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
     /// not lost: the lease runs out and the jobs are claimed again.
     async fn settle(&self, queue: &dyn Queue, batch: &Batch, handled: &Handled) -> Settled {
@@ -320,12 +367,16 @@ impl Worker {
         loop {
             let step = async {
                 if verdicts_left {
+                    crash::point("before_settle");
                     let Settled { settled, lost } = queue.settle(fence, verdicts).await?;
                     (verdicts_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    crash::point("after_settle");
                 }
                 if release_left {
+                    crash::point("before_release");
                     let Settled { settled, lost } = queue.release(fence, release).await?;
                     (release_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    crash::point("after_release");
                 }
                 Ok::<_, QueueError>(())
             };
@@ -337,8 +388,9 @@ impl Worker {
             }
             tracing::warn!(error = %error, attempt = retry.attempts() + 1, "settle failed, trying again");
             tokio::select! {
-                () = tokio::time::sleep(retry.next_delay()) => {}
+                biased;
                 () = self.stop.abandoning() => break,
+                () = tokio::time::sleep(retry.next_delay()) => {}
             }
         }
         if sum.lost > 0 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{open_queue, open_store, write_line};
+use super::{Service, open_store, write_line};
 use crate::config::Settings;
 use crate::dead::Dead;
 use crate::queue::Lane;
@@ -29,7 +29,7 @@ fn lanes(settings: &Settings) -> Lanes {
 /// A service is out.
 pub async fn open_rebuild(settings: &Settings, rate: Option<u32>) -> Result<Rebuild> {
     Ok(Rebuild {
-        queue: open_queue(settings, NAMESPACE).await?,
+        queue: Service::new(settings)?.queue(NAMESPACE).await?,
         store: open_store(settings).await?,
         lanes: lanes(settings),
         lease: settings.updater.lease,
@@ -78,6 +78,6 @@ fn show(display: &ProgressDisplay, done: &Rebuilt) {
 /// # Errors
 /// A service is out.
 pub async fn open_dead(settings: &Settings) -> Result<Dead> {
-    let queue = open_queue(settings, NAMESPACE).await?;
+    let queue = Service::new(settings)?.queue(NAMESPACE).await?;
     Ok(Dead { queue, store: open_store(settings).await?, lanes: lanes(settings) })
 }

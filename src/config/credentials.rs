@@ -9,9 +9,10 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{BadConfig, ENVIRONMENT_PREFIX, TwitterSettings};
+use crate::credential::Caller;
 
 /// The name of the credential that `twitter.bearer_token` gives.
-const BEARER: &str = "bearer";
+pub const BEARER: &str = "bearer";
 /// The parts of a credential, all of them secret.
 const PARTS: [&str; 5] = ["consumer_key", "consumer_secret", "token", "token_secret", "bearer_token"];
 
@@ -97,17 +98,39 @@ impl TwitterSettings {
     /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
     /// have one name.
     pub(super) fn all_credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfig> {
+        self.all_callers()?;
         let mut all: Vec<(String, Secrets)> = Vec::new();
         all.extend(self.single_bearer_token()?.map(|token| (BEARER.to_owned(), Secrets::Bearer(token))));
         for (name, settings) in &self.credentials {
-            for (name, secrets) in settings.read(name)? {
+            all.extend(settings.read(name)?);
+        }
+        Ok(all)
+    }
+
+    /// The names of [`TwitterSettings::all_credentials`], in the same order, and as whom each calls. No
+    /// secret is read for it.
+    ///
+    /// # Errors
+    /// A name or a kind cannot be; two credentials have one name.
+    pub(super) fn all_callers(&self) -> Result<Vec<(String, Caller)>, BadConfig> {
+        let mut all: Vec<(String, Caller)> = Vec::new();
+        if given(&self.bearer_token).is_some() || !is_empty(&self.bearer_token_file) {
+            all.push((BEARER.to_owned(), Caller::AppOnly));
+        }
+        for (name, settings) in &self.credentials {
+            let callers = match settings.known_kind(name)? {
+                CredentialUse::User => vec![(name.clone(), Caller::User)],
+                CredentialUse::App => vec![(name.clone(), Caller::AppOnly)],
+                CredentialUse::Both => vec![(name.clone(), Caller::User), (app_of(name), Caller::AppOnly)],
+            };
+            for (name, caller) in callers {
                 if all.iter().any(|(taken, _)| *taken == name) {
                     return Err(BadConfig(format!(
                         "two credentials are called {name:?}: twitter.bearer_token is {BEARER:?}, and kind = \
                          \"both\" makes NAME and NAME-app; rename twitter.credentials.{name}"
                     )));
                 }
-                all.push((name, secrets));
+                all.push((name, caller));
             }
         }
         Ok(all)
@@ -120,17 +143,20 @@ impl TwitterSettings {
 }
 
 impl CredentialSettings {
-    fn read(&self, name: &str) -> Result<Vec<(String, Secrets)>, BadConfig> {
-        let at = format!("twitter.credentials.{name}");
+    /// The kind of the credential with this name.
+    fn known_kind(&self, name: &str) -> Result<CredentialUse, BadConfig> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_plain) {
             return Err(BadConfig(format!(
                 "twitter.credentials.{name:?}: a credential's name is made of a to z, 0 to 9, _ and -"
             )));
         }
-        let Some(kind) = self.kind else {
-            return Err(BadConfig(format!("{at}.kind is missing: user, app or both")));
-        };
+        self.kind.ok_or_else(|| BadConfig(format!("twitter.credentials.{name}.kind is missing: user, app or both")))
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<(String, Secrets)>, BadConfig> {
+        let at = format!("twitter.credentials.{name}");
+        let kind = self.known_kind(name)?;
         let read = |part: &str, value, file| secret(&format!("{at}.{part}"), value, file);
         let consumer_key = read("consumer_key", &self.consumer_key, &self.consumer_key_file)?;
         let consumer_secret = read("consumer_secret", &self.consumer_secret, &self.consumer_secret_file)?;
@@ -176,10 +202,15 @@ impl CredentialSettings {
         let (token, token_secret) = (needed("token", token)?, needed("token_secret", token_secret)?);
         let mut all = vec![(name.to_owned(), Secrets::User { consumer_key, consumer_secret, token, token_secret })];
         if kind == CredentialUse::Both {
-            all.push((format!("{name}-app"), app));
+            all.push((app_of(name), app));
         }
         Ok(all)
     }
+}
+
+/// The name of the application's half of `kind = "both"`.
+fn app_of(name: &str) -> String {
+    format!("{name}-app")
 }
 
 /// Refuses the secrets that stand in configuration files.

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
-use super::ledger::{Account, Ask, Book, Grant, LONGEST_WAIT_MS, Ledger, LedgerError, Used, day, metered, wait};
+use super::book::{Book, LONGEST_WAIT_MS, day, wait};
+use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
 use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis};
 
@@ -30,6 +31,7 @@ struct Entry {
     outstanding: i64,
     parked_until: Millis,
     parked_why: Option<String>,
+    parked_everywhere: bool,
     calls_today: i64,
 }
 
@@ -43,6 +45,13 @@ impl EmbeddedLedger {
         let ledger = Self { pool, provider: provider.to_owned() };
         let mut tx = ledger.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
+        // A file of before windows had a length.
+        let length = "SELECT count(*) FROM pragma_table_info('quota_window') WHERE name = 'length'";
+        let known: i64 = sqlx::query_scalar(length).fetch_one(&mut *tx).await.map_err(decide)?;
+        if known == 0 {
+            let add = "ALTER TABLE quota_window ADD COLUMN length INTEGER NOT NULL DEFAULT 0";
+            sqlx::raw_sql(add).execute(&mut *tx).await.map_err(decide)?;
+        }
         tx.commit().await.map_err(decide)?;
         Ok(ledger)
     }
@@ -57,7 +66,7 @@ impl EmbeddedLedger {
                     c.parked_until, c.parked_why, c.day, c.calls_today,
                     (SELECT count(*) FROM quota_permit AS p
                      WHERE p.provider = ?1 AND p.name = ?2 AND p.endpoint = ?3 AND p.expiry > ?4),
-                    w.told, w.opening_until
+                    w.told, w.opening_until, w.length
              FROM (SELECT 1) LEFT JOIN quota_window AS w ON w.provider = ?1 AND w.name = ?2 AND w.endpoint = ?3
              LEFT JOIN quota_credential AS c ON c.provider = ?1 AND c.name = ?2",
         )
@@ -80,20 +89,22 @@ impl EmbeddedLedger {
                 next_at: number(4),
                 told: number(12),
                 opening_until: number(13),
+                length: number(14),
             },
             outstanding: number(11),
             parked_until: here.max(everywhere),
             parked_why: why,
+            parked_everywhere: everywhere > now,
             calls_today: if number(9) == day(now) { number(10) } else { 0 },
         })
     }
 
     async fn write(&self, tx: &mut Tx, name: &str, endpoint: &str, book: &Book) -> Result<(), LedgerError> {
         sqlx::query(
-            "INSERT INTO quota_window (provider, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            "INSERT INTO quota_window (provider, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until, length)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT DO UPDATE SET quota = ?4, remaining = ?5, reset_at = ?6, reset = ?7, next_at = ?8, told = ?9,
-                                       opening_until = ?10",
+                                       opening_until = ?10, length = ?11",
         )
         .bind(&self.provider)
         .bind(name)
@@ -105,6 +116,7 @@ impl EmbeddedLedger {
         .bind(book.next_at)
         .bind(book.told)
         .bind(book.opening_until)
+        .bind(book.length)
         .execute(&mut **tx)
         .await
         .map_err(decide)?;
@@ -210,9 +222,12 @@ impl Ledger for EmbeddedLedger {
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        self.remove(&mut tx, name, endpoint, permit).await?;
+        let was_out = self.remove(&mut tx, name, endpoint, permit).await?;
         let mut entry = self.entry(&mut tx, name, endpoint, now).await?;
-        entry.book.opening_until = 0;
+        // What was told without a permit opens a window, but says nothing of the call that is about to.
+        if was_out || used.window.is_some() {
+            entry.book.opening_until = 0;
+        }
         if let Some(window) = &used.window {
             entry.book.told(window, entry.outstanding, now);
         }
@@ -250,25 +265,41 @@ impl Ledger for EmbeddedLedger {
         tx.commit().await.map_err(decide)
     }
 
+    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        let mut tx = self.begin().await?;
+        let freed = sqlx::query(
+            "UPDATE quota_credential SET parked_until = 0, parked_why = NULL
+             WHERE provider = ? AND name = ? AND parked_until > ?",
+        )
+        .bind(&self.provider)
+        .bind(name)
+        .bind(clock::wall_ms())
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?;
+        tx.commit().await.map_err(decide)?;
+        Ok(freed.rows_affected() > 0)
+    }
+
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
         let mut tx = self.pool.begin().await.map_err(decide)?;
         let now = clock::wall_ms();
         let mut accounts = Vec::with_capacity(names.len());
         for name in names {
             let entry = self.entry(&mut tx, name, endpoint, now).await?;
-            let limit = metered(entry.book.limit).filter(|_| entry.book.is_open(now));
-            let parked = entry.parked_until > now;
-            let number = |value: i64| u32::try_from(value).unwrap_or(0);
-            accounts.push(Account {
+            let book = entry.book;
+            let account = Account {
                 name: name.clone(),
-                limit,
-                remaining: limit.map(|_| number(entry.book.remaining)),
-                reset_in_ms: limit.map(|_| entry.book.reset_at - now),
-                outstanding: number(entry.outstanding),
+                outstanding: u32::try_from(entry.outstanding).unwrap_or(0),
                 parked_for_ms: (entry.parked_until - now).max(0),
-                parked_why: entry.parked_why.filter(|_| parked),
+                parked_why: entry.parked_why.filter(|_| entry.parked_until > now),
+                parked_everywhere: entry.parked_everywhere,
                 calls_today: u64::try_from(entry.calls_today).unwrap_or(0),
-            });
+                ..Account::default()
+            };
+            let reset_in = (book.reset_at - now).max(0);
+            let kept = Kept { limit: book.limit, remaining: book.remaining, reset_in, length: book.length };
+            accounts.push(account.with_window(kept));
         }
         Ok(accounts)
     }

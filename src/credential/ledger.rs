@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Credential;
 pub use crate::backend::BackendError as LedgerError;
+use crate::chance;
 use crate::clock::{self, Millis};
 
 /// A credential's window for one endpoint, as an answer told it.
@@ -42,16 +43,16 @@ impl Window {
         let reset_at = clock::wall_ms() + MINUTE_MS;
         Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
     }
+
+    /// Whether it holds anybody back.
+    #[must_use]
+    pub fn is_metered(&self) -> bool {
+        self.limit < UNMETERED
+    }
 }
 
 /// The limit of a window that has none.
 const UNMETERED: u32 = u32::MAX;
-
-/// A limit, if it is one.
-pub(super) fn metered(figure: i64) -> Option<u32> {
-    // Permits out make the figure a little less than no limit at all.
-    u32::try_from(figure).ok().filter(|figure| *figure < UNMETERED / 2)
-}
 
 /// Leave to make one call with one credential. It is used up by an answer or a failed call, and goes
 /// back by [`Credentials::give_back`] alone: when its worker dies it counts as spent, since the call
@@ -135,11 +136,16 @@ pub struct Park {
 pub struct Account {
     /// The credential's name.
     pub name: String,
-    /// Calls per window, once an answer told; `None` also where there is no limit.
+    /// Calls per window, as an answer told last; `None` where none has, or where there is no limit.
     pub limit: Option<u32>,
-    /// Calls of this window that may still be granted.
+    /// Whether the provider answers and tells no limit.
+    pub unmetered: bool,
+    /// How long a window is, ms: the longest that any answer said there is left of one. A window starts
+    /// with its first call, so the answer to that one tells it whole.
+    pub window_ms: Option<Millis>,
+    /// Calls that may still be granted; `None` while no window is known to be open.
     pub remaining: Option<u32>,
-    /// How long until the window ends, ms.
+    /// How long until the window ends, ms; `None` while no window is known to be open.
     pub reset_in_ms: Option<Millis>,
     /// Permits out.
     pub outstanding: u32,
@@ -147,8 +153,37 @@ pub struct Account {
     pub parked_for_ms: Millis,
     /// Why it is parked.
     pub parked_why: Option<String>,
+    /// Whether it is parked for every endpoint (it is refused), and not just out of quota at this one.
+    pub parked_everywhere: bool,
     /// Calls granted since midnight UTC, over all endpoints.
     pub calls_today: u64,
+}
+
+/// A window's figures as a ledger keeps them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
+    /// Calls per window; 0 where nothing is known.
+    pub limit: i64,
+    pub remaining: i64,
+    /// 0 where it is over.
+    pub reset_in: Millis,
+    pub length: Millis,
+}
+
+impl Account {
+    pub(super) fn with_window(self, kept: Kept) -> Self {
+        let told = u32::try_from(kept.limit).ok().filter(|limit| *limit > 0);
+        let limit = told.filter(|limit| *limit < UNMETERED);
+        let open = limit.filter(|_| kept.reset_in > 0);
+        Self {
+            limit,
+            unmetered: told.is_some() && limit.is_none(),
+            window_ms: limit.map(|_| kept.length).filter(|length| *length > 0),
+            remaining: open.map(|_| u32::try_from(kept.remaining).unwrap_or(0)),
+            reset_in_ms: open.map(|_| kept.reset_in),
+            ..self
+        }
+    }
 }
 
 /// The contract. Every call may be repeated when its reply was lost.
@@ -157,11 +192,16 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// Grants one call: of the credentials with calls left, to the one whose calls expire soonest.
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError>;
 
-    /// The call was made, or may have been.
+    /// The call was made, or may have been. `permit` is empty where the call took none, since it went to
+    /// another endpoint and told of this one.
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError>;
 
     /// The call was not made.
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError>;
+
+    /// A credential that was parked for every endpoint may call again; its quota stays parked where it
+    /// is. Answers whether it was.
+    async fn free(&self, name: &str) -> Result<bool, LedgerError>;
 
     /// What is known of each credential at that endpoint, in the order asked.
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError>;
@@ -206,7 +246,7 @@ impl Credentials {
             Pacing::Paced => u64::from(u32::MAX),
             Pacing::Greedy => 0,
         };
-        let id = format!("{:016x}", rand::random::<u64>());
+        let id = format!("{:016x}", chance::number());
         let ask = Ask { names: &self.names, endpoint, permit: &id, expiry: self.expiry, backlog };
         let grant = match self.ledger.acquire(&ask).await {
             // The reply is lost: the same permit again.
@@ -240,6 +280,23 @@ impl Credentials {
         }
     }
 
+    /// A call elsewhere, without a permit, told this of the credential at `endpoint`.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn learnt(&self, name: &str, endpoint: &str, told: Used) -> Result<(), LedgerError> {
+        self.ledger.used(name, endpoint, "", &told).await
+    }
+
+    /// The provider takes the credential: if it was parked for every endpoint, it is free again. Answers
+    /// whether it was.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        self.ledger.free(name).await
+    }
+
     /// What the ledger knows of each credential at that endpoint.
     ///
     /// # Errors
@@ -247,101 +304,4 @@ impl Credentials {
     pub async fn accounts(&self, endpoint: &str) -> Result<Vec<Account>, LedgerError> {
         self.ledger.accounts(endpoint, &self.names).await
     }
-}
-
-/// The rules of a window, pure; `lua/acquire.lua` and `lua/used.lua` say the same in Redis, and the
-/// contract suite holds the two together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Book {
-    /// Calls per window; 0: nothing is known yet.
-    pub limit: i64,
-    /// Calls that may still be granted.
-    pub remaining: i64,
-    /// When the window ends, by the ledger's clock, ms since the epoch.
-    pub reset_at: Millis,
-    /// The provider's own figure for it, which names the window.
-    pub reset: Millis,
-    /// When the next call may go out, if calls are spread.
-    pub next_at: Millis,
-    /// The least any answer of this window told.
-    pub told: i64,
-    /// Until when the call that opens the window is awaited.
-    pub opening_until: Millis,
-}
-
-impl Book {
-    /// Whether an answer has told what this window holds.
-    pub fn is_open(&self, now: Millis) -> bool {
-        self.limit > 0 && now < self.reset_at
-    }
-
-    /// When a call may be granted: now, or later.
-    pub fn free_at(&self, now: Millis, paced: bool) -> Millis {
-        match self.is_open(now) {
-            // One call opens the window; its answer is awaited, for a while.
-            false => self.opening_until.clamp(now, now + OPENING_POLL_MS),
-            true if self.remaining <= 0 => self.reset_at,
-            true if paced && self.next_at > now => self.next_at,
-            true => now,
-        }
-    }
-
-    /// Takes one call.
-    pub fn grant(&mut self, now: Millis) {
-        if self.is_open(now) {
-            // Evenly over what is left, and a little faster, so that the last call does not miss the end.
-            let gap = (self.reset_at - now) * 98 / 100 / self.remaining.max(1);
-            self.next_at = now + gap;
-            self.remaining -= 1;
-        } else {
-            self.opening_until = now + OPENING_MS;
-        }
-    }
-
-    /// Takes an answer's word, with so many other permits out whose calls it may not have counted.
-    pub fn told(&mut self, window: &Window, others: i64, now: Millis) {
-        let told = i64::from(window.remaining);
-        let free = (told - others).max(0);
-        let reset_at = now + window.reset_in.max(0);
-        if window.reset_at == self.reset {
-            // Answers overtake each other: inside one window the least figure is the truest. While other
-            // permits are out, their calls may be in it or not: what they may cost is held back, and freed
-            // when all is quiet. The end is told in whole seconds and from afar: the earliest is the truest.
-            self.told = self.told.min(told);
-            self.remaining = if others == 0 { self.told } else { self.remaining.min(free) };
-            self.reset_at = self.reset_at.min(reset_at);
-        } else if window.reset_at > self.reset || !self.is_open(now) {
-            let limit = i64::from(window.limit);
-            *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, ..Self::default() };
-        } // else a late answer from a window that has ended: of no use
-    }
-
-    /// Takes an unused permit back.
-    pub fn returned(&mut self, now: Millis) {
-        self.opening_until = 0;
-        if self.is_open(now) {
-            self.remaining = (self.remaining + 1).min(self.limit);
-            self.next_at = now;
-        }
-    }
-}
-
-/// How long the answer of the call that opens a window is awaited, before another may try: its worker
-/// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.
-pub(super) const OPENING_MS: Millis = 1_000;
-
-/// How long to wait for that answer before asking again.
-pub(super) const OPENING_POLL_MS: Millis = 50;
-
-/// The longest wait a ledger answers: a parked credential may be freed by hand.
-pub(super) const LONGEST_WAIT_MS: Millis = 60_000;
-
-/// The day a moment lies in, as a number of days since the epoch (UTC).
-pub(super) fn day(now: Millis) -> i64 {
-    now.div_euclid(86_400_000)
-}
-
-/// A wait within bounds.
-pub(super) fn wait(until: Millis, now: Millis) -> Grant {
-    Grant::Wait(clock::span((until - now).clamp(1, LONGEST_WAIT_MS)))
 }

@@ -6,6 +6,7 @@
 //! two credentials: a user's ([`UserKeys`], which sign) and an application's ([`AppToken`], fetched).
 
 mod app_token;
+mod book;
 mod embedded;
 mod ledger;
 mod oauth1;
@@ -14,6 +15,7 @@ mod redis;
 use std::fmt;
 
 use secrecy::SecretString;
+use serde::Serialize;
 
 pub use self::app_token::AppToken;
 pub use self::embedded::EmbeddedLedger;
@@ -41,6 +43,28 @@ pub enum CredentialKind {
     Bearer(SecretString),
     /// None: for a simulator or an emulator that asks for none.
     Anonymous,
+}
+
+/// As whom a credential calls: a provider counts the calls of users and of applications apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caller {
+    /// As a user.
+    User,
+    /// As an application alone.
+    AppOnly,
+    /// As nobody.
+    Anonymous,
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::User => "user",
+            Self::AppOnly => "app-only",
+            Self::Anonymous => "anonymous",
+        })
+    }
 }
 
 impl fmt::Debug for CredentialKind {

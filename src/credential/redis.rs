@@ -3,7 +3,7 @@
 //! | key | type | holds |
 //! |---|---|---|
 //! | `{provider}:credential:<name>` | HASH | parked_until, parked_why; day, calls_today |
-//! | `{provider}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the provider's), next_at, told (the least), opening_until; parked_until, parked_why |
+//! | `{provider}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the provider's), next_at, told (the least), opening_until, length; parked_until, parked_why |
 //! | `{provider}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
 
 use std::sync::LazyLock;
@@ -11,14 +11,18 @@ use std::sync::LazyLock;
 use ::redis::Script;
 use async_trait::async_trait;
 
-use super::ledger::{Account, Ask, Grant, Ledger, LedgerError, Used, metered};
+use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
 use crate::backend::redis::{ALLOW_OOM, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis};
 
 static ACQUIRE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/acquire.lua")));
 static USED: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/used.lua")));
 static GIVE_BACK: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/give_back.lua")));
+static FREE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/free.lua")));
 static ACCOUNTS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/accounts.lua")));
+
+/// What `accounts.lua` returns for each name.
+type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
 
 /// The ledger of one provider in Redis.
 #[derive(Debug, Clone)]
@@ -73,25 +77,31 @@ impl Ledger for RedisLedger {
         self.pool.invoke(&call).await
     }
 
+    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        let mut call = FREE.key(&self.prefix);
+        call.arg(name);
+        self.pool.invoke(&call).await
+    }
+
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
         let mut call = ACCOUNTS.key(&self.prefix);
         call.arg(endpoint).arg(names);
-        let rows: Vec<(i64, i64, Millis, u32, Millis, String, u64)> = self.pool.invoke(&call).await?;
-        let account =
-            |(name, (limit, remaining, reset_in, outstanding, parked_for_ms, why, calls_today)): (&String, _)| {
-                let open = metered(limit);
-                let why: String = why;
-                Account {
-                    name: name.clone(),
-                    limit: open,
-                    remaining: open.map(|_| u32::try_from(remaining).unwrap_or(0)),
-                    reset_in_ms: open.map(|_| reset_in),
-                    outstanding,
-                    parked_for_ms,
-                    parked_why: (!why.is_empty()).then_some(why),
-                    calls_today,
-                }
-            };
+        let rows: Vec<Row> = self.pool.invoke(&call).await?;
+        let account = |(name, row): (&String, Row)| {
+            let (limit, remaining, reset_in, length, outstanding, parked_for_ms, why, everywhere, calls_today) = row;
+            let parked_why = (!why.is_empty()).then_some(why);
+            let parked_everywhere = everywhere;
+            Account {
+                name: name.clone(),
+                outstanding,
+                parked_for_ms,
+                parked_why,
+                parked_everywhere,
+                calls_today,
+                ..Account::default()
+            }
+            .with_window(Kept { limit, remaining, reset_in, length })
+        };
         Ok(names.iter().zip(rows).map(account).collect())
     }
 }

@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS quota_window (
     next_at      INTEGER NOT NULL DEFAULT 0,
     told         INTEGER NOT NULL DEFAULT 0, -- the least any answer of this window told
     opening_until INTEGER NOT NULL DEFAULT 0, -- until when the call that opens it is awaited
+    length       INTEGER NOT NULL DEFAULT 0, -- of a window: the longest any answer told
     parked_until INTEGER NOT NULL DEFAULT 0,
     parked_why   TEXT,
     PRIMARY KEY (provider, name, endpoint)

@@ -91,14 +91,18 @@ impl HttpClient {
         Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
     }
 
-    /// Several exchanges that together may take no longer than one.
-    pub async fn within<T>(&self, exchanges: impl Future<Output = Result<T, LookupError>>) -> Result<T, LookupError> {
-        let done = tokio::time::timeout(self.timeout, exchanges).await;
-        done.unwrap_or_else(|_| Err(LookupError::Outage(self.no_answer())))
+    /// How long an exchange may take.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
-    fn no_answer(&self) -> String {
-        format!("no whole answer within {} ms", self.timeout.as_millis())
+    /// Exchanges that together may take no longer than `span`.
+    pub async fn within<T>(
+        span: Duration,
+        exchanges: impl Future<Output = Result<T, LookupError>>,
+    ) -> Result<T, LookupError> {
+        tokio::time::timeout(span, exchanges).await.unwrap_or_else(|_| Err(LookupError::Outage(no_answer(span))))
     }
 
     async fn whole_body(&self, response: &mut Response) -> Result<Vec<u8>, LookupError> {
@@ -123,7 +127,7 @@ impl HttpClient {
 
     fn outage(&self, error: reqwest::Error) -> LookupError {
         LookupError::Outage(if error.is_timeout() && !error.is_connect() {
-            self.no_answer()
+            no_answer(self.timeout)
         } else if error.is_connect() {
             format!("cannot connect: {}", causes(error))
         } else if error.is_body() || error.is_decode() {
@@ -194,6 +198,10 @@ fn form(request: &Request) -> Option<&str> {
     let kind = request.headers().get(CONTENT_TYPE)?.to_str().ok()?;
     let body = std::str::from_utf8(request.body()?.as_bytes()?).ok()?;
     kind.starts_with("application/x-www-form-urlencoded").then_some(body)
+}
+
+fn no_answer(span: Duration) -> String {
+    format!("no whole answer within {} ms", span.as_millis())
 }
 
 async fn error_body(response: &mut Response) -> Vec<u8> {

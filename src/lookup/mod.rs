@@ -11,8 +11,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::clock::Millis;
-use crate::credential::Credential;
 pub use crate::credential::Window as Quota;
+use crate::credential::{Credential, Park};
 use crate::tweet::Tweet;
 
 /// What a provider can take, and what it charges for.
@@ -84,6 +84,11 @@ pub enum LookupError {
     /// This credential is refused: park it for long, loudly, and go on with the others.
     #[error("the API refuses the credential: {0}")]
     Credential(String),
+    /// This credential is of no use just now (its token cannot be fetched, or it is forbidden without a
+    /// reason): leave it alone for a moment and go on with the next. An outage of the API only where nobody
+    /// else is answered.
+    #[error("the credential is of no use just now: {0}")]
+    Unready(String),
     /// Our clock is off: correct it by so many milliseconds (theirs minus ours), then call again.
     #[error("the API says our clock is off by {0} ms")]
     Clock(Millis),
@@ -101,6 +106,25 @@ pub enum LookupError {
     Stop(String),
 }
 
+/// A credential the API refuses is left alone for so long.
+const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// A credential that is of no use just now is left alone for so long.
+const UNREADY_PAUSE: Duration = Duration::from_secs(5);
+
+impl LookupError {
+    /// How the credential that made the call is to be left alone, if it is: everywhere when it is refused
+    /// or of no use, at this endpoint when it is out of quota.
+    #[must_use]
+    pub fn park(&self) -> Option<Park> {
+        match self {
+            Self::Throttled { pause, .. } => Some(Park { pause: *pause, why: self.to_string(), everywhere: false }),
+            Self::Credential(why) => Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }),
+            Self::Unready(_) => Some(Park { pause: UNREADY_PAUSE, why: self.to_string(), everywhere: true }),
+            _ => None,
+        }
+    }
+}
+
 /// A provider.
 #[async_trait]
 pub trait Lookup: Send + Sync + std::fmt::Debug {
@@ -113,4 +137,9 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
 
     /// One call. `ids` are distinct, of this provider's form, and at most `batch_limit`.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError>;
+
+    /// Tries the credential by the provider's cheapest call, which spends none of the lookup's quota.
+    /// Answers what the provider says of the lookup's window, if it does. An error is about the call that
+    /// was made: being throttled there says nothing of the lookup's quota.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
 }

@@ -1,12 +1,14 @@
 //! Twitter API v1.1, `statuses/lookup`: up to 100 tweets a call, 300 (app) or 900 (user) calls per 15
 //! minutes.
 //!
-//! Reading order: this file makes the call, with the credential that `authority` puts on it; `answer` turns a body into outcomes, one `object` at a
-//! time, value by value (`scalar`); `errors` turns a refusal into a decision.
+//! Reading order: this file makes the call, with the credential that `authority` puts on it; `answer`
+//! turns a body into outcomes, one `object` at a time, value by value (`scalar`); `limits` reads what is
+//! said of the quota; `errors` turns a refusal into a decision.
 
 mod answer;
 mod authority;
 mod errors;
+mod limits;
 mod object;
 mod scalar;
 
@@ -15,19 +17,24 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::{Method, Url};
+use reqwest::{Method, Request, Url};
 
 pub use self::object::{parse_ingested, parse_tweet};
 use super::http::{HttpClient, HttpOptions, Reply};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
-use crate::clock::{self, Millis};
+use crate::clock::Millis;
 use crate::credential::Credential;
 use crate::tweet::TweetId;
 
 /// Ids in one call: Twitter's limit.
 pub const BATCH_LIMIT: usize = 100;
 
+/// What it can take.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses/lookup" };
+
 const LOOKUP_PATH: &str = "1.1/statuses/lookup.json";
+const LIMITS_PATH: &str = "1.1/application/rate_limit_status.json";
 const TOKEN_PATH: &str = "oauth2/token";
 
 /// How the parameters travel. Twitter takes both.
@@ -77,6 +84,7 @@ impl Default for TwitterV1Options {
 pub struct TwitterV1 {
     http: HttpClient,
     endpoint: Url,
+    limits_endpoint: Url,
     token_endpoint: Url,
     method: Method,
     /// Their clock minus ours, in ms, as an answer last told; signatures are dated by theirs. Clones
@@ -90,7 +98,8 @@ impl TwitterV1 {
     pub fn new(options: TwitterV1Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let below = |path| base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"));
-        let (endpoint, token_endpoint) = (below(LOOKUP_PATH)?, below(TOKEN_PATH)?);
+        let (endpoint, limits_endpoint) = (below(LOOKUP_PATH)?, below(LIMITS_PATH)?);
+        let token_endpoint = below(TOKEN_PATH)?;
         let http = HttpClient::new(&HttpOptions {
             timeout: options.timeout,
             connect_timeout: options.connect_timeout,
@@ -101,10 +110,10 @@ impl TwitterV1 {
             LookupMethod::Get => Method::GET,
             LookupMethod::Post => Method::POST,
         };
-        Ok(Self { http, endpoint, token_endpoint, method, clock_offset: Arc::default() })
+        Ok(Self { http, endpoint, limits_endpoint, token_endpoint, method, clock_offset: Arc::default() })
     }
 
-    fn request(&self, ids: &[String]) -> Result<reqwest::Request, LookupError> {
+    fn lookup_request(&self, ids: &[String]) -> Result<Request, LookupError> {
         let ids = ids.join(",");
         let parameters = [("id", ids.as_str()), ("map", "true"), ("tweet_mode", "extended"), ("trim_user", "false")];
         let client = self.http.client();
@@ -115,8 +124,32 @@ impl TwitterV1 {
             address.query_pairs_mut().extend_pairs(parameters);
             client.get(address)
         };
-        request.build().map_err(|error| LookupError::Stop(format!("cannot build a request: {}", error.without_url())))
+        request.build().map_err(cannot_build)
     }
+
+    /// What a refusal means. A clock that is off is corrected by it.
+    fn refused(&self, reply: &Reply) -> LookupError {
+        let error = errors::decide(reply);
+        if let LookupError::Clock(offset) = error {
+            self.clock_offset.store(offset, Ordering::Relaxed);
+        }
+        error
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // stands in `map_err`
+fn cannot_build(error: reqwest::Error) -> LookupError {
+    LookupError::Stop(format!("cannot build a request: {}", error.without_url()))
+}
+
+/// A login page of a network in between is a 200, too. Old answers and emulators say text/javascript or
+/// nothing.
+fn is_json(reply: &Reply) -> Result<(), LookupError> {
+    let kind = reply.header("content-type").unwrap_or("json");
+    if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
+        return Ok(());
+    }
+    Err(LookupError::BadAnswer(format!("it is not JSON: {}", reply.what())))
 }
 
 /// The address that the endpoints are below. A password in it would end up in logs, so it is refused
@@ -137,7 +170,7 @@ fn base(base_url: &str) -> Result<Url, String> {
 #[async_trait]
 impl Lookup for TwitterV1 {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses/lookup" }
+        CAPABILITIES
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
@@ -145,49 +178,37 @@ impl Lookup for TwitterV1 {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let reply = self.call(ids, credential).await?;
-        let quota = quota(&reply);
+        let reply = self.call(&|| self.lookup_request(ids), credential).await?;
+        let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {
             return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
         }
         if reply.status != 200 {
-            let error = errors::decide(&reply);
-            if let LookupError::Clock(offset) = error {
-                self.clock_offset.store(offset, Ordering::Relaxed);
-            }
-            return Err(error);
+            return Err(match self.refused(&reply) {
+                // Whose plan it is has to be told: there may be many.
+                LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
+                other => other,
+            });
         }
-        // A login page of a network in between is a 200, too. Old answers and emulators say
-        // text/javascript or nothing.
-        let kind = reply.header("content-type").unwrap_or("json");
-        if !["json", "javascript"].iter().any(|known| kind.contains(known)) {
-            return Err(LookupError::BadAnswer(format!("it is not JSON: {}", reply.what())));
-        }
+        is_json(&reply)?;
         let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| match error {
             LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", reply.what())),
             other => other,
         })?;
         Ok(Answer { outcomes, quota, unasked })
     }
-}
 
-/// The window, from the `x-rate-limit-*` headers (reset in seconds since the epoch); `None` unless all
-/// three are there and are numbers.
-fn quota(reply: &Reply) -> Option<Quota> {
-    let header = |name| reply.header(name).map(str::trim);
-    let reset_at = header("x-rate-limit-reset")?.parse::<u32>().map(|seconds| Millis::from(seconds) * 1000).ok()?;
-    Some(Quota {
-        limit: header("x-rate-limit-limit")?.parse().ok()?,
-        remaining: header("x-rate-limit-remaining")?.parse().ok()?,
-        reset_at,
-        reset_in: reset_at - their_clock(reply),
-    })
-}
-
-/// Their clock now. `Date` tells it in whole seconds, cut off: ours is believed within that second, and
-/// not beyond, so a window's end is known to the millisecond where the clocks agree and to the second
-/// where they do not.
-fn their_clock(reply: &Reply) -> Millis {
-    let ours = clock::wall_ms();
-    reply.header("date").and_then(scalar::http_date).map_or(ours, |date| ours.clamp(date, date + 999))
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        let request = || {
+            let mut address = self.limits_endpoint.clone();
+            address.query_pairs_mut().append_pair("resources", "statuses");
+            self.http.client().get(address).build().map_err(cannot_build)
+        };
+        let reply = self.call(&request, credential).await?;
+        if reply.status != 200 {
+            return Err(self.refused(&reply));
+        }
+        is_json(&reply)?;
+        limits::of_status(&reply)
+    }
 }

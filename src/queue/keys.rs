@@ -11,6 +11,9 @@
 //! | `{ns}:fence` | STRING | the last fence |
 //! | `{ns}:claim:<token>` | STRING | the batch of that claim, or the fence of a rebuild's page, until it is settled or its lease ends |
 //! | `{ns}:deliveries` | HASH | id → leases that ran out (only ids that have any) |
+//! | `{ns}:failures` | HASH | id → those of them that were its own: alone in its batch and its process |
+//! | `{ns}:trials` | HASH | id → the fence under which it is alone in its process |
+//! | `{ns}:turns` | STRING | claims since suspects last had theirs |
 //! | `{ns}:incoming` | ZSET | id → the post's date, ms since the epoch (0: take it from the id) |
 //! | `{ns}:incoming:refused` | HASH | malformed member → reason |
 //! | `{ns}:incoming:drainer` | STRING | the worker that drains it, expires |
@@ -67,6 +70,24 @@ impl Keys {
     #[must_use]
     pub fn deliveries(&self) -> String {
         self.key("deliveries")
+    }
+
+    /// HASH id → failures.
+    #[must_use]
+    pub fn failures(&self) -> String {
+        self.key("failures")
+    }
+
+    /// HASH id → fence.
+    #[must_use]
+    pub fn trials(&self) -> String {
+        self.key("trials")
+    }
+
+    /// STRING claims since suspects last had theirs.
+    #[must_use]
+    pub fn turns(&self) -> String {
+        self.key("turns")
     }
 
     /// ZSET id → the post's date.
@@ -136,6 +157,9 @@ mod tests {
             keys.lanes(),
             keys.leased(),
             keys.deliveries(),
+            keys.failures(),
+            keys.trials(),
+            keys.turns(),
             keys.incoming(),
             keys.incoming_refused(),
             keys.incoming_drainer(),

@@ -81,8 +81,12 @@ pub struct Job {
     pub lane: Arc<str>,
     /// When it was due, ms since the epoch; for a lease that ran out, its end.
     pub due: Millis,
-    /// How often a lease on it ran out or a counted retry was made since it last succeeded.
+    /// How often a lease on it ran out or a counted retry was made since it last succeeded: it only makes
+    /// the batches smaller that it travels in.
     pub deliveries: u32,
+    /// How often it failed by itself since it last succeeded: a counted retry, or a lease that ran out
+    /// while it was [on trial](Queue::try_alone).
+    pub failures: u32,
 }
 
 /// What a claim asks for.
@@ -158,7 +162,7 @@ pub enum Verdict {
     Retry {
         /// How long from now, in milliseconds.
         after: Millis,
-        /// Whether this counts as a delivery: only when the job itself may be at fault.
+        /// Whether this counts as a delivery and as a failure: only when the job itself is at fault.
         counted: bool,
     },
     /// Set aside for a person to look at; the store says so already.
@@ -368,6 +372,10 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
 
     /// The dead from the `from`-th on, up to `limit`, buried first first.
     async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError>;
+
+    /// Notes that the ids the fence holds are alone, in their batch and in their process: if this lease
+    /// runs out, that is a failure of theirs. Answers whether the fence still held any.
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError>;
 
     /// The namespace at this moment.
     async fn stats(&self) -> Result<Stats, QueueError>;

@@ -30,6 +30,7 @@ const SCHEDULE_CHUNK: usize = 1_000;
 static SCHEDULE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("lua/schedule.lua")));
 static CLAIM: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/claim.lua")));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/settle.lua")));
+static TRIAL: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/trial.lua")));
 static STATS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/stats.lua")));
 static DUE: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/due.lua")));
 static INCOMING: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/incoming.lua")));
@@ -120,7 +121,7 @@ fn scheduled(letter: u8) -> Scheduled {
 /// (verdict, lane, patience or '') → (id, value)
 type Groups<'a> = BTreeMap<(&'a str, &'a str, String), Vec<(&'a str, String)>>;
 
-/// `id due lane deliveries` lines under a `fence claimed_at` line.
+/// `id due lane deliveries failures` lines under a `fence claimed_at` line.
 fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
     let mut lines = record.lines();
     let (deadline, claimed_at) = lines.next()?.split_once(' ')?;
@@ -128,7 +129,8 @@ fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
     let mut jobs = Vec::with_capacity(128);
     for line in lines {
         let mut fields = line.split(' ');
-        let (id, due, lane, deliveries) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let (id, due, lane) = (fields.next()?, fields.next()?, fields.next()?);
+        let (deliveries, failures) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let lane = match lane_names.iter().find(|known| &***known == lane) {
             Some(known) => known.clone(),
             None => {
@@ -138,7 +140,7 @@ fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
         };
         // A score somebody wrote by hand may have a fraction.
         let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
-        jobs.push(Job { id: id.to_owned(), lane, due, deliveries: deliveries.parse().ok()? });
+        jobs.push(Job { id: id.to_owned(), lane, due, deliveries, failures });
     }
     Some(Batch {
         fence: Fence { deadline: deadline.parse().ok()?, token: token.to_owned() },
@@ -255,6 +257,11 @@ impl Queue for RedisQueue {
             groups.entry(("release", &*job.lane, String::new())).or_default().push((&job.id, job.due.to_string()));
         }
         self.settle_groups(fence, groups).await
+    }
+
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        let held: u64 = self.pool.invoke(TRIAL.key(&self.keys.prefix).arg(fence.deadline)).await?;
+        Ok(held > 0)
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
@@ -451,10 +458,10 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back() {
-        let batch = read_record("2000 1000\n11 900 18m 0\n12 950.5 1d 2\n", "t", 1000).unwrap();
+        let batch = read_record("2000 1000\n11 900 18m 0 0\n12 950.5 1d 2 1\n", "t", 1000).unwrap();
         assert_eq!(batch.fence, Fence { deadline: 2000, token: "t".into() });
         assert_eq!(batch.claimed_at, 1000);
-        assert_eq!(batch.jobs[1], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2 });
-        assert!(read_record("2000 1000\n11 900 18m\n", "t", 1000).is_none());
+        assert_eq!(batch.jobs[1], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2, failures: 1 });
+        assert!(read_record("2000 1000\n11 900 18m 0\n", "t", 1000).is_none());
     }
 }

@@ -17,8 +17,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
-use super::faults::{Faults, Rule};
-use super::gate::{Gate, Standing};
+use super::faults::{Drawn, Endpoint, Fault, Faults, Rule};
+use super::gate::{Caller, Gate, Pool, Standing};
 use super::render::{self, View};
 use super::replay::Replay;
 use super::reply::{Found, http_date, refusal, success, with};
@@ -46,8 +46,9 @@ pub struct Api {
     pub faults: Faults,
     pub gate: Gate,
     padding: String,
-    windows: Windows,
+    pub windows: Windows,
     requests: AtomicU64,
+    exchanges: AtomicU64,
     ids: AtomicU64,
     throttled: AtomicU64,
     faulted: AtomicU64,
@@ -60,6 +61,8 @@ pub struct Api {
 pub struct Counters {
     /// Calls of `statuses/lookup`, whatever came of them.
     pub requests: u64,
+    /// Calls of `oauth2/token`, whatever came of them.
+    pub exchanges: u64,
     /// Ids in calls that were answered with tweets, also with broken or missing ones.
     pub ids: u64,
     /// Calls refused because their window was used up.
@@ -79,7 +82,7 @@ pub fn router(api: Arc<Api>) -> Router {
         Err(refused) => refused,
     };
     let token = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-        Ok(call) => api.token(&call),
+        Ok(call) => api.token(&call).await,
         Err(refused) => refused,
     };
     let rules = async |State(api): State<Arc<Api>>| Json(api.faults.rules());
@@ -127,6 +130,7 @@ impl Api {
             gate,
             windows: Windows::default(),
             requests: AtomicU64::new(0),
+            exchanges: AtomicU64::new(0),
             ids: AtomicU64::new(0),
             throttled: AtomicU64::new(0),
             faulted: AtomicU64::new(0),
@@ -138,6 +142,7 @@ impl Api {
     pub fn counters(&self) -> Counters {
         Counters {
             requests: self.requests.load(Ordering::Relaxed),
+            exchanges: self.exchanges.load(Ordering::Relaxed),
             ids: self.ids.load(Ordering::Relaxed),
             throttled: self.throttled.load(Ordering::Relaxed),
             faulted: self.faulted.load(Ordering::Relaxed),
@@ -161,22 +166,38 @@ impl Api {
     }
 
     /// The exchange of an application's keys for its token.
-    fn token(&self, call: &Call) -> Response {
-        match self.gate.exchange(call) {
-            Ok(token) => success(json!({ "token_type": "bearer", "access_token": token }).to_string()),
-            Err((status, code)) => refusal(status, code),
+    async fn token(&self, call: &Call) -> Response {
+        self.exchanges.fetch_add(1, Ordering::Relaxed);
+        let token = match self.gate.exchange(call) {
+            Ok(token) => token,
+            Err((status, code)) => return refusal(status, code),
+        };
+        let body = || json!({ "token_type": "bearer", "access_token": token }).to_string();
+        if let Some(fault) = self.strike(Endpoint::Token, &[]).await
+            && let Some(response) = faulty::answer(self, &fault, None, body).await
+        {
+            return response;
         }
+        success(body())
+    }
+
+    /// The fault that strikes this call, if one does.
+    async fn strike(&self, at: Endpoint, ids: &[&str]) -> Option<Fault> {
+        let Drawn { slower, fault } = self.faults.draw(self.options.seed, at, ids);
+        self.pause(slower).await;
+        self.faulted.fetch_add(u64::from(fault.is_some()), Ordering::Relaxed);
+        fault
     }
 
     async fn lookup(self: Arc<Self>, call: &Call) -> Response {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ number)));
         self.pause(self.options.latency + jitter).await;
-        let who = match self.gate.admit(call, self.now()) {
-            Ok(who) => who,
+        let Caller { name, pool } = match self.gate.admit(call, self.now()) {
+            Ok(caller) => caller,
             Err((status, code)) => return refusal(status, code),
         };
-        let window = match self.take(&who, LOOKUP, self.options.calls_per_window) {
+        let window = match self.take(&name, LOOKUP, self.lookups_per_window(pool)) {
             Ok(window) => window,
             Err(window) => {
                 self.throttled.fetch_add(1, Ordering::Relaxed);
@@ -187,16 +208,22 @@ impl Api {
             Ok(ids) => ids,
             Err(code) => return with(window, refusal(403, code)),
         };
-        let drawn = self.faults.draw(self.options.seed, &ids);
-        self.pause(drawn.slower).await;
-        if let Some(fault) = drawn.fault {
-            self.faulted.fetch_add(1, Ordering::Relaxed);
-            match faulty::answer(&self, &fault, window, || self.find(&ids, call)).await {
-                faulty::Spoiled::Whole(response) => return response,
-                faulty::Spoiled::Tweets(body) => return self.answered(&ids, window, body),
-            }
+        let found = || self.find(&ids, call);
+        let body = match self.strike(Endpoint::Lookup, &ids).await {
+            None => found().write(),
+            Some(fault) => match faulty::answer(&self, &fault, window, || found().write()).await {
+                Some(response) => return response,
+                None => faulty::tweets(&fault, found()),
+            },
+        };
+        self.answered(&ids, window, body)
+    }
+
+    fn lookups_per_window(&self, pool: Pool) -> u32 {
+        match pool {
+            Pool::Users => self.options.calls_per_window,
+            Pool::Applications => self.options.app_calls_per_window,
         }
-        self.answered(&ids, window, self.find(&ids, call).write())
     }
 
     fn answered(&self, ids: &[&str], window: Option<Window>, body: String) -> Response {
@@ -250,30 +277,32 @@ impl Api {
     }
 
     fn rate_limit_status(&self, call: &Call) -> Response {
-        let who = match self.gate.admit(call, self.now()) {
-            Ok(who) => who,
+        let Caller { name, pool } = match self.gate.admit(call, self.now()) {
+            Ok(caller) => caller,
             Err((status, code)) => return refusal(status, code),
         };
-        let window = match self.take(&who, STATUS, STATUS_CALLS) {
+        let window = match self.take(&name, STATUS, STATUS_CALLS) {
             Ok(window) => window,
             Err(window) => return with(Some(window), refusal(429, 88)),
         };
         let length = clock::millis(self.options.window);
-        let lookup_limit = match self.options.calls_per_window {
+        let lookup_limit = match self.lookups_per_window(pool) {
             0 => u32::MAX,
             calls => calls,
         };
         let told = |endpoint, limit| {
-            let Window { limit, remaining, reset } = self.windows.look(&who, endpoint, limit, length, self.now());
+            let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, length, self.now());
             json!({ endpoint: { "limit": limit, "remaining": remaining, "reset": reset } })
         };
-        let body = json!({
-            "rate_limit_context": { "application": "dummykey" },
-            "resources": {
-                "statuses": told(LOOKUP, lookup_limit),
-                "application": told(STATUS, STATUS_CALLS),
-            },
-        });
+        let families = call.parameter("resources");
+        let asked = |family: &str| families.is_none_or(|families| families.split(',').any(|one| one == family));
+        let all = [("statuses", LOOKUP, lookup_limit), ("application", STATUS, STATUS_CALLS)];
+        let resources: HashMap<_, _> = all
+            .into_iter()
+            .filter(|(family, ..)| asked(family))
+            .map(|(family, endpoint, limit)| (family, told(endpoint, limit)))
+            .collect();
+        let body = json!({ "rate_limit_context": { "application": "dummykey" }, "resources": resources });
         with(window, success(body.to_string()))
     }
 }

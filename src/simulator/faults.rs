@@ -1,5 +1,6 @@
 //! Faults on demand: what can go wrong with an API, switched on for the next calls or until cleared.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,17 @@ pub enum Fault {
         /// Twitter's error code.
         #[serde(default)]
         code: Option<u32>,
+    },
+    /// An answer in these words: for forms that no other fault has.
+    Answer {
+        /// The HTTP status, 200 to 599.
+        status: u16,
+        /// Its headers. Without a `content-type` it has none.
+        #[serde(default)]
+        headers: BTreeMap<String, String>,
+        /// Its body.
+        #[serde(default)]
+        body: String,
     },
     /// 429 code 88 with a window that is used up.
     RateLimited {
@@ -70,12 +82,36 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether it spoils the tweets of an answer, and not the answer.
+    fn is_about_tweets(&self) -> bool {
+        matches!(self, Self::BrokenTweet | Self::AllMissing | Self::Duplicates | Self::Unasked | Self::Poison { .. })
+    }
+}
+
+/// What a fault strikes. In JSON: `"lookup"`, `"token"`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endpoint {
+    /// `statuses/lookup`.
+    #[default]
+    Lookup,
+    /// `oauth2/token`. What is about tweets does not concern it.
+    Token,
+}
+
 /// A fault and when it applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// What goes wrong.
     #[serde(flatten)]
     pub fault: Fault,
+    /// Where.
+    #[serde(default)]
+    pub at: Endpoint,
+    /// Only for calls that ask for one of these ids; for all where it is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
     /// For so many calls; until cleared where it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
@@ -91,7 +127,7 @@ fn always() -> f64 {
 impl From<Fault> for Rule {
     /// On every call until cleared.
     fn from(fault: Fault) -> Self {
-        Self { fault, times: None, probability: always() }
+        Self { fault, at: Endpoint::Lookup, asked: Vec::new(), times: None, probability: always() }
     }
 }
 
@@ -137,17 +173,19 @@ impl Faults {
     }
 
     /// Decides what happens to a call for these ids, and counts it.
-    pub(super) fn draw(&self, seed: u64, ids: &[&str]) -> Drawn {
+    pub(super) fn draw(&self, seed: u64, at: Endpoint, ids: &[&str]) -> Drawn {
         let mut state = self.lock();
         let State { rules, throws } = &mut *state;
         let mut drawn = Drawn::default();
         for rule in rules.iter_mut() {
+            let asked = |some: &[String]| some.iter().any(|id| ids.contains(&id.as_str()));
             let concerns = match &rule.fault {
                 Fault::Slow { .. } => true,
                 _ if drawn.fault.is_some() => false,
-                Fault::Poison { ids: poison } => poison.iter().any(|bad| ids.contains(&bad.as_str())),
-                _ => true,
+                Fault::Poison { ids: poison } => asked(poison),
+                fault => at == Endpoint::Lookup || !fault.is_about_tweets(),
             };
+            let concerns = concerns && rule.at == at && (rule.asked.is_empty() || asked(&rule.asked));
             if !concerns || rule.times == Some(0) {
                 continue;
             }

@@ -1,10 +1,11 @@
 //! How each fault looks on the wire.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use futures::{StreamExt, stream};
 
@@ -14,24 +15,18 @@ use super::reply::{Found, refusal, success, with};
 use super::windows::Window;
 use crate::clock::Millis;
 
-/// What a fault makes of an answer.
-pub enum Spoiled {
-    /// Something else altogether.
-    Whole(Response),
-    /// The body of an answer that still holds tweets.
-    Tweets(String),
-}
-
-/// The answer to a call that a fault struck; `found` looks the tweets up.
-pub async fn answer<'a>(
+/// The answer to a call that a fault struck, in place of the `body` it would have had; `None` where the
+/// fault is about the tweets in it.
+pub async fn answer(
     api: &Api,
     fault: &Fault,
     window: Option<Window>,
-    found: impl FnOnce() -> Found<'a>,
-) -> Spoiled {
+    body: impl FnOnce() -> String,
+) -> Option<Response> {
     let response = match fault {
         Fault::Status { status, code: Some(code) } => with(window, refusal(*status, *code)),
         Fault::Status { status, code: None } => page(*status),
+        Fault::Answer { status, headers, body } => worded(*status, headers, body),
         Fault::Poison { .. } => with(window, refusal(400, 214)),
         Fault::RateLimited { reset_s } => {
             let reset = api.now().div_euclid(1000) + i64::from(*reset_s);
@@ -47,11 +42,11 @@ pub async fn answer<'a>(
             close()
         }
         Fault::Close => close(),
-        Fault::CutBody => with(window, cut(found().write())),
+        Fault::CutBody => with(window, cut(body())),
         Fault::Html => page(200),
         Fault::NotJson => with(window, success("%PDF-1.7 this is no JSON".to_owned())),
         Fault::TruncatedJson => {
-            let mut body = found().write();
+            let mut body = body();
             // The simulated bodies are ASCII, recorded ones may not be.
             let half = (0..=body.len() / 2).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
             body.truncate(half);
@@ -64,41 +59,54 @@ pub async fn answer<'a>(
             *response.status_mut() = StatusCode::OK;
             with(window, response)
         }
-        // Only time: it is drawn beside other faults and never alone.
-        Fault::Slow { .. } => return Spoiled::Tweets(found().write()),
+        // Slowness is only time: it is drawn beside other faults and never alone.
+        Fault::Slow { .. } | Fault::BrokenTweet | Fault::AllMissing | Fault::Duplicates | Fault::Unasked => {
+            return None;
+        }
+    };
+    Some(response)
+}
+
+/// The body of an answer whose tweets a fault spoiled.
+pub fn tweets(fault: &Fault, mut found: Found<'_>) -> String {
+    match fault {
         Fault::BrokenTweet => {
-            let mut found = found();
             let first = found.ids.iter().zip(&mut found.objects).find(|(_, object)| object.is_some());
             if let Some((id, object)) = first {
                 *object =
                     Some(format!("{{\"id\":{id},\"id_str\":\"{id}\",\"created_at\":12,\"text\":{{}},\"user\":[]}}"));
             }
-            return Spoiled::Tweets(found.write());
         }
-        Fault::AllMissing => {
-            let mut found = found();
-            found.objects.fill(None);
-            return Spoiled::Tweets(found.write());
-        }
+        Fault::AllMissing => found.objects.fill(None),
         Fault::Duplicates => {
-            let Found { ids, objects, map } = found();
             let twice =
                 |list: Vec<Option<String>>| list.into_iter().flat_map(|object| [object.clone(), object]).collect();
-            let ids = ids.into_iter().flat_map(|id| [id, id]).collect();
-            return Spoiled::Tweets(Found { ids, objects: twice(objects), map }.write());
+            found.ids = found.ids.into_iter().flat_map(|id| [id, id]).collect();
+            found.objects = twice(found.objects);
         }
         Fault::Unasked => {
-            let mut found = found();
             let strangers = ["20", "21", "22"];
             // Of three ids one is always free, unless all three were asked for: then nothing is added.
             if let Some(id) = strangers.into_iter().find(|id| !found.ids.contains(id)) {
                 found.ids.push(id);
                 found.objects.push(Some(stranger(id)));
             }
-            return Spoiled::Tweets(found.write());
         }
-    };
-    Spoiled::Whole(response)
+        _ => {}
+    }
+    found.write()
+}
+
+/// An answer word by word; what cannot be a header is left out.
+fn worded(status: u16, headers: &BTreeMap<String, String>, body: &str) -> Response {
+    let mut response = Response::new(Body::from(body.to_owned()));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    for (name, value) in headers {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
 }
 
 /// A window for faults that talk of one, also where the simulator itself has none.

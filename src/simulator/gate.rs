@@ -65,6 +65,24 @@ pub enum Standing {
     Suspended,
 }
 
+/// Whose calls are counted together: users and applications have limits of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// Signed calls, and those without any credential.
+    Users,
+    /// Calls with a bearer token.
+    Applications,
+}
+
+/// Who was let in.
+#[derive(Debug)]
+pub struct Caller {
+    /// As the windows tell callers apart.
+    pub name: String,
+    /// Whose limit counts.
+    pub pool: Pool,
+}
+
 /// A refusal: the HTTP status and Twitter's code.
 pub type Refused = (u16, u32);
 
@@ -110,15 +128,16 @@ impl Gate {
         self.known().map(|known| (known.name.clone(), standing(known))).collect()
     }
 
-    /// Who calls, as the windows tell them apart. `now` is in ms since the epoch.
-    pub fn admit(&self, call: &Call, now: Millis) -> Result<String, Refused> {
+    /// Who calls. `now` is in ms since the epoch.
+    pub fn admit(&self, call: &Call, now: Millis) -> Result<Caller, Refused> {
+        let of = |pool| move |name| Caller { name, pool };
         let Some(sent) = &call.authorization else {
-            return if self.is_open() { Ok("anonymous".to_owned()) } else { Err((400, 215)) };
+            return if self.is_open() { Ok(of(Pool::Users)("anonymous".to_owned())) } else { Err((400, 215)) };
         };
         match sent.split_once(' ') {
-            Some(("Bearer", token)) => self.bearer(token),
-            Some(("OAuth", header)) => self.signed(header, call, now),
-            _ if self.is_open() => Ok(sent.clone()),
+            Some(("Bearer", token)) => self.bearer(token).map(of(Pool::Applications)),
+            Some(("OAuth", header)) => self.signed(header, call, now).map(of(Pool::Users)),
+            _ if self.is_open() => Ok(of(Pool::Users)(sent.clone())),
             _ => Err((400, 215)),
         }
     }

@@ -43,9 +43,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::api::Api;
 pub use self::api::Counters;
-pub use self::faults::{Fault, Faults, Rule};
+pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
 pub use self::replay::Replay;
+pub use self::windows::ClosedWindow;
 pub use self::world::{SimulatedTweet, World};
 use crate::clock::Millis;
 
@@ -61,8 +62,11 @@ pub struct SimulatorOptions {
     pub jitter: Duration,
     /// Same seed, same tweets, same dice.
     pub seed: u64,
-    /// Calls per window, credential and endpoint; 0 is without limit (and without the headers).
+    /// Calls of a user per window and endpoint, and of whoever shows no credential; 0 is without limit
+    /// (and without the headers).
     pub calls_per_window: u32,
+    /// The same of an application: of whoever shows a bearer token.
+    pub app_calls_per_window: u32,
     /// The length of a window.
     pub window: Duration,
     /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
@@ -95,8 +99,9 @@ impl Default for SimulatorOptions {
             latency: Duration::ZERO,
             jitter: Duration::ZERO,
             seed: 1,
-            // Twitter's figures for a user's token.
+            // Twitter's figures.
             calls_per_window: 900,
+            app_calls_per_window: 300,
             window: Duration::from_secs(15 * 60),
             replay: None,
             bearer_tokens: None,
@@ -205,7 +210,7 @@ impl Running {
         &self.api.faults
     }
 
-    /// Adds a fault for the next `times` calls it concerns.
+    /// Adds a fault for the next `times` lookups.
     pub fn inject(&self, fault: Fault, times: u32) {
         self.api.faults.add(Rule { times: Some(times), ..Rule::from(fault) });
     }
@@ -225,6 +230,12 @@ impl Running {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.api.counters()
+    }
+
+    /// The windows that have ended and were followed by another, in the order of their ends.
+    #[must_use]
+    pub fn closed_windows(&self) -> Vec<ClosedWindow> {
+        self.api.windows.closed()
     }
 
     /// How often each id was looked up; empty unless [`SimulatorOptions::count_ids`] is on.

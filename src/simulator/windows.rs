@@ -2,7 +2,7 @@
 //! first call.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::HeaderMap;
 use axum::http::HeaderValue;
@@ -20,16 +20,41 @@ pub struct Window {
     pub reset: Millis,
 }
 
+/// A window that has ended, and what was made of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClosedWindow {
+    /// Whose it was, as the gate tells them apart: `user main`, `app main`, or the token itself.
+    pub who: String,
+    /// The endpoint.
+    pub endpoint: &'static str,
+    /// When it started and ended, ms since the epoch.
+    pub span: (Millis, Millis),
+    /// Calls it had room for.
+    pub limit: u32,
+    /// Calls made of them.
+    pub used: u32,
+    /// Calls refused since there were none left.
+    pub refused: u32,
+}
+
 /// The windows of every credential.
 #[derive(Debug, Default)]
 pub struct Windows {
-    open: Mutex<HashMap<(String, &'static str), Open>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashMap<(String, &'static str), Open>,
+    closed: Vec<ClosedWindow>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
+    starts: Millis,
     ends: Millis,
     used: u32,
+    refused: u32,
 }
 
 impl Windows {
@@ -42,30 +67,47 @@ impl Windows {
         length: Millis,
         now: Millis,
     ) -> Result<Window, Window> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = Open { ends: now + length, used: 0 };
-        let window = open.entry((who.to_owned(), endpoint)).or_insert(fresh);
+        let mut state = self.state();
+        let State { open, closed } = &mut *state;
+        let window = open.entry((who.to_owned(), endpoint)).or_insert_with(|| Open::at(now, length));
         if window.ends <= now {
-            *window = fresh;
+            let Open { starts, ends, used, refused } = *window;
+            closed.push(ClosedWindow { who: who.to_owned(), endpoint, span: (starts, ends), limit, used, refused });
+            *window = Open::at(now, length);
         }
         let allowed = window.used < limit;
         window.used += u32::from(allowed);
+        window.refused += u32::from(!allowed);
         let told = window.told(limit);
         if allowed { Ok(told) } else { Err(told) }
     }
 
     /// The window as it stands, without taking a call.
     pub fn look(&self, who: &str, endpoint: &'static str, limit: u32, length: Millis, now: Millis) -> Window {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = open.get(&(who.to_owned(), endpoint)).filter(|window| window.ends > now);
-        window.copied().unwrap_or(Open { ends: now + length, used: 0 }).told(limit)
+        let state = self.state();
+        let window = state.open.get(&(who.to_owned(), endpoint)).filter(|window| window.ends > now);
+        window.copied().unwrap_or_else(|| Open::at(now, length)).told(limit)
+    }
+
+    /// The windows that have ended and were followed by another, in the order of their ends.
+    pub fn closed(&self) -> Vec<ClosedWindow> {
+        self.state().closed.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Open {
+    /// A window that starts now. It ends with a whole second, since its end is told in seconds: up, so
+    /// that a window of less than one is one.
+    fn at(now: Millis, length: Millis) -> Self {
+        Self { starts: now, ends: (now + length + 999).div_euclid(1000) * 1000, used: 0, refused: 0 }
+    }
+
     fn told(self, limit: u32) -> Window {
-        // Rounded up: whoever comes back at the second told finds the window open.
-        Window { limit, remaining: limit.saturating_sub(self.used), reset: (self.ends + 999).div_euclid(1000) }
+        Window { limit, remaining: limit.saturating_sub(self.used), reset: self.ends / 1000 }
     }
 }
 
@@ -88,12 +130,16 @@ mod tests {
         let take = |now| windows.take("me", "/e", 2, 900_000, now);
         let told = |remaining, reset| Window { limit: 2, remaining, reset };
         assert_eq!(windows.look("me", "/e", 2, 900_000, 500), told(2, 901));
-        assert_eq!(take(1_000), Ok(told(1, 901)));
+        assert_eq!(take(500), Ok(told(1, 901)));
         assert_eq!(take(900_000), Ok(told(0, 901)), "not aligned to the clock");
-        assert_eq!(take(900_999), Err(told(0, 901)));
+        assert_eq!(take(900_999), Err(told(0, 901)), "it ends when it was told to");
         assert_eq!(windows.look("me", "/e", 2, 900_000, 900_999), told(0, 901));
+        assert_eq!(windows.closed(), []);
         assert_eq!(take(901_000), Ok(told(1, 1801)));
         assert_eq!(windows.take("you", "/e", 2, 900_000, 901_001), Ok(told(1, 1802)));
         assert_eq!(windows.take("me", "/other", 2, 900_000, 901_000), Ok(told(1, 1801)));
+        let span = (500, 901_000);
+        let closed = ClosedWindow { who: "me".to_owned(), endpoint: "/e", span, limit: 2, used: 2, refused: 1 };
+        assert_eq!(windows.closed(), [closed]);
     }
 }

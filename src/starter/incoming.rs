@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Admitted, Ingested, Queued, Starter, StarterError};
 use crate::clock;
+use crate::crash;
 use crate::retry::RetryPolicy;
 
 /// Members read in one round.
@@ -93,6 +94,7 @@ impl Drain {
         }
         self.starter.hand_over(&admitted).await?;
         if !done.is_empty() {
+            crash::point("before_accept");
             queue.accept_incoming(&done).await?;
         }
         tracing::debug!(

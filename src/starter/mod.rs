@@ -29,6 +29,7 @@ pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
+use crate::crash;
 use crate::queue::{NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::store::{NewTweet, Store, StoreError};
 use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetId, TweetState};
@@ -219,6 +220,7 @@ impl Starter {
             return Ok(Vec::new());
         }
         let dead = self.record(&admitted.tweets).await?;
+        crash::point("after_record");
         if !dead.contains(&true) {
             return self.schedule(&admitted.jobs).await;
         }

@@ -33,9 +33,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::summary::grouped;
 use super::{IdDate, StarterError};
+use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
+use crate::figures::grouped;
 use crate::queue::{Adopted, Job, Lane, Queue, Scheduled, Verdict, check_id};
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
@@ -168,7 +169,7 @@ impl Rebuild {
                 Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
             };
             // One token for all tries of a page: a reply that was lost is given again.
-            let token = format!("rebuild-{:016x}", rand::random::<u64>());
+            let token = format!("rebuild-{:016x}", chance::number());
             match self.patiently(stop, async || self.put_back(&token, &page).await).await {
                 Ok(Some(done)) => sum.add(&done),
                 Ok(None) => break,
@@ -267,7 +268,7 @@ impl Rebuild {
                 out.push(*row);
                 Verdict::Finish
             };
-            let job = Job { id: row.id.clone(), lane: lane.name.clone(), due: adopted.now, deliveries: 0 };
+            let job = Job { id: row.id.clone(), lane: lane.name.clone(), due: adopted.now, deliveries: 0, failures: 0 };
             verdicts.push((job, verdict));
         }
         let settled = self.queue.settle(&adopted.fence, &verdicts).await?;
@@ -285,7 +286,8 @@ impl Rebuild {
         if delay > 0 && !self.lanes.is_over(&row.id, row.created_at, now) {
             return delay;
         }
-        rand::random_range(0..=(-delay).clamp(0, lane.patience.min(SPREAD_MS)))
+        let most = (-delay).clamp(0, lane.patience.min(SPREAD_MS));
+        (chance::share() * most as f64) as Millis
     }
 
     /// Those of the rows that live now.

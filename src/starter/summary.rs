@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::Queued;
+use crate::figures::grouped;
 
 /// Refused lines a [`Summary`] names; the rest are counted.
 const NAMED_REFUSALS: usize = 50;
@@ -189,31 +190,9 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A number with commas between its thousands.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        for (number, text) in
-            [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (u64::MAX, "18,446,744,073,709,551,615")]
-        {
-            assert_eq!(grouped(number), text);
-        }
-    }
 
     #[test]
     fn rounded_ids_are_noticed_from_five_percent_on() {

@@ -20,6 +20,7 @@ use super::{
     StoreError, StoredTweet,
 };
 use crate::clock::{Millis, Stopwatch};
+use crate::crash;
 
 /// Connections that only read: the page, checks, `status`. WAL lets them read while one writes.
 const READERS: u32 = 4;
@@ -230,6 +231,7 @@ impl Store for SqliteStore {
             .await
             .map_err(judge)?
             .rows_affected();
+        crash::point("before_commit");
         transaction.commit().await.map_err(judge)?;
         let saved = written + repeated as u64;
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed })

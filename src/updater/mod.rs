@@ -3,7 +3,7 @@
 
 mod request;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::clock::{Millis, Stopwatch};
+use crate::crash;
 use crate::credential::{Credentials, Permit};
 use crate::lookup::{Lookup, Outcome};
 use crate::metrics::Metrics;
@@ -29,8 +30,12 @@ pub const UNAVAILABLE_LANE: &str = "unavailable";
 
 /// An answer in which over half of this many ids or more that lived before are missing is doubted.
 const MASS_MISSING_LEAST: usize = 20;
+/// What was doubted and never came again would stay for ever: a bound, far above need.
+const MANY_DOUBTS: usize = 100_000;
 /// Between two attempts of a request that is refused as a whole.
 const REFUSED_RETRY_MS: Millis = 1_000;
+/// Before an id whose call failed alone is asked for again. It is one call and one step of the back-off.
+const FAILED_RETRY_MS: Millis = 60_000;
 
 /// What becomes of tweets the provider does not return.
 #[derive(Debug, Clone)]
@@ -57,7 +62,7 @@ pub struct TweetUpdate {
     pub ages: AgeTable,
     /// What becomes of tweets the provider does not return.
     pub unavailable: UnavailableSettings,
-    /// Refusals of a request with a single id after which that id is buried.
+    /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
     pub max_deliveries: u32,
     /// How long a call may take.
     pub call_timeout: Duration,
@@ -74,8 +79,39 @@ pub struct TweetUpdate {
 pub struct Doubts {
     /// Ids missing from an answer that was not believed: if they are missing again, it is.
     missing: Mutex<HashSet<String>>,
-    /// Requests refused as a whole since the last one that was answered.
+    /// Ids whose calls failed, and how often, until they are answered.
+    failed: Mutex<HashMap<String, u32>>,
+    /// Requests refused as a whole, or failed while others were answered, since the last one that was
+    /// answered.
     refused_in_a_row: AtomicU32,
+}
+
+impl Doubts {
+    fn fail(&self, jobs: &[Job]) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.len() > MANY_DOUBTS {
+            failed.clear();
+        }
+        for job in jobs {
+            *failed.entry(job.id.clone()).or_default() += 1;
+        }
+    }
+
+    /// Whether calls for one of these failed twice. Once is a hiccup, and may have met all that were under
+    /// way.
+    fn failed_twice(&self, jobs: &[Job]) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        !failed.is_empty() && jobs.iter().any(|job| failed.get(&job.id).is_some_and(|times| *times > 1))
+    }
+
+    fn answered(&self, jobs: &[Job]) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !failed.is_empty() {
+            for job in jobs {
+                failed.remove(&job.id);
+            }
+        }
+    }
 }
 
 /// Why nothing could be made of the answers.
@@ -103,16 +139,26 @@ impl Handler for TweetUpdate {
     }
 
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
-        let Requested { answered, refused, unanswered, outlook } = self.request_tweets(batch, permit).await;
+        if let [job] = &batch.jobs[..]
+            && job.failures >= self.max_deliveries
+        {
+            self.credentials.give_back(permit).await;
+            return self.bury_killer(batch, job).await;
+        }
+        let Requested { answered, refused, failed, unanswered, outlook, .. } = self.request_tweets(batch, permit).await;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
             Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },
             Ok(Err(failure)) => return Handled::released(batch, Outlook::Outage(failure.to_string())),
-            Err(_) => {
-                let why = format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
-                return Handled::released(batch, Outlook::Outage(why));
-            }
+            Err(_) => return Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         };
+        // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
+        // a failure is never sure.
+        let later = |job: Job| {
+            let counted = job.deliveries == 0;
+            (job, Verdict::Retry { after: FAILED_RETRY_MS, counted })
+        };
+        handled.verdicts.extend(failed.into_iter().map(later));
         handled.release = unanswered;
         handled
     }
@@ -184,8 +230,7 @@ impl TweetUpdate {
             doubted.retain(|id| !missing.contains(&id));
             return Ok(());
         }
-        // What was doubted and never came again would stay for ever: a bound, far above need.
-        if doubted.len() > 100_000 {
+        if doubted.len() > MANY_DOUBTS {
             doubted.clear();
         }
         doubted.extend(missing.iter().map(|id| (*id).clone()));
@@ -250,6 +295,7 @@ impl TweetUpdate {
     async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, Failure> {
         let watch = Stopwatch::start();
         let saved = self.store.save(&self.namespace, observations).await?;
+        crash::point("after_commit");
         self.metrics.counters.saves_refused.add(saved.older as usize);
         self.metrics.counters.changes.add(saved.changed as usize);
         tracing::debug!(
@@ -292,15 +338,32 @@ impl TweetUpdate {
 
     /// A job whose request was refused while it was alone in it: tried again a few times, then buried.
     async fn blame(&self, batch: &Batch, job: &Job, why: &str) -> Result<Verdict, Failure> {
-        let refusals = job.deliveries + 1;
-        if refusals < self.max_deliveries {
+        let failures = job.failures + 1;
+        if failures < self.max_deliveries {
             return Ok(Verdict::Retry { after: REFUSED_RETRY_MS, counted: true });
         }
-        let reason = format!("refused {refusals} times while alone in its request: {why}");
+        self.bury(batch, job, format!("refused {failures} times while alone in its request: {why}")).await
+    }
+
+    /// A job that ended its process whenever it was alone in it: not tried again.
+    async fn bury_killer(&self, batch: &Batch, job: &Job) -> Handled {
+        let reason = format!("its process ended {} times while it was alone in it", job.failures);
+        match tokio::time::timeout(self.save_timeout, self.bury(batch, job, reason)).await {
+            Ok(Ok(verdict)) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
+            Ok(Err(failure)) => Handled::released(batch, Outlook::Outage(failure.to_string())),
+            Err(_) => Handled::released(batch, Outlook::Outage(self.store_is_silent())),
+        }
+    }
+
+    async fn bury(&self, batch: &Batch, job: &Job, reason: String) -> Result<Verdict, Failure> {
         // The store hears of it before the queue does.
         self.store.bury(&self.namespace, batch.now.now(), &[(job.id.clone(), reason.clone())]).await?;
         self.metrics.counters.buried_here.add(1);
         tracing::error!(id = job.id, reason, "buried");
         Ok(Verdict::Bury { reason })
+    }
+
+    fn store_is_silent(&self) -> String {
+        format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
     }
 }

@@ -1,21 +1,21 @@
 //! `requestTweets`: the calls for one batch, and what each kind of refusal means.
 //!
 //! One call, as a rule. A request that is refused as a whole is halved until the id that spoils it is
-//! alone; a credential that is refused or used up makes way for the next. Each further call takes a
-//! permit of its own, without waiting: what gets none goes back as it was.
+//! alone, and so is one that keeps failing while others are answered; a credential that is refused or used
+//! up makes way for the next. Each further call takes a permit of its own, without waiting: what gets none
+//! goes back as it was.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::TweetUpdate;
+use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
-use crate::credential::{Leave, Park, Permit, Used, Window};
+use crate::crash;
+use crate::credential::{Leave, Permit, Used, Window};
 use crate::lookup::{Answer, LookupError, Outcome};
 use crate::queue::{Batch, Job};
 use crate::worker::Outlook;
 
-/// A credential the API refuses is left alone for so long.
-const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
 /// bad id among a hundred is alone after seven halvings, its eighth request.
 const REFUSED_IN_A_ROW: u32 = 8;
@@ -30,16 +30,33 @@ pub(super) struct Requested {
     pub answered: Vec<(Job, Outcome, Millis)>,
     /// Jobs whose request was refused while they were alone in it, and why.
     pub refused: Vec<(Job, String)>,
+    /// Jobs whose call failed while they were alone in it and others were answered; suspects that failed
+    /// alone.
+    pub failed: Vec<Job>,
     /// Jobs nobody was asked about, or nobody answered about.
     pub unanswered: Vec<Job>,
     /// What it says of the services.
     pub outlook: Outlook,
+    /// Why a credential was of no use: an outage, unless another one was answered.
+    unready: Option<String>,
 }
 
 /// Jobs that go into one call.
+#[derive(Default)]
 struct Part {
     jobs: Vec<Job>,
     tries: usize,
+    /// Calls for some of them failed before, twice.
+    failed_before: bool,
+}
+
+impl Part {
+    /// In two, the first half on top.
+    fn halve(mut self, parts: &mut Vec<Part>) {
+        let jobs = self.jobs.split_off(self.jobs.len() / 2);
+        parts.push(Part { jobs, failed_before: self.failed_before, ..Part::default() });
+        parts.push(Part { jobs: self.jobs, failed_before: self.failed_before, ..Part::default() });
+    }
 }
 
 impl TweetUpdate {
@@ -48,7 +65,20 @@ impl TweetUpdate {
         let mut requested = Requested::default();
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
-        let mut parts = vec![Part { jobs: batch.jobs.clone(), tries: 0 }];
+        let mut parts = Vec::new();
+        let whole =
+            Part { jobs: batch.jobs.clone(), failed_before: self.doubts.failed_twice(&batch.jobs), ..Part::default() };
+        // A batch that keeps failing may be failing alone: a half of it tells, or an id that the API cannot
+        // stand would be first in line for ever. Either half, by lot: in an outage one call is enough, and
+        // the half without that id has its turn soon.
+        if whole.failed_before && batch.jobs.len() > 1 {
+            whole.halve(&mut parts);
+            if chance::share() < 0.5 {
+                parts.reverse();
+            }
+        } else {
+            parts.push(whole);
+        }
         while let Some(part) = parts.pop() {
             let leave = match permit.take() {
                 Some(permit) => Some(permit),
@@ -59,10 +89,12 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
                 continue;
             };
+            // An answer is at least as new as its question. Dated by its arrival, one that lay unread while the
+            // process was stopped would look newer than what others learned meanwhile.
+            let at = batch.now.now();
             let error = match self.look_up(&part.jobs, permit).await {
                 Ok(answer) => {
-                    // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
-                    let at = batch.now.now();
+                    self.doubts.answered(&part.jobs);
                     requested
                         .answered
                         .extend(part.jobs.into_iter().zip(answer.outcomes).map(|(job, outcome)| (job, outcome, at)));
@@ -76,11 +108,15 @@ impl TweetUpdate {
             }
         }
         if requested.answered.is_empty() && requested.outlook == Outlook::Fine {
-            requested.outlook = Outlook::Unchanged;
+            requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
         }
         // Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. (A
         // suspect that travels alone was told from them before.)
-        if requested.answered.is_empty() && batch.jobs.len() > 1 && !requested.refused.is_empty() {
+        let suspect_alone = batch.jobs.len() == 1 && batch.jobs.iter().all(|job| job.deliveries > 0);
+        if suspect_alone && matches!(requested.outlook, Outlook::Outage(_)) {
+            requested.failed.append(&mut requested.unanswered);
+        }
+        if requested.answered.is_empty() && !suspect_alone && !requested.refused.is_empty() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
             }
@@ -93,6 +129,11 @@ impl TweetUpdate {
     /// What follows from a call without an answer.
     fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
         match error {
+            // Nothing is smaller than one id: whoever finds that too large is out of order.
+            LookupError::BatchTooLarge(_) if part.jobs.len() <= 1 => {
+                requested.outlook = Outlook::Outage(error.to_string());
+                requested.unanswered.extend(part.jobs);
+            }
             LookupError::BadRequest(why) | LookupError::BatchTooLarge(why) => {
                 let in_a_row = self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
                 if in_a_row > REFUSED_IN_A_ROW {
@@ -105,28 +146,46 @@ impl TweetUpdate {
                         error = why,
                         "the request is refused: its ids are tried in halves"
                     );
-                    let second = part.jobs.split_off(part.jobs.len() / 2);
-                    parts.push(Part { jobs: second, tries: 0 });
-                    parts.push(Part { jobs: part.jobs, tries: 0 });
+                    part.halve(parts);
                 } else {
                     requested.refused.extend(part.jobs.into_iter().map(|job| (job, why.clone())));
                 }
             }
             // The lookup has corrected its clock: once more, and no further.
             LookupError::Clock(_) if part.tries == 0 => parts.push(Part { tries: TRIES, ..part }),
-            LookupError::Throttled { .. } | LookupError::Credential(_) if part.tries < TRIES => {
-                part.tries += 1;
-                parts.push(part);
+            LookupError::Throttled { .. } | LookupError::Credential(_) | LookupError::Unready(_) => {
+                if let LookupError::Unready(_) = error {
+                    requested.unready = Some(error.to_string());
+                }
+                if part.tries < TRIES {
+                    part.tries += 1;
+                    parts.push(part);
+                } else {
+                    requested.unanswered.extend(part.jobs);
+                }
             }
-            LookupError::Throttled { .. } | LookupError::Credential(_) => requested.unanswered.extend(part.jobs),
             LookupError::Stop(message) => {
                 requested.outlook = Outlook::Stop(message);
                 requested.unanswered.extend(part.jobs);
             }
             error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
-                requested.outlook = Outlook::Outage(error.to_string());
-                requested.unanswered.extend(part.jobs);
+                self.doubts.fail(&part.jobs);
+                self.failed(error.to_string(), part, parts, requested);
             }
+        }
+    }
+
+    /// A call that failed: an outage, unless it failed before while others of its batch are answered.
+    fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
+        let others_are_answered = !requested.answered.is_empty();
+        let in_a_row = self.doubts.refused_in_a_row.load(Ordering::Relaxed);
+        if part.failed_before && others_are_answered && in_a_row < REFUSED_IN_A_ROW {
+            self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(ids = part.jobs.len(), error = why, "the call fails while others of its batch are answered");
+            if part.jobs.len() > 1 { part.halve(parts) } else { requested.failed.extend(part.jobs) }
+        } else {
+            requested.outlook = Outlook::Outage(why);
+            requested.unanswered.extend(part.jobs);
         }
     }
 
@@ -136,7 +195,10 @@ impl TweetUpdate {
         let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
         let watch = Stopwatch::start();
         counters.requests.add(1);
+        crash::soon("during_lookup");
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
+        crash::point("after_answer");
+        crash::poison(&ids);
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {
@@ -155,20 +217,25 @@ impl TweetUpdate {
     }
 
     fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
+        let park = error.park();
+        let pause_ms = park.as_ref().map_or(0, |park| clock::millis(park.pause));
         match error {
-            LookupError::Throttled { pause, quota, .. } => {
-                tracing::warn!(credential = name, error = %error, pause_ms = clock::millis(*pause), "out of quota: the credential is parked");
-                let park = Park { pause: *pause, why: error.to_string(), everywhere: false };
-                Used { window: *quota, park: Some(park) }
+            LookupError::Throttled { quota, .. } => {
+                tracing::warn!(credential = name, error = %error, pause_ms, "out of quota: the credential is parked");
+                Used { window: *quota, park }
             }
             LookupError::Credential(why) => {
                 tracing::error!(
                     credential = name,
                     error = why,
-                    pause_ms = clock::millis(REFUSED_PAUSE),
+                    pause_ms,
                     "refused by the API: the credential is parked"
                 );
-                Used { window: None, park: Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }) }
+                Used { window: None, park }
+            }
+            LookupError::Unready(_) => {
+                tracing::warn!(credential = name, error = %error, pause_ms, "the credential is parked");
+                Used { window: None, park }
             }
             LookupError::Clock(offset_ms) => {
                 tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");

@@ -2,6 +2,7 @@
 
 mod check;
 mod command_line;
+mod credentials;
 mod dead;
 mod demo;
 mod files;

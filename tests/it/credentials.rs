@@ -4,14 +4,18 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tempfile::NamedTempFile;
+use twitter_updater::accounts::{Check, check};
 use twitter_updater::app::credentials;
 use twitter_updater::clock::wall_ms;
 use twitter_updater::config::{BadConfig, Settings};
-use twitter_updater::credential::{AppToken, Credential, CredentialKind, UserKeys};
+use twitter_updater::credential::{
+    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing, UserKeys,
+};
 use twitter_updater::lookup::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
 use twitter_updater::lookup::{Lookup, LookupError};
 use twitter_updater::simulator::{self, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
@@ -138,14 +142,14 @@ async fn a_signature_is_good_once_and_for_what_it_signs() {
 
 #[tokio::test]
 async fn users_and_applications_have_windows_of_their_own() {
-    let options = SimulatorOptions { credentials: Some(known()), calls_per_window: 2, ..SimulatorOptions::default() };
-    let running = start(options).await;
+    let limits = SimulatorOptions { calls_per_window: 3, app_calls_per_window: 2, ..SimulatorOptions::default() };
+    let running = start(SimulatorOptions { credentials: Some(known()), ..limits }).await;
     let twitter = twitter(&running.base_url());
     let (user, app) = (user(), app());
-    for credential in [&user, &app] {
-        for left in [1, 0] {
-            let answer = twitter.look_up(&ids(&["20"]), credential).await.unwrap();
-            assert_eq!(answer.quota.unwrap().remaining, left, "{credential:?}");
+    for (credential, limit) in [(&user, 3), (&app, 2)] {
+        for left in (0..limit).rev() {
+            let quota = twitter.look_up(&ids(&["20"]), credential).await.unwrap().quota.unwrap();
+            assert_eq!((quota.limit, quota.remaining), (limit, left), "{credential:?}");
         }
         let error = twitter.look_up(&ids(&["20"]), credential).await.unwrap_err();
         assert!(matches!(error, LookupError::Throttled { .. }), "{error:?}");
@@ -218,9 +222,9 @@ async fn the_exchange_is_as_documented() {
     let app = app_of("xvz1evFS4wEEPTGEFPHBog", "L8qq9PZyRg6ieKGEKhZolGC0vJWLw8iEJ88DRdyOg");
     let asked = ids(&["20"]);
     let error = twitter.look_up(&asked, &app).await.unwrap_err();
-    assert!(matches!(error, LookupError::Outage(_)), "{error:?}");
+    assert!(matches!(error, LookupError::Unready(_)), "{error:?}");
     let error = twitter.look_up(&asked, &app).await.unwrap_err();
-    assert!(matches!(error, LookupError::BadAnswer(_)), "{error:?}");
+    assert!(matches!(error, LookupError::Unready(_)), "{error:?}");
     twitter.look_up(&asked, &app).await.unwrap();
     twitter.look_up(&asked, &app).await.unwrap();
     assert_eq!(exchanges.load(Ordering::Relaxed), 3, "the token is kept");
@@ -271,9 +275,58 @@ async fn credentials_are_switched_by_name() {
     assert!(!running.set_standing("nobody", Standing::Good));
 }
 
+/// These credentials, with a ledger of their own.
+async fn accounted(all: Vec<Credential>) -> (Credentials, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = EmbeddedLedger::open(&folder.path().join("queue.db"), "twitter", Duration::from_secs(20)).await;
+    let credentials = Credentials::new(all, Arc::new(ledger.unwrap()), Pacing::Auto, Duration::from_secs(60));
+    (credentials, folder)
+}
+
+#[tokio::test]
+async fn a_check_signs_fetches_and_corrects_its_clock() {
+    let options = SimulatorOptions { credentials: Some(known()), clock_skew: 3_600_000, ..SimulatorOptions::default() };
+    let running = start(options).await;
+    let (credentials, _folder) = accounted(vec![user(), app()]).await;
+    let checks = check(&credentials, &twitter(&running.base_url())).await.unwrap();
+    for one in &checks {
+        let Check::Works { window: Some(window), freed: false } = one else { panic!("{one:?}") };
+        assert_eq!((window.limit, window.remaining), (900, 900));
+    }
+    assert_eq!(checks.len(), 2);
+    assert_eq!(running.counters().requests, 0, "no lookup was made");
+    for account in credentials.accounts("statuses/lookup").await.unwrap() {
+        assert_eq!((account.limit, account.remaining, account.calls_today), (Some(900), Some(900), 0));
+        // By their clock, an hour from ours.
+        let window = account.window_ms.unwrap();
+        assert!((895_000..=902_000).contains(&window), "{window}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_check_meets_on_its_own_way_parks_nobody() {
+    let refusal = |status, code: u32| Canned::new(status, format!("{{\"errors\":[{{\"code\":{code}}}]}}"));
+    let throttled = refusal(429, 88).header("x-rate-limit-limit", "180").header("x-rate-limit-remaining", "0");
+    for (answer, says) in [
+        (throttled.header("x-rate-limit-reset", "4000000000"), "no_answer"),
+        (refusal(503, 130), "no_answer"),
+        (refusal(404, 34), "no_answer"),
+        // As a worker would: it ends, and parks nobody.
+        (refusal(403, 453), "refused"),
+    ] {
+        let server = CannedServer::start(answer).await;
+        let (credentials, _folder) = accounted(vec![bearer("any")]).await;
+        let checks = check(&credentials, &twitter(&server.base_url())).await.unwrap();
+        assert_eq!(serde_json::to_value(&checks[0]).unwrap()["result"], says, "{checks:?}");
+        let account = credentials.accounts("statuses/lookup").await.unwrap().remove(0);
+        assert_eq!((account.parked_for_ms, account.limit), (0, None), "{checks:?}");
+    }
+}
+
 #[tokio::test]
 async fn without_credentials_to_know_the_simulator_takes_every_kind() {
-    let running = start(SimulatorOptions { calls_per_window: 2, ..SimulatorOptions::default() }).await;
+    let running =
+        start(SimulatorOptions { calls_per_window: 2, app_calls_per_window: 2, ..SimulatorOptions::default() }).await;
     let twitter = twitter(&running.base_url());
     for credential in [user(), app(), bearer("any"), anonymous()] {
         for left in [1, 0] {
@@ -327,6 +380,10 @@ fn one_pair_of_keys_gives_two_credentials() {
     let all = credentials(&settings(&file, &environment).unwrap()).unwrap();
     let named: Vec<String> = all.iter().map(|one| format!("{} {:?}", one.name, one.kind)).collect();
     assert_eq!(named, ["bearer bearer", "a-2 bearer", "by_env user", "main user", "main-app app"]);
+    // The names are known without the secrets.
+    let callers = settings(&file, &environment).unwrap().callers().unwrap();
+    let callers: Vec<String> = callers.iter().map(|(name, caller)| format!("{name} {caller}")).collect();
+    assert_eq!(callers, ["bearer app-only", "a-2 app-only", "by_env user", "main user", "main-app app-only"]);
     let CredentialKind::User(keys) = &all[3].kind else { panic!("{named:?}") };
     let shown = [&keys.consumer_key, &keys.consumer_secret, &keys.token, &keys.token_secret].map(|s| s.expose_secret());
     assert_eq!(shown, ["ck", "cs-of-file", "t-of-file", "ts"]);

@@ -6,6 +6,8 @@ use std::time::Duration;
 use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::credential::{Account, Ask, EmbeddedLedger, Grant, Ledger, Park, RedisLedger, Used, Window};
 
+use crate::support::memory_ledger::MemoryLedger;
+use crate::support::memory_queue::ServiceClock;
 use crate::support::redis::{TestRedis, namespace};
 use crate::support::wait::until_true;
 
@@ -34,6 +36,12 @@ async fn embedded_world() -> World {
     World { one: Arc::new(open().await), two: Arc::new(open().await), _folder: folder }
 }
 
+/// The ledger of simulations.
+async fn memory_world() -> World {
+    let ledger = Arc::new(MemoryLedger::new(ServiceClock::right()));
+    World { one: ledger.clone(), two: ledger, _folder: tempfile::tempdir().unwrap() }
+}
+
 macro_rules! contract {
     ($($scenario:ident),* $(,)?) => {
         mod on_redis {
@@ -43,6 +51,10 @@ macro_rules! contract {
         mod on_embedded {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::embedded_world().await).await; })*
+        }
+        mod in_memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::memory_world().await).await; })*
         }
     };
 }
@@ -60,6 +72,9 @@ contract!(
     quota_is_parked_per_endpoint,
     more_due_than_there_are_calls_is_spread,
     a_provider_without_limits_is_not_held_back,
+    a_windows_length_is_the_longest_that_was_told,
+    what_a_call_elsewhere_told_opens_the_window,
+    a_parked_credential_is_freed_by_hand,
     accounts_tell_what_is_known,
 );
 
@@ -296,6 +311,89 @@ async fn a_provider_without_limits_is_not_held_back(world: World) {
     }
     let account = account(ledger, "a").await;
     assert_eq!((account.limit, account.remaining, account.outstanding), (None, None, 200));
+    assert_eq!((account.unmetered, account.window_ms, account.reset_in_ms), (true, None, None));
+}
+
+async fn a_windows_length_is_the_longest_that_was_told(world: World) {
+    let ledger = &*world.one;
+    let length = async || account(ledger, "a").await.window_ms;
+    assert_eq!(length().await, None);
+    // Nobody knows how long it has been open: it is at least as long as what is left of it.
+    let joined = window(30, 12, 40_000);
+    open(ledger, "a", joined).await;
+    assert_eq!(length().await, Some(40_000));
+    granted(ledger, &["a"], "1").await;
+    answered(ledger, "a", "1", Window { remaining: 11, reset_in: 39_000, ..joined }).await;
+    assert_eq!(length().await, Some(40_000));
+    // The next one's opening answer tells it whole; later answers tell less.
+    let next = window(30, 29, 90_000);
+    for (permit, left) in [("2", next), ("3", Window { remaining: 28, reset_in: 60_000, ..next })] {
+        granted(&*world.two, &["a"], permit).await;
+        answered(ledger, "a", permit, left).await;
+        assert_eq!(length().await, Some(90_000), "{permit}");
+    }
+    // Another plan, of other windows.
+    granted(ledger, &["a"], "4").await;
+    answered(ledger, "a", "4", Window { reset_at: next.reset_at + 9_000, ..window(60, 59, 50_000) }).await;
+    assert_eq!((length().await, account(ledger, "a").await.limit), (Some(50_000), Some(60)));
+    // A minute without limits is nobody's length.
+    granted(ledger, &["b"], "1").await;
+    answered(ledger, "b", "1", Window::unmetered()).await;
+    granted(ledger, &["b"], "2").await;
+    answered(ledger, "b", "2", Window { reset_at: wall_ms() + 90_000, ..window(15, 14, 30_000) }).await;
+    assert_eq!(account(ledger, "b").await.window_ms, Some(30_000));
+}
+
+async fn what_a_call_elsewhere_told_opens_the_window(world: World) {
+    let ledger = &*world.one;
+    let told = async |of: &str, used: Used| ledger.used(of, ENDPOINT, "", &used).await.unwrap();
+    let left = window(30, 20, 60_000);
+    told("a", Used { window: Some(left), park: None }).await;
+    let known = account(ledger, "a").await;
+    assert_eq!((known.limit, known.remaining, known.outstanding, known.calls_today), (Some(30), Some(20), 0, 0));
+    // It may not have counted the calls that are under way.
+    granted(ledger, &["a"], "1").await;
+    granted(ledger, &["a"], "2").await;
+    told("a", Used { window: Some(left), park: None }).await;
+    let known = account(&*world.two, "a").await;
+    assert_eq!((known.remaining, known.outstanding), (Some(18), 2));
+    // The call that opens a window goes on doing so, whatever else is learnt meanwhile.
+    let watch = Stopwatch::start();
+    assert_eq!(granted(ledger, &["b"], "opening").await, "b");
+    told("b", Used::default()).await;
+    let second = ask(ledger, &["b"], "another", 0).await;
+    // (Its answer is awaited for a second.)
+    assert!(matches!(second, Grant::Wait(_)) || watch.elapsed() >= Duration::from_secs(1));
+    // Who is refused is parked.
+    told("a", parked(true)).await;
+    refused(ledger, &["a"]).await;
+}
+
+async fn a_parked_credential_is_freed_by_hand(world: World) {
+    let ledger = &*world.one;
+    assert!(!ledger.free("a").await.unwrap(), "nobody knows it");
+    open(ledger, "a", window(10, 9, 60_000)).await;
+    assert!(!ledger.free("a").await.unwrap(), "it is not parked");
+    ledger.used("a", ENDPOINT, "", &parked(true)).await.unwrap();
+    ledger.used("b", ENDPOINT, "", &parked(true)).await.unwrap();
+    let before = account(ledger, "a").await;
+    assert!(before.parked_everywhere && before.parked_for_ms > 0, "{before:?}");
+    assert!(world.two.free("a").await.unwrap());
+    let free = account(ledger, "a").await;
+    assert_eq!((free.parked_for_ms, free.parked_why, free.parked_everywhere), (0, None, false));
+    assert_eq!((free.remaining, free.calls_today), (Some(9), 1), "the rest is as it was");
+    assert_eq!(granted(ledger, &["a", "b"], "1").await, "a");
+    refused(ledger, &["b"]).await;
+    // Its quota stays parked where it is.
+    ledger.used("a", ENDPOINT, "1", &parked(false)).await.unwrap();
+    assert!(!world.two.free("a").await.unwrap());
+    refused(ledger, &["a"]).await;
+    let known = account(ledger, "a").await;
+    assert!(known.parked_for_ms > 0 && !known.parked_everywhere, "{known:?}");
+    // Parked again, for both: freed of the one.
+    ledger.used("a", ENDPOINT, "", &parked(true)).await.unwrap();
+    assert!(ledger.free("a").await.unwrap());
+    assert!(account(ledger, "a").await.parked_for_ms > 0);
 }
 
 async fn accounts_tell_what_is_known(world: World) {
@@ -307,8 +405,31 @@ async fn accounts_tell_what_is_known(world: World) {
     let a = &accounts[1];
     assert_eq!((a.limit, a.remaining, a.outstanding, a.calls_today), (Some(900), Some(879), 1, 2));
     assert!((50_000..=60_000).contains(&a.reset_in_ms.unwrap()));
+    // Of a window that has ended, the limit is known and nothing else.
+    open(ledger, "c", Window { reset_at: wall_ms(), ..window(300, 299, 0) }).await;
+    let over = account(ledger, "c").await;
+    assert_eq!((over.limit, over.remaining, over.reset_in_ms, over.unmetered), (Some(300), None, None, false));
     ledger.give_back("a", ENDPOINT, "1").await.unwrap();
     assert_eq!(account(ledger, "a").await.calls_today, 1, "it was not made");
+}
+
+/// A file of an earlier version is brought up to date.
+#[tokio::test]
+async fn a_file_from_before_lengths_were_kept_gets_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
+    open(&open_ledger().await, "a", window(30, 12, 40_000)).await;
+    let pool = twitter_updater::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
+    sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&pool).await.unwrap();
+    pool.close().await;
+    for length in [None, Some(90_000)] {
+        let ledger = open_ledger().await;
+        let known = account(&ledger, "a").await;
+        assert_eq!((known.remaining, known.window_ms), (Some(12), length));
+        let told = Used { window: Some(window(30, 12, 90_000)), park: None };
+        ledger.used("a", ENDPOINT, "", &told).await.unwrap();
+    }
 }
 
 /// Every key is documented in `credential/redis.rs`, and in the provider's slot.

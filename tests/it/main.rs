@@ -4,6 +4,7 @@
 mod agree;
 mod cli;
 mod credentials;
+mod faults;
 mod layers;
 mod ledger;
 mod load;

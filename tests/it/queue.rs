@@ -10,6 +10,7 @@ use twitter_updater::queue::{
     RedisQueue, Scheduled, Settled, Verdict, suspect_limit,
 };
 
+use crate::support::memory_queue::{MemoryQueue, Rules, ServiceClock};
 use crate::support::redis::{TestRedis, namespace};
 
 /// One queue, seen by two processes.
@@ -35,6 +36,12 @@ async fn embedded_world() -> World {
     World { one: Arc::new(open().await), two: Arc::new(open().await), _folder: folder }
 }
 
+/// The reference the others are compared with, and the queue of simulations.
+async fn memory_world() -> World {
+    let queue = Arc::new(MemoryQueue::new("test", ServiceClock::right(), Rules::default()));
+    World { one: queue.clone(), two: queue, _folder: tempfile::tempdir().unwrap() }
+}
+
 /// Makes each scenario a test per backend.
 macro_rules! contract {
     ($($scenario:ident),* $(,)?) => {
@@ -45,6 +52,10 @@ macro_rules! contract {
         mod on_embedded {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::embedded_world().await).await; })*
+        }
+        mod in_memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::memory_world().await).await; })*
         }
     };
 }
@@ -564,7 +575,7 @@ fn names(ids: &[&str]) -> Vec<String> {
 }
 
 fn job(id: &str) -> Job {
-    Job { id: id.to_owned(), lane: "young".into(), due: 0, deliveries: 0 }
+    Job { id: id.to_owned(), lane: "young".into(), due: 0, deliveries: 0, failures: 0 }
 }
 
 /// Buries ids, which are put into the queue for it; it must be idle otherwise.

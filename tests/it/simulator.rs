@@ -260,7 +260,7 @@ async fn more_than_a_hundred_ids_or_none_are_refused() {
 #[tokio::test]
 async fn a_window_is_per_credential_and_starts_with_its_first_call() {
     let window = Duration::from_secs(900);
-    let running = start(SimulatorOptions { calls_per_window: 2, window, ..plain() }).await;
+    let running = start(SimulatorOptions { calls_per_window: 2, app_calls_per_window: 2, window, ..plain() }).await;
     let twitter = twitter(&running.base_url());
     let asked = ids(&["20"]);
     let before = wall_ms();
@@ -285,6 +285,9 @@ async fn a_window_is_per_credential_and_starts_with_its_first_call() {
     assert_eq!((status, headers["x-rate-limit-remaining"].as_str()), (200, "179"));
     assert_eq!(body["resources"]["statuses"]["/statuses/lookup"]["remaining"], 1);
     assert_eq!(body["resources"]["application"]["/application/rate_limit_status"]["limit"], 180);
+    let some = "/1.1/application/rate_limit_status.json?resources=statuses,users";
+    let body: Value = serde_json::from_str(&raw(&running, "GET", some, Some("two"), "").await.2).unwrap();
+    assert_eq!(body["resources"].as_object().unwrap().keys().collect::<Vec<_>>(), ["statuses"]);
 }
 
 #[tokio::test]
@@ -303,61 +306,6 @@ async fn only_known_tokens_are_let_in_when_some_are_named() {
         let error = twitter.look_up(&ids(&["20"]), &credential).await.unwrap_err();
         assert!(matches!(&error, LookupError::Credential(why) if why.contains(code)), "{error:?}");
     }
-}
-
-#[tokio::test]
-async fn every_fault_comes_as_the_decision_it_should_be() {
-    let running = start(plain()).await;
-    let bounded = |timeout| {
-        let options = TwitterV1Options { timeout, max_body_bytes: 1 << 20, ..options(&running.base_url()) };
-        TwitterV1::new(options).unwrap()
-    };
-    // Short only where the time is what it is about, so that a busy machine fails no other fault.
-    let (patient, hasty) = (bounded(Duration::from_secs(30)), bounded(Duration::from_millis(300)));
-    let asked = aged(DAY, 3);
-    let coded = |status, code| Fault::Status { status, code: Some(code) };
-    let bare = |status| Fault::Status { status, code: None };
-    let faults = [
-        (Fault::RateLimited { reset_s: 30 }, "Throttled"),
-        (Fault::TooFast, "Throttled"),
-        (Fault::Calm, "Throttled"),
-        (coded(400, 215), "Credential"),
-        (coded(401, 32), "Credential"),
-        (coded(401, 89), "Credential"),
-        (coded(401, 135), "Clock"),
-        (coded(403, 64), "Credential"),
-        (coded(403, 326), "Credential"),
-        (coded(403, 453), "Stop"),
-        (bare(302), "BadAnswer"),
-        (bare(400), "BadRequest"),
-        (bare(404), "Outage"),
-        (bare(413), "BatchTooLarge"),
-        (coded(500, 131), "Outage"),
-        (bare(502), "Outage"),
-        (coded(503, 130), "Outage"),
-        (bare(504), "Outage"),
-        (Fault::Timeout, "Outage"),
-        (Fault::Close, "Outage"),
-        (Fault::CutBody, "Outage"),
-        (Fault::Html, "BadAnswer"),
-        (Fault::NotJson, "BadAnswer"),
-        (Fault::TruncatedJson, "BadAnswer"),
-        (Fault::Oversized { bytes: 3 << 20 }, "BadAnswer"),
-        (Fault::WrongShape, "BadAnswer"),
-        (Fault::ErrorsInSuccess, "BadAnswer"),
-    ];
-    let count = faults.len() as u64;
-    for (fault, expected) in faults {
-        running.inject(fault.clone(), 1);
-        let twitter = if fault == Fault::Timeout { &hasty } else { &patient };
-        let error = twitter.look_up(&asked, &anonymous()).await.unwrap_err();
-        assert!(format!("{error:?}").starts_with(expected), "{fault:?} came as {error:?}");
-        // It was for one call only.
-        assert_eq!(running.faults().rules(), []);
-    }
-    assert_eq!(running.counters().faulted, count);
-    let answer = patient.look_up(&asked, &anonymous()).await.unwrap();
-    assert!(answer.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Found(_))), "{answer:?}");
 }
 
 #[tokio::test]
@@ -439,7 +387,7 @@ async fn faults_are_switched_over_http() {
     assert!(matches!(look_up(&running, &ids(&["20"])).await, Err(LookupError::Outage(_))));
     let (_, _, body) = raw(&running, "GET", "/simulator/faults", None, "").await;
     let left: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(left, json!([{"fault": "all_missing", "probability": 0.5}]));
+    assert_eq!(left, json!([{"fault": "all_missing", "at": "lookup", "probability": 0.5}]));
 
     let mut missing = 0;
     for _ in 0..100 {
@@ -452,11 +400,51 @@ async fn faults_are_switched_over_http() {
     look_up(&running, &ids(&["20", "21"])).await.unwrap();
     let (_, _, body) = raw(&running, "GET", "/simulator/stats", None, "").await;
     let stats: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(stats, json!({"requests": 102, "ids": 102, "throttled": 0, "faulted": 1 + missing}));
+    assert_eq!(stats, json!({"requests": 102, "exchanges": 0, "ids": 102, "throttled": 0, "faulted": 1 + missing}));
     assert_eq!((running.lookups()["20"], running.lookups()["21"]), (101, 1));
 
     let (status, ..) = raw(&running, "PUT", "/simulator/faults", None, "[{\"fault\":\"plague\"}]").await;
     assert_eq!(status, 422);
+}
+
+#[tokio::test]
+async fn a_fault_strikes_where_it_is_told_to() {
+    let running = start(plain()).await;
+    let rules = json!([
+        {"fault": "answer", "at": "token", "status": 503, "headers": {"retry-after": "7"}, "body": "later", "times": 1},
+        {"fault": "not_json", "at": "token", "times": 1},
+        {"fault": "all_missing", "at": "token"},
+        {"fault": "status", "status": 403, "code": 179, "asked": ["21"]},
+    ]);
+    let (status, ..) = raw(&running, "PUT", "/simulator/faults", None, &rules.to_string()).await;
+    assert_eq!(status, 204);
+    let keys = "Authorization: Basic a2V5OnNlY3JldA==\r\n";
+    let exchange = async || {
+        let mut stream = TcpStream::connect(running.addr()).await.unwrap();
+        let form = "grant_type=client_credentials";
+        let request = format!(
+            "POST /oauth2/token HTTP/1.1\r\nHost: s\r\nConnection: close\r\n{keys}\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+            form.len()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    // A lookup is none of their business.
+    assert!(matches!(look_up(&running, &ids(&["20"])).await.unwrap().outcomes[0], Outcome::Found(_)));
+    let first = exchange().await;
+    assert!(
+        first.starts_with("HTTP/1.1 503") && first.contains("retry-after: 7") && first.ends_with("later"),
+        "{first}"
+    );
+    assert!(exchange().await.contains("this is no JSON"));
+    // There are no tweets in a token to be missing.
+    assert!(exchange().await.contains("\"token_type\":\"bearer\""));
+    assert!(matches!(look_up(&running, &ids(&["20", "21"])).await, Err(LookupError::BadRequest(_))));
+    let counters = running.counters();
+    assert_eq!((counters.requests, counters.exchanges, counters.faulted), (2, 3, 3));
 }
 
 #[tokio::test]

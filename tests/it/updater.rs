@@ -1,6 +1,7 @@
 //! The handler of `tweet:update`, alone and in a worker, over the simulated API.
 
 mod answers;
+mod error_table;
 mod missing;
 mod outages;
 mod refused;

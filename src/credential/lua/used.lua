@@ -1,6 +1,6 @@
 -- A call was made, or may have been. Flagged allow-oom.
 --
--- ARGV   name, endpoint, permit,
+-- ARGV   name, endpoint, permit (or '': the call took none),
 --        limit (or ''), remaining, reset_at (the provider's clock, ms: names the window), reset_in (ms),
 --        parked for (ms, or ''), why, 'everywhere' or ''
 -- returns nothing
@@ -9,29 +9,36 @@ local name, endpoint, permit = ARGV[1], ARGV[2], ARGV[3]
 local now = now_ms()
 local permits = key('permits:' .. name .. ':' .. endpoint)
 local window = key('window:' .. name .. ':' .. endpoint)
-redis.call('ZREM', permits, permit)
-redis.call('HSET', window, 'opening_until', 0)
+-- What was told without a permit opens a window, but says nothing of the call that is about to.
+if redis.call('ZREM', permits, permit) == 1 or ARGV[4] ~= '' then
+  redis.call('HSET', window, 'opening_until', 0)
+end
 
 if ARGV[4] ~= '' then
   local limit, told, reset = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-  local reset_at = now + math.max(0, tonumber(ARGV[7]))
+  local reset_in = math.max(0, tonumber(ARGV[7]))
+  local reset_at = now + reset_in
   -- Other permits out: this answer may not have counted their calls.
   redis.call('ZREMRANGEBYSCORE', permits, '-inf', digits(now))
   local others = redis.call('ZCARD', permits)
   local free = math.max(0, told - others)
-  local flat = redis.call('HMGET', window, 'limit', 'remaining', 'reset_at', 'reset', 'told')
+  local flat = redis.call('HMGET', window, 'limit', 'remaining', 'reset_at', 'reset', 'told', 'length')
+  local known_limit, length = tonumber(flat[1] or 0), tonumber(flat[6] or 0)
   local known_reset = tonumber(flat[4] or 0)
-  local open = tonumber(flat[1] or 0) > 0 and now < tonumber(flat[3] or 0)
+  local open = known_limit > 0 and now < tonumber(flat[3] or 0)
   if reset == known_reset then
     -- Answers overtake each other: inside one window the least figures are the truest. What other calls
     -- may cost is held back, and freed when all is quiet.
     local least = math.min(tonumber(flat[5] or told), told)
     redis.call('HSET', window, 'told', digits(least),
       'remaining', digits(others == 0 and least or math.min(tonumber(flat[2]), free)),
-      'reset_at', digits(math.min(tonumber(flat[3]), reset_at)))
+      'reset_at', digits(math.min(tonumber(flat[3]), reset_at)), 'length', digits(math.max(length, reset_in)))
   elseif reset > known_reset or not open then
+    -- With another limit it is another plan: how long its windows are is learnt anew.
+    if limit == known_limit then length = math.max(length, reset_in) else length = reset_in end
     redis.call('HSET', window,
-      'limit', digits(limit), 'remaining', digits(free), 'reset_at', digits(reset_at), 'reset', digits(reset), 'next_at', 0, 'told', digits(told))
+      'limit', digits(limit), 'remaining', digits(free), 'reset_at', digits(reset_at), 'reset', digits(reset),
+      'next_at', 0, 'told', digits(told), 'length', digits(length))
   end
 end
 

@@ -4,19 +4,23 @@
 
 use std::sync::atomic::Ordering;
 
+use reqwest::Request;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::{TwitterV1, errors};
+use super::{TwitterV1, cannot_build, errors};
 use crate::clock;
 use crate::credential::{AppToken, Credential, CredentialKind};
 use crate::lookup::LookupError;
-use crate::lookup::http::{Reply, authorize, bearer, sign};
+use crate::lookup::http::{HttpClient, Reply, authorize, bearer, sign};
+
+/// Makes a request, without a credential; anew for each time it is sent.
+type Build<'a> = &'a (dyn Fn() -> Result<Request, LookupError> + Sync);
 
 impl TwitterV1 {
-    /// One call for these ids in the credential's name.
-    pub(super) async fn call(&self, ids: &[String], credential: &Credential) -> Result<Reply, LookupError> {
-        let mut request = self.request(ids)?;
+    /// One call in the credential's name.
+    pub(super) async fn call(&self, build: Build<'_>, credential: &Credential) -> Result<Reply, LookupError> {
+        let mut request = build()?;
         match &credential.kind {
             CredentialKind::Anonymous => {}
             CredentialKind::Bearer(token) => bearer(&mut request, token)?,
@@ -25,40 +29,48 @@ impl TwitterV1 {
                 sign(&mut request, keys, now)?;
             }
             // The ids' lease is measured by one call's timeout, so the exchange has to fit in, too.
-            CredentialKind::App(app) => return self.http.within(self.call_as_app(ids, app)).await,
+            CredentialKind::App(app) => {
+                return HttpClient::within(self.http.timeout(), self.call_as_app(build, app)).await;
+            }
         }
         self.http.send(request).await
     }
 
     /// A refused token is exchanged for a new one and the call repeated, once: who is refused spends
     /// nothing of the window, and parking the credential for a token that merely ended would cost it.
-    async fn call_as_app(&self, ids: &[String], app: &AppToken) -> Result<Reply, LookupError> {
-        let token = app.get(async || self.exchange(app).await).await?;
-        let reply = self.call_with(ids, &token).await?;
+    async fn call_as_app(&self, build: Build<'_>, app: &AppToken) -> Result<Reply, LookupError> {
+        let token = self.token(app).await?;
+        let reply = self.call_with(build, &token).await?;
         if !errors::means_bad_token(&reply) {
             return Ok(reply);
         }
         app.refused(&token).await;
-        let next = app.get(async || self.exchange(app).await).await?;
+        let next = self.token(app).await?;
         if next.expose_secret() == token.expose_secret() {
             return Ok(reply);
         }
         tracing::info!("the API no longer took the application's token and gave another");
-        self.call_with(ids, &next).await
+        self.call_with(build, &next).await
     }
 
-    async fn call_with(&self, ids: &[String], token: &SecretString) -> Result<Reply, LookupError> {
-        let mut request = self.request(ids)?;
+    async fn call_with(&self, build: Build<'_>, token: &SecretString) -> Result<Reply, LookupError> {
+        let mut request = build()?;
         bearer(&mut request, token)?;
         self.http.send(request).await
+    }
+
+    /// The application's token. It may take half of a call's time, so that a token endpoint without an
+    /// answer is known as that; the call itself needs the other half.
+    async fn token(&self, app: &AppToken) -> Result<SecretString, LookupError> {
+        let exchange = app.get(async || self.exchange(app).await);
+        HttpClient::within(self.http.timeout() / 2, exchange).await.map_err(not_given)
     }
 
     /// Exchanges an application's keys for its token.
     async fn exchange(&self, app: &AppToken) -> Result<SecretString, LookupError> {
         let form = [("grant_type", "client_credentials")];
         let request = self.http.client().post(self.token_endpoint.clone()).form(&form).build();
-        let mut request =
-            request.map_err(|error| LookupError::Stop(format!("cannot build a request: {}", error.without_url())))?;
+        let mut request = request.map_err(cannot_build)?;
         authorize(&mut request, &app.basic())?;
         let reply = self.http.send(request).await?;
         if reply.status != 200 {
@@ -68,6 +80,19 @@ impl TwitterV1 {
         let good = issued.filter(|issued| issued.token_type.eq_ignore_ascii_case("bearer"));
         let token = good.map(|issued| issued.access_token).filter(|token| !token.expose_secret().is_empty());
         token.ok_or_else(|| LookupError::BadAnswer(format!("it holds no bearer token: {}", reply.what())))
+    }
+}
+
+/// What it means for a call that there is no token for it. No id was asked for, so none can be why; and
+/// the window that an answer tells is the exchange's own.
+fn not_given(error: LookupError) -> LookupError {
+    match error {
+        LookupError::Outage(why) | LookupError::BadAnswer(why) => {
+            LookupError::Unready(format!("its token cannot be fetched: {why}"))
+        }
+        LookupError::Throttled { status, pause, .. } => LookupError::Throttled { status, pause, quota: None },
+        refused @ (LookupError::Credential(_) | LookupError::Unready(_)) => refused,
+        other => LookupError::Credential(format!("it is given no token: {other}")),
     }
 }
 

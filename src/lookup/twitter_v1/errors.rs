@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{quota, scalar};
+use super::{limits, scalar};
 use crate::clock::{self, Millis};
 use crate::lookup::LookupError;
 use crate::lookup::http::Reply;
@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(16 * 60);
 
 /// What to do about an answer that is not a success.
 pub fn decide(reply: &Reply) -> LookupError {
-    use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop};
+    use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
 
     let status = reply.status;
     let fault = Fault::of(&reply.body);
@@ -73,12 +73,15 @@ pub fn decide(reply: &Reply) -> LookupError {
         (401, None) if fault.text.as_deref().is_some_and(|text| text.starts_with("Not authorized")) => BadRequest(said),
         // Every other 401, JSON or not (recorded: twitteroauth, spring-social-twitter).
         (401, _) => credential("it is not accepted"),
-        // Transient ones were seen (404: DocNow/twarc#75; 403: twarc#700, which cleared itself). Code 34,
-        // "that page does not exist", is here too: it is what a wrong base_url or a removed endpoint
-        // answers, and bisecting would blame every single id for it.
-        (403 | 404, _) => Outage(said),
-        // Malformed (400), not acceptable (406), not processable (422): one of the ids may be why.
-        (400 | 406 | 422, _) => BadRequest(said),
+        // A transient one was seen (twarc#700). It is about who asks, so others may fare better: as an outage
+        // of all, one application that is forbidden would stop the rest.
+        (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
+        // Transient ones were seen (DocNow/twarc#75). Code 34, "that page does not exist", is here too: it is
+        // what a wrong base_url or a removed endpoint answers, and bisecting would blame every single id for it.
+        (404, _) => Outage(said),
+        // Malformed (400), not processable (422): one of the ids may be why. Not acceptable (406) is about
+        // the form of the answer, which no id has a part in: that falls through.
+        (400 | 422, _) => BadRequest(said),
         // A success without a body, which this endpoint does not have.
         (..300, _) => BadAnswer(said),
         _ => Outage(said),
@@ -123,7 +126,7 @@ impl Fault {
 }
 
 fn throttled(reply: &Reply) -> LookupError {
-    let quota = quota(reply);
+    let quota = limits::of_headers(reply);
     // Their reset is compared with their own Date: our clock has no part in it. Both are cut to whole
     // seconds, so the pause errs by under a second.
     let now = reply.header("date").and_then(scalar::http_date).unwrap_or_else(clock::wall_ms);

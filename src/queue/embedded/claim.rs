@@ -1,7 +1,5 @@
 //! `claim`: a batch under a lease, or how long until one may be ready.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -12,12 +10,15 @@ use super::{EmbeddedQueue, KnownLane, Tx};
 use crate::backend::sqlite::decide;
 use crate::clock::{self, Millis, QueueTime};
 
+/// Suspects (jobs with deliveries) have a call of their own in four while others wait.
+const OTHERS_FIRST: u32 = 3;
+
 pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     // The same token again: the first reply was lost.
     let repeated = sqlx::query(
-        "SELECT id, lane, due, deliveries, fence FROM queue_job
+        "SELECT id, lane, due, deliveries, fence, failures FROM queue_job
          WHERE namespace = ? AND state = 1 AND fence > ? AND token = ?",
     )
     .bind(&queue.namespace)
@@ -33,6 +34,7 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
             lane: row.get::<String, _>(1).into(),
             due: row.get(2),
             deliveries: row.get(3),
+            failures: row.get(5),
         };
         return Ok(Claim::Batch(Batch {
             fence: Fence { deadline, token: request.token.to_owned() },
@@ -41,8 +43,8 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
             jobs: repeated.iter().map(read).collect(),
         }));
     }
-    let (last_fence, paused): (Millis, Option<String>) =
-        sqlx::query_as("SELECT fence, paused FROM queue_namespace WHERE namespace = ?")
+    let (last_fence, paused, turns): (Millis, Option<String>, u32) =
+        sqlx::query_as("SELECT fence, paused, turns FROM queue_namespace WHERE namespace = ?")
             .bind(&queue.namespace)
             .fetch_one(&mut *tx)
             .await
@@ -51,10 +53,15 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
         return Ok(Claim::Empty { wait: request.linger, paused });
     }
 
-    let mut jobs = expired(queue, &mut tx, now, request.limit).await?;
-    let expired = jobs.len();
-    if jobs.is_empty() {
-        let lanes = queue.lanes(&mut tx).await?;
+    let suspects_turn = turns >= OTHERS_FIRST;
+    let lanes = queue.lanes(&mut tx).await?;
+    let over = expired(queue, &mut tx, now, request.limit, &lanes).await?;
+    let (mut jobs, mut expired) = match over {
+        Expired { first, .. } if !first.is_empty() => (first, true),
+        Expired { ref suspects, .. } if !suspects.is_empty() && suspects_turn => (suspects.clone(), true),
+        _ => (Vec::new(), false),
+    };
+    if !expired {
         let candidates = candidates(queue, &mut tx, &lanes, request.limit).await?;
         let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
         let patience: Vec<Millis> = lanes.iter().map(|lane| lane.patience).collect();
@@ -64,8 +71,11 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
             linger: clock::millis(request.linger),
             lookahead: request.lookahead,
             patience: &patience,
+            suspects_turn,
         };
         match pick.batch(candidates) {
+            // Nobody else is ready: the call is theirs.
+            Err(_) if !over.suspects.is_empty() => (jobs, expired) = (over.suspects, true),
             Err(waited) => {
                 let wait = wait(queue, &mut tx, now, request, waited, dues).await?;
                 return Ok(Claim::Empty { wait: clock::span(wait), paused: None });
@@ -75,19 +85,26 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
                 lane: lanes[job.lane].name.clone(),
                 due: job.due,
                 deliveries: job.deliveries,
+                failures: job.failures,
             })),
         }
     }
+    // Those whose lease ran out for the first time are no suspects yet.
+    let of_suspects = jobs.first().is_some_and(|job| job.deliveries > u32::from(expired));
+    let turns = if of_suspects { 0 } else { turns.saturating_add(1).min(OTHERS_FIRST) };
 
     // Unique and rising, whatever the clock does.
     let deadline = (now + clock::millis(request.lease).max(1)).max(last_fence + 1);
-    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane, job.due, job.deliveries])).collect();
+    let rows: Vec<_> =
+        jobs.iter().map(|job| json!([job.id, &*job.lane, job.due, job.deliveries, job.failures])).collect();
     sqlx::query(
         "WITH given AS MATERIALIZED (
-             SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due, value ->> 3 AS deliveries
+             SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due,
+                    value ->> 3 AS deliveries, value ->> 4 AS failures
              FROM json_each(?1))
          UPDATE queue_job
-         SET state = 1, fence = ?3, token = ?4, lane = given.lane, due = given.due, deliveries = given.deliveries
+         SET state = 1, fence = ?3, token = ?4, lane = given.lane, due = given.due,
+             deliveries = given.deliveries, failures = given.failures
          FROM given WHERE queue_job.namespace = ?2 AND queue_job.id = given.id",
     )
     .bind(json!(rows).to_string())
@@ -97,13 +114,15 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     .execute(&mut *tx)
     .await
     .map_err(decide)?;
-    sqlx::query("UPDATE queue_namespace SET fence = ? WHERE namespace = ?")
+    sqlx::query("UPDATE queue_namespace SET fence = ?, turns = ? WHERE namespace = ?")
         .bind(deadline)
+        .bind(turns)
         .bind(&queue.namespace)
         .execute(&mut *tx)
         .await
         .map_err(decide)?;
-    let counters = [("claims", 1), ("claimed", jobs.len() as i64), ("expired", expired as i64)];
+    let ran_out = if expired { jobs.len() } else { 0 };
+    let counters = [("claims", 1), ("claimed", jobs.len() as i64), ("expired", ran_out as i64)];
     queue.count(&mut tx, now, &counters).await?;
     tx.commit().await.map_err(decide)?;
     Ok(Claim::Batch(Batch {
@@ -114,34 +133,56 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     }))
 }
 
+/// Leases whose time is up.
+struct Expired {
+    /// For the first time.
+    first: Vec<Job>,
+    /// Once more.
+    suspects: Vec<Job>,
+}
+
 /// Leases whose time is up, in the order they ran out: half a batch at the most, halved again
 /// per further delivery.
-async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize) -> Result<Vec<Job>, QueueError> {
+async fn expired(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    now: Millis,
+    limit: usize,
+    lanes: &[KnownLane],
+) -> Result<Expired, QueueError> {
     let rows = sqlx::query(
-        "SELECT id, fence, deliveries FROM queue_job
+        "SELECT id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence) FROM queue_job
          WHERE namespace = ? AND state = 1 AND fence <= ? ORDER BY fence, id LIMIT ?",
     )
     .bind(&queue.namespace)
     .bind(now)
-    .bind(suspect_limit(limit, 1) as i64)
+    .bind(2 * limit as i64)
     .fetch_all(&mut **tx)
     .await
     .map_err(decide)?;
-    let lane: Arc<str> = match queue.lanes(tx).await?.first() {
-        Some(lane) => lane.name.clone(),
-        None => "default".into(),
+    let lane = lanes.first().map_or_else(|| "default".into(), |lane| lane.name.clone());
+    let job = |row: &SqliteRow| Job {
+        id: row.get(0),
+        lane: lane.clone(),
+        due: row.get(1),
+        deliveries: row.get::<u32, _>(2) + 1,
+        failures: row.get(3),
     };
-    let mut picked = Vec::new();
-    let mut most = 0;
-    for row in rows {
-        let deliveries = row.get::<u32, _>(2) + 1;
-        most = most.max(deliveries);
-        if picked.len() >= suspect_limit(limit, most) {
+    let (first, suspects): (Vec<Job>, Vec<Job>) = rows.iter().map(job).partition(|job| job.deliveries == 1);
+    Ok(Expired { first: halved(first, limit), suspects: halved(suspects, limit) })
+}
+
+/// The first of these, halved per delivery.
+fn halved(jobs: Vec<Job>, limit: usize) -> Vec<Job> {
+    let (mut kept, mut most) = (Vec::new(), 0);
+    for job in jobs {
+        most = most.max(job.deliveries);
+        if kept.len() >= suspect_limit(limit, most) {
             break;
         }
-        picked.push(Job { id: row.get(0), lane: lane.clone(), due: row.get(1), deliveries });
+        kept.push(job);
     }
-    Ok(picked)
+    kept
 }
 
 /// Each lane's first `limit` jobs.
@@ -154,7 +195,7 @@ async fn candidates(
     let mut candidates = Vec::new();
     for (lane, known) in lanes.iter().enumerate() {
         let rows = sqlx::query(
-            "SELECT id, due, deliveries FROM queue_job
+            "SELECT id, due, deliveries, failures FROM queue_job
              WHERE namespace = ? AND state = 0 AND lane = ? ORDER BY due LIMIT ?",
         )
         .bind(&queue.namespace)
@@ -168,6 +209,7 @@ async fn candidates(
             lane,
             due: row.get(1),
             deliveries: row.get(2),
+            failures: row.get(3),
         }));
     }
     Ok(candidates)

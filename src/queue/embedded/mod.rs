@@ -176,6 +176,10 @@ impl Queue for EmbeddedQueue {
         settle::release(self, fence, jobs).await
     }
 
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        settle::try_alone(self, fence).await
+    }
+
     async fn stats(&self) -> Result<Stats, QueueError> {
         stats::stats(self).await
     }

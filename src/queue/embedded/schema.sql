@@ -10,6 +10,8 @@ CREATE TABLE IF NOT EXISTS queue_job (
     fence      INTEGER,                    -- the lease's deadline, while leased
     token      TEXT,                       -- the claim's token, while leased
     deliveries INTEGER NOT NULL DEFAULT 0, -- leases that ran out since it last succeeded
+    failures   INTEGER NOT NULL DEFAULT 0, -- those of them that were its own fault
+    trial      INTEGER,                    -- the fence under which it is alone in its process
     reason     TEXT,                       -- why it is dead
     PRIMARY KEY (namespace, id)
 ) WITHOUT ROWID;
@@ -22,6 +24,7 @@ CREATE INDEX IF NOT EXISTS queue_job_dead ON queue_job (namespace, due) WHERE st
 CREATE TABLE IF NOT EXISTS queue_namespace (
     namespace     TEXT    NOT NULL PRIMARY KEY,
     fence         INTEGER NOT NULL DEFAULT 0, -- the last one
+    turns         INTEGER NOT NULL DEFAULT 3, -- claims since suspects last had theirs
     paused        TEXT,                       -- a reason; while it is there nothing is claimed
     drainer       TEXT,                       -- the worker that drains queue_incoming
     drainer_until INTEGER NOT NULL DEFAULT 0

@@ -8,9 +8,10 @@ use crate::backend::sqlite::decide;
 use crate::clock;
 
 const GIVE_BACK: &str = "state = 0, lane = given.lane, due = given.number";
-const RESCHEDULE: &str = "state = 0, lane = given.lane, due = given.number, deliveries = 0";
-const RETRY_COUNTED: &str = "state = 0, lane = given.lane, due = given.number, deliveries = deliveries + 1";
-const BURY: &str = "state = 2, due = given.number, reason = given.text, deliveries = 0";
+const RESCHEDULE: &str = "state = 0, lane = given.lane, due = given.number, deliveries = 0, failures = 0";
+const RETRY_COUNTED: &str = "state = 0, lane = given.lane, due = given.number, \
+                             deliveries = deliveries + 1, failures = failures + 1";
+const BURY: &str = "state = 2, due = given.number, reason = given.text, deliveries = 0, failures = 0";
 
 pub(super) async fn settle(
     queue: &EmbeddedQueue,
@@ -95,6 +96,21 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
     queue.count(&mut tx, now, &[("released", settled as i64), ("lost", lost as i64)]).await?;
     tx.commit().await.map_err(decide)?;
     Ok(Settled { settled, lost })
+}
+
+pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bool, QueueError> {
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    let noted =
+        sqlx::query("UPDATE queue_job SET trial = fence WHERE namespace = ? AND state = 1 AND fence = ? AND fence > ?")
+            .bind(&queue.namespace)
+            .bind(fence.deadline)
+            .bind(now)
+            .execute(&mut *tx)
+            .await
+            .map_err(decide)?;
+    tx.commit().await.map_err(decide)?;
+    Ok(noted.rows_affected() > 0)
 }
 
 /// Moves what the fence still holds; answers how many rows that were.

@@ -2,14 +2,14 @@
 --
 -- ARGV   token, limit, linger (ms), lookahead (share of a lane's patience), lease (ms)
 -- returns {'batch', now, record}, or {'empty', now, wait (ms), reason of a pause or ''}
---        record: a line "fence claimed_at", then a line "id due lane deliveries" per job
+--        record: a line "fence claimed_at", then a line "id due lane deliveries failures" per job
 --
 -- The write that adds (leased) comes before the one that removes (delayed).
 
 local token = ARGV[1]
 local limit, linger, lookahead, lease = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = now_ms()
-local LEASED, DELIVERIES = key('leased'), key('deliveries')
+local LEASED, DELIVERIES, FAILURES, TURNS = key('leased'), key('deliveries'), key('failures'), key('turns')
 local RECORD = key('claim:' .. token)
 
 -- The same token again: the first reply was lost. Answer the batch, less what it no longer holds.
@@ -49,28 +49,54 @@ local function suspect_limit(deliveries)
   return math.max(1, math.floor(limit / 2 ^ deliveries))
 end
 
-local picked = {} -- {id, due as text, lane, deliveries}
+-- Suspects (jobs with deliveries) have a call of their own in four while others wait.
+local OTHERS_FIRST = 3
+local suspects_turn = true
+if redis.call('EXISTS', DELIVERIES) == 1 then
+  suspects_turn = tonumber(redis.call('GET', TURNS) or OTHERS_FIRST) >= OTHERS_FIRST
+end
+
+local picked = {} -- {id, due as text, lane, deliveries, failures}
+local of_suspects = false
 
 -- 1. Leases that ran out: at once, exempt from linger, and by themselves. Half a batch at the most,
--- since each has a delivery to its name now.
-local expired = redis.call('ZRANGEBYSCORE', LEASED, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, suspect_limit(1))
-if #expired > 0 then
+-- since each has a delivery to its name now. Those that ran out for the first time go first; suspects
+-- wait for their turn.
+local over, over_suspects = {}, {} -- {id, the lease's end as text, deliveries before}
+do
+  local flat = redis.call('ZRANGEBYSCORE', LEASED, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, 2 * limit)
+  if #flat > 0 then
+    local ids = {}
+    for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
+    local known = redis.call('HMGET', DELIVERIES, unpack(ids))
+    for i, id in ipairs(ids) do
+      local to = known[i] and over_suspects or over
+      to[#to + 1] = { id, flat[2 * i], tonumber(known[i] or 0) }
+    end
+  end
+end
+
+local function pick_over(jobs)
   local first_lane = lanes[1] and lanes[1].name or 'default'
-  local ids = {}
-  for i = 1, #expired, 2 do ids[#ids + 1] = expired[i] end
-  local known = redis.call('HMGET', DELIVERIES, unpack(ids))
   local most = 0
-  for i, id in ipairs(ids) do
-    local deliveries = tonumber(known[i] or 0) + 1
+  for _, job in ipairs(jobs) do
+    local deliveries = job[3] + 1
     most = math.max(most, deliveries)
     if #picked >= suspect_limit(most) then break end
-    picked[#picked + 1] = { id, expired[2 * i], first_lane, deliveries }
+    picked[#picked + 1] = { job[1], job[2], first_lane, deliveries, 0 }
   end
-  for _, job in ipairs(picked) do
-    redis.call('HINCRBY', DELIVERIES, job[1], 1)
-  end
-  count(now, 'expired', #picked)
-else
+end
+
+local expired = false
+if #over > 0 then
+  expired = true
+  pick_over(over)
+elseif #over_suspects > 0 and suspects_turn then
+  expired, of_suspects = true, true
+  pick_over(over_suspects)
+end
+
+if not expired then
   -- 2. Due jobs of all lanes, the largest (now - due) / patience first. A lane is read by rank, a
   -- slice at a time: its picks are always its first ones.
   local slice = #lanes == 1 and limit or math.ceil(limit * 1.25 / math.max(1, #lanes))
@@ -103,7 +129,7 @@ else
       end
       if not best then return end
       local due = best.items[best.at + 1]
-      picked[#picked + 1] = { best.items[best.at], due, best.name, 0 }
+      picked[#picked + 1] = { best.items[best.at], due, best.name, 0, 0 }
       oldest = math.min(oldest, tonumber(due))
       best.taken = best.taken + 1
       step(best)
@@ -114,54 +140,86 @@ else
 
   if #picked < limit then
     if #picked == 0 or now - oldest < linger then
-      -- Not ready. When: the buffer's end, the next lease's end, or when `limit` ids will be due.
-      local wait = linger
-      if #picked > 0 then wait = math.min(wait, oldest + linger - now) end
-      local next_lease = redis.call('ZRANGE', LEASED, 0, 0, 'WITHSCORES')
-      if next_lease[2] then wait = math.min(wait, next_lease[2] - now) end
-      local function due_within(ms)
-        local due = 0
-        for _, lane in ipairs(lanes) do
-          due = due + redis.call('ZCOUNT', lane.key, '-inf', digits(now + ms))
+      if #over_suspects > 0 then
+        -- Nobody else is ready: the call is theirs.
+        expired, of_suspects, picked = true, true, {}
+        pick_over(over_suspects)
+      else
+        -- Not ready. When: the buffer's end, the next lease's end, or when `limit` ids will be due.
+        local wait = linger
+        if #picked > 0 then wait = math.min(wait, oldest + linger - now) end
+        local next_lease = redis.call('ZRANGE', LEASED, 0, 0, 'WITHSCORES')
+        if next_lease[2] then wait = math.min(wait, next_lease[2] - now) end
+        local function due_within(ms)
+          local due = 0
+          for _, lane in ipairs(lanes) do
+            due = due + redis.call('ZCOUNT', lane.key, '-inf', digits(now + ms))
+          end
+          return due
         end
-        return due
-      end
-      if wait > 0 and due_within(wait) >= limit then
-        -- The moment is between low and high; 8 halvings of a 5 s linger leave 20 ms.
-        local low, high = 0, wait
-        for _ = 1, 8 do
-          if high - low <= 1 then break end
-          local middle = math.floor((low + high) / 2)
-          if due_within(middle) >= limit then high = middle else low = middle end
+        if wait > 0 and due_within(wait) >= limit then
+          -- The moment is between low and high; 8 halvings of a 5 s linger leave 20 ms.
+          local low, high = 0, wait
+          for _ = 1, 8 do
+            if high - low <= 1 then break end
+            local middle = math.floor((low + high) / 2)
+            if due_within(middle) >= limit then high = middle else low = middle end
+          end
+          wait = high
         end
-        wait = high
+        return { 'empty', now, math.max(1, wait), '' }
       end
-      return { 'empty', now, math.max(1, wait), '' }
+    elseif lookahead > 0 then
+      -- The oldest has waited long enough: send it short, the free places filled with what is due soon.
+      pick_down_to(-lookahead)
     end
-    -- The oldest has waited long enough: send it short, the free places filled with what is due soon.
-    if lookahead > 0 then pick_down_to(-lookahead) end
   end
+end
 
-  -- Suspects that were given back travel apart from the others, in their halved batches. The most
-  -- urgent job says which of the two this batch is; the rest stays where it is.
-  if redis.call('EXISTS', DELIVERIES) == 1 then
-    local ids = {}
-    for i, job in ipairs(picked) do ids[i] = job[1] end
-    local known = redis.call('HMGET', DELIVERIES, unpack(ids))
-    local of_suspects = known[1] and true or false
-    local kept, most = {}, 0
-    for i, job in ipairs(picked) do
-      job[4] = tonumber(known[i] or 0)
-      if (job[4] > 0) == of_suspects then
-        most = math.max(most, job[4])
-        if #kept < suspect_limit(most) then kept[#kept + 1] = job end
-      end
-    end
-    if #kept < #picked then
-      picked = kept
-      for _, lane in ipairs(lanes) do lane.taken = nil end -- no longer the lane's first ones
+-- Suspects that were given back travel apart from the others, in their halved batches. The most urgent
+-- job says which of the two this batch is, in the suspects' turn; the rest stays where it is.
+if not expired and redis.call('EXISTS', DELIVERIES) == 1 then
+  local ids = {}
+  for i, job in ipairs(picked) do ids[i] = job[1] end
+  local known = redis.call('HMGET', DELIVERIES, unpack(ids))
+  local others = false
+  for i, job in ipairs(picked) do
+    job[4] = tonumber(known[i] or 0)
+    others = others or job[4] == 0
+  end
+  of_suspects = picked[1][4] > 0 and suspects_turn or not others
+  local kept, most = {}, 0
+  for _, job in ipairs(picked) do
+    if (job[4] > 0) == of_suspects then
+      most = math.max(most, job[4])
+      if #kept < suspect_limit(most) then kept[#kept + 1] = job end
     end
   end
+  if #kept < #picked then
+    picked = kept
+    for _, lane in ipairs(lanes) do lane.taken = nil end -- no longer the lane's first ones
+  end
+end
+
+if expired then
+  local TRIALS = key('trials')
+  for _, job in ipairs(picked) do
+    redis.call('HINCRBY', DELIVERIES, job[1], 1)
+    -- Alone in its process when the lease ran out: its own failure.
+    if redis.call('HGET', TRIALS, job[1]) == job[2] then redis.call('HINCRBY', FAILURES, job[1], 1) end
+  end
+  count(now, 'expired', #picked)
+end
+if of_suspects then
+  redis.call('SET', TURNS, 0)
+elseif redis.call('EXISTS', DELIVERIES) == 1 then
+  redis.call('INCR', TURNS)
+end
+if (expired or of_suspects) and redis.call('EXISTS', FAILURES) == 1 then
+  local ids = {}
+  for i, job in ipairs(picked) do ids[i] = job[1] end
+  local known = redis.call('HMGET', FAILURES, unpack(ids))
+  for i, job in ipairs(picked) do job[5] = tonumber(known[i] or 0) end
 end
 
 -- 3. Lease them. The fence is unique and rising, whatever the clock does.
@@ -177,7 +235,7 @@ local function lease_all(option)
   return in_chunks('ZADD', LEASED, option, adds)
 end
 
-if #expired > 0 then
+if expired then
   lease_all('XX')
   -- Found in two places, leased wins: a stray copy must not be claimed beside it.
   local ids = {}

@@ -3,7 +3,7 @@
 -- ARGV   fence, token, then groups, each: verdict, lane, patience (ms), n, then n times: id, value
 --          reschedule  value = delay (ms): due at now + delay in lane
 --          retry       value = delay (ms), uncounted
---          retry+      value = delay (ms), counts a delivery
+--          retry+      value = delay (ms), counts a delivery and a failure
 --          release     value = the old due time (ms since the epoch), uncounted
 --          finish      value unused
 --          bury        value = reason
@@ -15,7 +15,7 @@
 
 local fence, token = ARGV[1], ARGV[2]
 local now = now_ms()
-local LEASED, DELIVERIES = key('leased'), key('deliveries')
+local LEASED, DELIVERIES, FAILURES = key('leased'), key('deliveries'), key('failures')
 
 local held, n_held = {}, 0
 if now < tonumber(fence) then
@@ -58,7 +58,10 @@ while at <= #ARGV do
       else
         adds[#adds + 1] = digits(now + value)
         adds[#adds + 1] = id
-        if verdict == 'retry+' then redis.call('HINCRBY', DELIVERIES, id, 1) end
+        if verdict == 'retry+' then
+          redis.call('HINCRBY', DELIVERIES, id, 1)
+          redis.call('HINCRBY', FAILURES, id, 1)
+        end
       end
     else
       lost = lost + 1
@@ -86,8 +89,10 @@ if #gone > 0 then
   end
 end
 if #healthy + #gone > 0 and redis.call('EXISTS', DELIVERIES) == 1 then
-  if #healthy > 0 then in_chunks('HDEL', DELIVERIES, nil, healthy) end
-  if #gone > 0 then in_chunks('HDEL', DELIVERIES, nil, gone) end
+  for _, known in ipairs({ DELIVERIES, FAILURES, key('trials') }) do
+    if #healthy > 0 then in_chunks('HDEL', known, nil, healthy) end
+    if #gone > 0 then in_chunks('HDEL', known, nil, gone) end
+  end
 end
 
 if #done > 0 then

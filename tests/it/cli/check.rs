@@ -91,6 +91,7 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
         &["enqueue"][..],
         &["updater"],
         &["status"],
+        &["credentials"],
         &["migrate"],
         &["simulator"],
         &["demo"],

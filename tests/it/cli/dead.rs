@@ -36,7 +36,8 @@ impl Graveyard {
     async fn bury_in_the_queue(&self, dead: &[(String, String)]) {
         let taken = self.queue.adopt("bury", &dead.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), MINUTES).await;
         let verdict = |(id, reason): &(String, String)| {
-            let job = twitter_updater::queue::Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0 };
+            let job =
+                twitter_updater::queue::Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
             (job, Verdict::Bury { reason: reason.clone() })
         };
         let verdicts: Vec<_> = dead.iter().map(verdict).collect();

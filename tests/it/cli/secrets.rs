@@ -163,6 +163,7 @@ async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
             SimulatedCredential { name: "main-app".to_owned(), keys: app },
         ]),
         calls_per_window: 1,
+        app_calls_per_window: 1,
         ..SimulatorOptions::default()
     };
     let accepting = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
@@ -218,6 +219,16 @@ async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
         }
         updater.signal("TERM");
         assert!(updater.ended(Duration::from_secs(10)).await.success());
+        // All three are tried, with a token that has to be fetched: it works, or is refused for what it is.
+        let (code, word) = if name == "accepted.log" { (0, "works") } else { (69, "REFUSED") };
+        for (arguments, code) in [(&["credentials", "--check"][..], code), (&["credentials"], 0), (&["status"], 0)] {
+            let output = run(arguments, &settings);
+            let shown = text(&output.stdout);
+            assert_eq!(output.status.code(), Some(code), "{shown}{}", text(&output.stderr));
+            assert!(arguments.len() == 1 || shown.matches(word).count() == 3, "{shown}");
+            assert!(arguments.len() == 1 || text(&output.stderr).contains("TRACE"), "the log is one of level trace");
+            said.push((format!("{name} {arguments:?}"), shown + &text(&output.stderr)));
+        }
         let log = log_text(&log);
         assert!(log.contains("TRACE"), "the log is one of level trace");
         said.push((name.to_owned(), log));

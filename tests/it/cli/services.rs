@@ -9,6 +9,7 @@ use crate::support::redis::TestRedis;
 
 /// The commands that need the queue, and those that need the store.
 const QUEUE: [&[&str]; 5] = [&["status"], &["enqueue"], &["updater"], &["rebuild"], &["dead", "list"]];
+const LEDGER: &[&str] = &["credentials"];
 const STORE: [&[&str]; 4] = [&["enqueue"], &["updater"], &["rebuild"], &["dead", "retry", "--all"]];
 
 /// The one line that is no log line.
@@ -41,6 +42,12 @@ fn a_redis_that_is_not_there_is_not_replaced() {
             );
         }
     }
+    refuses(
+        &home,
+        LEDGER,
+        &[("queue.backend", "redis"), ("queue.redis.url", &nobody)],
+        "the quota ledger cannot be used",
+    );
     assert_eq!(files(&home), 0, "an embedded file was made");
 }
 

@@ -4,6 +4,8 @@
 mod demo;
 mod enqueue;
 mod fairness;
+mod fill;
 mod kill;
 mod memory;
+mod quota;
 mod rebuild;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::credential::Credential;
-use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError};
+use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
     Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
     Stats, Verdict,
@@ -259,6 +259,10 @@ impl Queue for JournalledQueue {
         self.inner.due().await
     }
 
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.try_alone(fence).await
+    }
+
     async fn stats(&self) -> Result<Stats, QueueError> {
         self.inner.stats().await
     }
@@ -407,5 +411,9 @@ impl Lookup for JournalledLookup {
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
         let _in_flight = InFlight::begin(&self.journal, ids);
         self.inner.look_up(ids, credential).await
+    }
+
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        self.inner.check(credential).await
     }
 }

@@ -1,7 +1,10 @@
 //! What tests share: private servers and the places they live in.
 
+pub mod census;
 pub mod http;
 pub mod journal;
+pub mod memory_ledger;
+pub mod memory_queue;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
@@ -9,3 +12,4 @@ pub mod redis;
 pub mod rig;
 pub mod wait;
 pub mod watched_queue;
+pub mod world;

@@ -90,6 +90,13 @@ impl Process {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Whether SIGSTOP has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        // "pid (name) state …", and the name may hold anything.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        stat.rsplit(')').next().is_some_and(|fields| fields.trim_start().starts_with('T'))
+    }
+
     /// kill -9.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

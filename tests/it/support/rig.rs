@@ -11,7 +11,8 @@ use secrecy::SecretString;
 use tokio::task::JoinHandle;
 use twitter_updater::clock::{Millis, millis, wall_ms};
 use twitter_updater::credential::{
-    Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger, Used, Window,
+    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger,
+    Used, Window,
 };
 use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::metrics::Metrics;
@@ -68,6 +69,8 @@ pub struct Setup {
     pub save_timeout: Duration,
     /// Bearer tokens, one credential each; none: one without a token.
     pub tokens: Vec<&'static str>,
+    /// An application's keys: one credential more, that comes first, and fetches its token.
+    pub app: Option<(&'static str, &'static str)>,
 }
 
 impl Default for Setup {
@@ -77,6 +80,7 @@ impl Default for Setup {
             backends: Backends::Embedded,
             simulator: SimulatorOptions {
                 calls_per_window: 0,
+                app_calls_per_window: 0,
                 missing_share: 0.0,
                 withheld_share: 0.0,
                 retweet_share: 0.0,
@@ -98,6 +102,7 @@ impl Default for Setup {
             lookup_timeout: Duration::from_secs(20),
             save_timeout: Duration::from_secs(20),
             tokens: Vec::new(),
+            app: None,
         }
     }
 }
@@ -151,13 +156,17 @@ impl Rig {
             kind: CredentialKind::Bearer((*token).to_owned().into()),
         };
         let anonymous = || Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
-        let all = match &*setup.tokens {
-            [] => vec![anonymous()],
-            tokens => tokens.iter().map(credential).collect(),
-        };
+        let app = setup.app.map(|(key, secret)| Credential {
+            name: "app".to_owned(),
+            kind: CredentialKind::App(AppToken::new(key.into(), secret.into())),
+        });
+        let mut all: Vec<_> = app.into_iter().chain(setup.tokens.iter().map(credential)).collect();
+        if all.is_empty() {
+            all.push(anonymous());
+        }
         let credentials = Arc::new(Credentials::new(all, ledger.clone(), Pacing::Auto, setup.claims.lease));
         // A simulator without limits is known to be one: no call has to find out first, alone.
-        if setup.simulator.calls_per_window == 0 {
+        if setup.simulator.calls_per_window == 0 && setup.simulator.app_calls_per_window == 0 {
             for credential in credentials.all() {
                 let used = Used { window: Some(Window::unmetered()), park: None };
                 let endpoint = "statuses/lookup";

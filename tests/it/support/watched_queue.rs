@@ -157,6 +157,10 @@ impl Queue for WatchedQueue {
         self.inner.due().await
     }
 
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.try_alone(fence).await
+    }
+
     async fn stats(&self) -> Result<Stats, QueueError> {
         self.inner.stats().await
     }

@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use twitter_updater::simulator::{Fault, SimulatorOptions};
-use twitter_updater::worker::ClaimSettings;
+use twitter_updater::clock::wall_ms;
+use twitter_updater::queue::Verdict;
+use twitter_updater::simulator::{Fault, Rule, SimulatorOptions};
+use twitter_updater::worker::{ClaimSettings, Outlook};
 
 use crate::support::journal::{Call, Event, Journal, Trouble};
 use crate::support::postgres;
@@ -80,9 +82,10 @@ async fn survives(
     }
 }
 
-/// At the most what the slots had begun, and one call per step of the back-off.
+/// At the most what the slots had begun, and two calls per step of the back-off: what failed is asked in
+/// halves.
 async fn survives_calls(rig: Rig, begins: impl AsyncFnOnce(&mut Rig), ends: impl AsyncFnOnce(&mut Rig)) {
-    survives(rig, begins, ends, Journal::lookups, SLOTS + PROBES).await;
+    survives(rig, begins, ends, Journal::lookups, SLOTS + 2 * PROBES).await;
 }
 
 async fn survives_a_bad_api(setup: Setup, fault: Fault) {
@@ -98,26 +101,6 @@ async fn the_api_is_over_capacity() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_does_not_answer() {
     survives_a_bad_api(Setup { lookup_timeout: Duration::from_millis(200), ..setup() }, Fault::Timeout).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_breaks_off() {
-    survives_a_bad_api(setup(), Fault::CutBody).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_closes_the_connection() {
-    survives_a_bad_api(setup(), Fault::Close).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_talks_rubbish() {
-    survives_a_bad_api(setup(), Fault::NotJson).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_page_stands_before_the_api() {
-    survives_a_bad_api(setup(), Fault::Html).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,6 +140,45 @@ async fn the_queue_is_down() {
     let ends = async |rig: &mut Rig| rig.journal.well_again(Call::Claim);
     // A claim that failed is made again at once: its reply may have been lost.
     survives(rig, begins, ends, failed_claims, 2 * (1 + PROBES)).await;
+}
+
+/// It fails every call that asks for it. The API works: nobody else waits for it, and it is not blamed,
+/// since a failure may be the network's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_fails_its_calls_holds_nobody_up() {
+    for fault in [Fault::Status { status: 500, code: Some(131) }, Fault::NotJson, Fault::CutBody] {
+        let mut rig = Rig::start(Setup { max_deliveries: 1, ..setup() }).await;
+        let ids = rig.there(200, 3 * DAY);
+        let (bad, others) = ids.split_first().unwrap();
+        rig.schedule(&ids).await;
+        rig.simulator().faults().add(Rule { asked: vec![bad.clone()], ..fault.into() });
+        rig.work();
+        rig.all_updated(others).await;
+        eventually("it waits", async || {
+            let late = rig.dues(&ids).await.and_then(|dues| dues.get(bad).copied());
+            late.is_some_and(|due| due > wall_ms())
+        })
+        .await;
+        rig.drain().await;
+        assert!(rig.find(bad).await.is_none(), "neither answered nor dead");
+        let alone = rig.journal.looked_up().iter().filter(|asked| asked == &std::slice::from_ref(bad)).count();
+        assert_eq!(alone, 1, "found, and left alone");
+    }
+}
+
+/// A suspect in an outage is first in line by its age: it steps back, uncounted.
+#[tokio::test]
+async fn a_suspect_that_fails_alone_steps_back() {
+    let rig = Rig::start(setup()).await;
+    let id = rig.there(1, 3 * DAY);
+    rig.schedule(&id).await;
+    rig.inject(Fault::Close, 1);
+    let mut batch = rig.claim(1).await;
+    batch.jobs[0].deliveries = 1;
+    let handled = rig.round_of(batch).await.handled;
+    assert!(matches!(handled.outlook, Outlook::Outage(_)), "{:?}", handled.outlook);
+    assert!(matches!(handled.verdicts[..], [(_, Verdict::Retry { counted: false, .. })]), "{:?}", handled.verdicts);
+    assert!(rig.lane(&id[0]).await.1 > wall_ms());
 }
 
 /// Sixteen calls fail together: that is one failure, not sixteen in a row.

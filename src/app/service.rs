@@ -1,0 +1,75 @@
+//! The service under the queue and the quota ledger: connected to once, for both.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use crate::backend::redis::{RedisOptions, RedisPool};
+use crate::config::{FileSettings, QueueBackend, Settings};
+use crate::credential::{EmbeddedLedger, Ledger, RedisLedger};
+use crate::queue::{EmbeddedQueue, Queue, RedisQueue};
+
+/// Whose quota it is: the ledger's namespace.
+const PROVIDER: &str = "twitter";
+
+/// What `queue.backend` names.
+#[derive(Debug, Clone)]
+pub enum Service {
+    /// A Redis, whose connections queue and ledger share.
+    Redis(RedisPool),
+    /// A file, which the queue and the ledger each open.
+    Embedded(FileSettings),
+}
+
+impl Service {
+    /// The service that the settings name; nothing is connected yet.
+    ///
+    /// # Errors
+    /// Its address is none.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        let redis = &settings.queue.redis;
+        Ok(match settings.queue.backend {
+            QueueBackend::Redis => Self::Redis(RedisPool::new(&RedisOptions {
+                url: redis.url.clone(),
+                connections: redis.connections,
+                connect_timeout: redis.connect_timeout,
+                response_timeout: redis.response_timeout,
+            })?),
+            QueueBackend::Embedded => Self::Embedded(settings.queue.embedded.clone()),
+        })
+    }
+
+    /// The queue of that namespace; checked.
+    ///
+    /// # Errors
+    /// It is not there, or not fit.
+    pub async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
+        let queue: Arc<dyn Queue> = match self {
+            Self::Redis(pool) => Arc::new(RedisQueue::new(pool.clone(), namespace)),
+            Self::Embedded(file) => Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?),
+        };
+        let findings = queue.check().await.context("the queue cannot be used")?;
+        for (at, finding) in findings.iter().enumerate() {
+            if at == 0 {
+                tracing::info!(namespace, "{finding}");
+            } else {
+                tracing::warn!(namespace, "{finding}");
+            }
+        }
+        Ok(queue)
+    }
+
+    /// The quota ledger beside the queue.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub async fn ledger(&self) -> Result<Arc<dyn Ledger>> {
+        Ok(match self {
+            Self::Redis(pool) => Arc::new(RedisLedger::new(pool.clone(), PROVIDER)),
+            Self::Embedded(file) => {
+                let ledger = EmbeddedLedger::open(&file.path, PROVIDER, file.busy_timeout).await;
+                Arc::new(ledger.context("the quota ledger cannot be used")?)
+            }
+        })
+    }
+}

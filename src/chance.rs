@@ -1,0 +1,58 @@
+//! The one place that draws lots: names that must be unique, and the jitter of delays.
+//!
+//! A simulation has them drawn from a seed, so that the seed alone replays it. What must never repeat
+//! (a signature's nonce) is not drawn here.
+
+use std::cell::RefCell;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+thread_local! {
+    static REPLAYED: RefCell<Option<StdRng>> = const { RefCell::new(None) };
+}
+
+/// A number that nobody else has drawn.
+#[must_use]
+pub fn number() -> u64 {
+    REPLAYED.with_borrow_mut(|seeded| seeded.as_mut().map_or_else(rand::random, |seeded| seeded.random()))
+}
+
+/// A share of something: from 0 to 1, 1 excluded, evenly.
+#[must_use]
+pub fn share() -> f64 {
+    REPLAYED.with_borrow_mut(|seeded| seeded.as_mut().map_or_else(rand::random, |seeded| seeded.random()))
+}
+
+/// This thread draws from `seed` until the answer is dropped. For simulations.
+#[must_use]
+pub fn replayed(seed: u64) -> Replayed {
+    REPLAYED.set(Some(StdRng::seed_from_u64(seed)));
+    Replayed(())
+}
+
+/// While it lives, its thread draws from a seed.
+#[derive(Debug)]
+pub struct Replayed(());
+
+impl Drop for Replayed {
+    fn drop(&mut self) {
+        REPLAYED.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_replays_the_draws_and_only_while_it_is_held() {
+        let draw = || {
+            let _replayed = replayed(7);
+            (number(), share(), number())
+        };
+        assert_eq!(draw(), draw());
+        assert_ne!(number(), number());
+        assert_ne!(number(), draw().0);
+    }
+}

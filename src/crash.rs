@@ -1,0 +1,104 @@
+//! Named points at which a process can be made to end as kill -9 ends it (nothing is unwound, nothing is
+//! flushed, nobody is told), or to stop as SIGSTOP stops it: for `tests/it/faults`.
+//!
+//! `TWITTER_UPDATER_CRASH_AT=after_claim` ends the process the first time it comes by that point,
+//! `after_claim:3` the third time; `TWITTER_UPDATER_STOP_AT` stops it there. Builds without debug
+//! assertions (`--release`) have none of it.
+
+/// The points, in the order in which a tweet comes by them.
+pub const POINTS: &[&str] = &[
+    "after_record",
+    "before_accept",
+    "after_permit",
+    "after_claim",
+    "during_lookup",
+    "after_answer",
+    "before_commit",
+    "after_commit",
+    "before_settle",
+    "after_settle",
+    "before_release",
+    "after_release",
+];
+
+/// Ends or stops the process here, if it was asked to.
+#[inline]
+pub fn point(name: &'static str) {
+    #[cfg(debug_assertions)]
+    armed::come_by(name);
+    let _ = name;
+}
+
+/// Ends the process a moment from now, if it was asked to: in the middle of what is awaited next.
+#[inline]
+pub fn soon(name: &'static str) {
+    #[cfg(debug_assertions)]
+    armed::come_by_soon(name);
+    let _ = name;
+}
+
+/// Ends the process if the tweet is among these that `TWITTER_UPDATER_POISON` names: as one would that
+/// makes the process abort.
+#[inline]
+pub fn poison(ids: &[String]) {
+    #[cfg(debug_assertions)]
+    armed::taste(ids);
+    let _ = ids;
+}
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::process::{Command, abort, id};
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::Duration;
+
+    static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_CRASH_AT"));
+    static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_STOP_AT"));
+
+    static POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_POISON").ok());
+
+    /// A point, and how often it is still to be passed.
+    struct Ask {
+        point: String,
+        left: AtomicI64,
+    }
+
+    impl Ask {
+        fn of(variable: &str) -> Option<Self> {
+            let asked = std::env::var(variable).ok()?;
+            let (point, times) = asked.split_once(':').unwrap_or((&asked, "1"));
+            Some(Self { point: point.to_owned(), left: AtomicI64::new(times.parse().unwrap_or(1)) })
+        }
+
+        fn is(&self, name: &str) -> bool {
+            debug_assert!(super::POINTS.contains(&name), "{name} is no crash point");
+            self.point == name && self.left.fetch_sub(1, Ordering::Relaxed) == 1
+        }
+    }
+
+    pub fn come_by(name: &str) {
+        if CRASH.as_ref().is_some_and(|ask| ask.is(name)) {
+            abort();
+        }
+        if STOP.as_ref().is_some_and(|ask| ask.is(name)) {
+            // Everything stops while this waits for it.
+            let _ = Command::new("kill").args(["-STOP", &id().to_string()]).status();
+        }
+    }
+
+    pub fn taste(ids: &[String]) {
+        if POISON.as_ref().is_some_and(|poison| ids.contains(poison)) {
+            abort();
+        }
+    }
+
+    pub fn come_by_soon(name: &'static str) {
+        if CRASH.as_ref().is_some_and(|ask| ask.is(name)) {
+            tokio::spawn(async {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                abort();
+            });
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The crash matrix: a process ends at each named point as by kill -9, over both queues and both
+//! stores; another one takes over, and nothing is lost, doubled or left behind.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use twitter_updater::clock::wall_ms;
+use twitter_updater::crash::POINTS;
+use twitter_updater::queue::Incoming;
+use twitter_updater::simulator::{self, Fault, SimulatorOptions};
+use twitter_updater::tweet::TweetId;
+
+use crate::support::census::{Census, assert_answers_are_in_order, census};
+use crate::support::process::{Process, run_with_input, text};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const TWEETS: u32 = 240;
+const WITHIN: Duration = Duration::from_secs(60);
+const SIGABRT: i32 = 6;
+
+async fn survives(backends: Backends) {
+    for point in POINTS {
+        survives_at(backends, point).await;
+    }
+    println!("{backends:?}: {} crashes survived, one at each of {POINTS:?}", POINTS.len());
+}
+
+async fn survives_at(backends: Backends, point: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions {
+        latency: Duration::from_millis(60), // more than it takes to be in the middle of it
+        jitter: Duration::from_millis(20),
+        calls_per_window: 0,
+        missing_share: 0.05,
+        growth: Duration::from_secs(86_400),
+        ..SimulatorOptions::default()
+    };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let world = World::new(backends, folder.path(), &api.base_url()).await;
+    let now = wall_ms();
+    let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+
+    match point {
+        "after_record" => {
+            let output = run_with_input(
+                &["enqueue", "-"],
+                &world.with("TWITTER_UPDATER_CRASH_AT", point),
+                ids.join("\n").as_bytes(),
+            );
+            assert_eq!(output.status.signal(), Some(SIGABRT), "{}", text(&output.stderr));
+            let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+        "before_accept" => {
+            let incoming: Vec<Incoming> = ids.iter().map(|id| Incoming { member: id.clone(), created_at: 0 }).collect();
+            world.queue.put_incoming(&incoming).await.unwrap();
+        }
+        _ => {
+            let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+    }
+    let is_release = point.ends_with("_release");
+    if point != "after_record" {
+        if is_release {
+            // What nobody answered is given back.
+            api.inject(Fault::Status { status: 503, code: Some(130) }, 1);
+        }
+        // The second time it comes by: others are in flight, some are done.
+        let at = if is_release || point == "before_accept" { point.to_owned() } else { format!("{point}:2") };
+        let mut doomed = Process::start(&["updater"], &world.with("TWITTER_UPDATER_CRASH_AT", &at), &log);
+        let status = doomed.ended(WITHIN).await;
+        assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
+    }
+
+    let died = wall_ms();
+    let mut heir = Process::start(&["updater"], &world.settings, &log);
+    until_true(&format!("{point}: every tweet is updated by the heir"), WITHIN, async || {
+        assert!(heir.runs(), "{point}:\n{}", logged());
+        // What the dead one was draining is the heir's after ten seconds.
+        world.all_fresh(&ids, died).await && world.queue.stats().await.unwrap().incoming == 0
+    })
+    .await;
+    let status = heir.terminate();
+    assert!(status.success(), "{point}: {status}\n{}", logged());
+
+    let all = usize::try_from(TWEETS).unwrap();
+    let found = census(&*world.queue, &*world.store, &ids).await;
+    assert_eq!(found, Census { delayed: all - found.ended, ended: found.ended, ..Census::default() }, "{point}");
+    let stats = world.queue.stats().await.unwrap();
+    assert_eq!(
+        (stats.delayed, stats.incoming),
+        ((all - found.ended) as u64, 0),
+        "{point}: nothing but what was put in"
+    );
+    assert_answers_are_in_order(&*world.store, &ids).await;
+    api.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis_and_postgres() {
+    survives(Backends { redis: true, postgres: true }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis_and_sqlite() {
+    survives(Backends { redis: true, postgres: false }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_embedded_queue_and_postgres() {
+    survives(Backends { redis: false, postgres: true }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_embedded_queue_and_sqlite() {
+    survives(Backends { redis: false, postgres: false }).await;
+}

@@ -1,0 +1,5 @@
+//! Everything that can break, broken on purpose: nothing is lost, nothing is doubled, and the work goes
+//! on by itself.
+
+mod crash;
+mod zombie;

@@ -1,0 +1,59 @@
+//! Where everything is: what "nothing is lost, nothing is doubled" means.
+
+use twitter_updater::queue::{Place, Queue};
+use twitter_updater::store::Store;
+use twitter_updater::tweet::TweetState;
+use twitter_updater::updater::NAMESPACE;
+
+/// Ids by the one place each of them is in.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    pub delayed: usize,
+    pub leased: usize,
+    pub dead: usize,
+    pub ended: usize,
+}
+
+/// Counts these ids. Fails where one is nowhere or in two places, and where the queue and the store do
+/// not agree on the dead and the ended.
+pub async fn census(queue: &dyn Queue, store: &dyn Store, ids: &[String]) -> Census {
+    let mut census = Census::default();
+    for ids in ids.chunks(1_000) {
+        let (places, standings) = (queue.locate(ids).await.unwrap(), store.standing(NAMESPACE, ids).await.unwrap());
+        for ((id, places), standing) in ids.iter().zip(places).zip(standings) {
+            let state = standing.map(|known| known.state);
+            match (&places[..], state) {
+                ([Place::Delayed { .. }], Some(TweetState::Live | TweetState::Unavailable)) => census.delayed += 1,
+                // The store hears of the end before the queue does.
+                ([Place::Leased { .. }], Some(_)) => census.leased += 1,
+                ([Place::Dead { .. }], Some(TweetState::Dead)) => census.dead += 1,
+                ([], Some(TweetState::Ended)) => census.ended += 1,
+                _ => panic!("{id} is in {places:?}, and {state:?} in the store"),
+            }
+        }
+    }
+    census
+}
+
+/// Fails where an older answer overwrote a newer one: simulated counts only grow, so they grow in the
+/// history, and the tweet's own counts are the history's last.
+pub async fn assert_answers_are_in_order(store: &dyn Store, ids: &[String]) {
+    for id in ids {
+        let history = store.history(NAMESPACE, id).await.unwrap();
+        for pair in history.windows(2) {
+            let [before, after] = pair else { unreachable!("windows of two") };
+            let grew =
+                |of: fn(&twitter_updater::tweet::Metrics) -> Option<i64>| of(&after.metrics) >= of(&before.metrics);
+            assert!(
+                before.checked_at < after.checked_at
+                    && grew(|counts| counts.favorite_count)
+                    && grew(|counts| counts.retweet_count),
+                "{id}: {before:?}, then {after:?}"
+            );
+        }
+        if let Some(last) = history.last() {
+            let tweet = store.tweet(NAMESPACE, id).await.unwrap().unwrap();
+            assert_eq!(tweet.metrics, last.metrics, "{id}");
+        }
+    }
+}

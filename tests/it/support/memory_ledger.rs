@@ -1,0 +1,219 @@
+//! A quota ledger in memory: the contract's rules once more, for simulations.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use twitter_updater::clock::{Millis, millis, span};
+use twitter_updater::credential::{Account, Ask, Grant, Ledger, LedgerError, Used};
+
+use super::memory_queue::ServiceClock;
+
+/// How long the call that opens a window keeps others waiting, and how often they ask.
+const OPENING: (Millis, Millis) = (1_000, 50);
+const LONGEST_WAIT: Millis = 60_000;
+
+#[derive(Debug)]
+pub struct MemoryLedger {
+    clock: Arc<ServiceClock>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By credential and endpoint.
+    windows: BTreeMap<(String, String), Known>,
+    /// Until when a credential is parked everywhere, and why.
+    parked: BTreeMap<String, (Millis, String)>,
+    /// Calls granted, by credential and day.
+    calls: BTreeMap<(String, Millis), u64>,
+}
+
+/// A window, as far as it is known.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    limit: i64,
+    remaining: i64,
+    ends: Millis,
+    /// The provider's own figure for its end: its name.
+    named: Millis,
+    least_told: i64,
+    /// The longest it was told to last.
+    lasts: Millis,
+    next_call: Millis,
+    opening_until: Millis,
+    parked: (Millis, String),
+    /// Permits out, and when they count as spent.
+    permits: BTreeMap<String, Millis>,
+}
+
+impl Known {
+    fn is_open(&self, now: Millis) -> bool {
+        self.limit > 0 && now < self.ends
+    }
+}
+
+impl MemoryLedger {
+    pub fn new(clock: Arc<ServiceClock>) -> Self {
+        Self { clock, inner: Mutex::default() }
+    }
+
+    /// What is known of a window, with the permits that still count, and the time.
+    fn with<T>(&self, name: &str, endpoint: &str, change: impl FnOnce(&mut Known, Millis) -> T) -> T {
+        let (mut inner, now) = (self.inner.lock().unwrap(), self.clock.now());
+        let known = inner.windows.entry((name.to_owned(), endpoint.to_owned())).or_default();
+        known.permits.retain(|_, until| *until > now);
+        change(known, now)
+    }
+}
+
+fn day(now: Millis) -> Millis {
+    now.div_euclid(86_400_000)
+}
+
+#[async_trait]
+impl Ledger for MemoryLedger {
+    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
+        let mut known = Vec::new();
+        for name in ask.names {
+            let window = self.with(name, ask.endpoint, |window, _| window.clone());
+            if window.permits.contains_key(ask.permit) {
+                return Ok(Grant::Granted(name.clone()));
+            }
+            let everywhere = self.inner.lock().unwrap().parked.get(name).map_or(0, |(until, _)| *until);
+            known.push((name, everywhere.max(window.parked.0), window));
+        }
+        let now = self.clock.now();
+        let usable = |(_, parked, window): &&(&String, Millis, Known)| *parked <= now && window.is_open(now);
+        let left: i64 = known.iter().filter(usable).map(|(.., window)| window.remaining.max(0)).sum();
+        let spread = i64::try_from(ask.backlog).unwrap_or(i64::MAX) > left;
+        let mut wake = now + LONGEST_WAIT;
+        let mut best: Option<(Millis, &String)> = None;
+        for (name, parked, window) in &known {
+            let free = match window.is_open(now) {
+                _ if *parked > now => *parked,
+                false => window.opening_until.clamp(now, now + OPENING.1),
+                true if window.remaining <= 0 => window.ends,
+                true if spread => window.next_call.max(now),
+                true => now,
+            };
+            if free > now {
+                wake = wake.min(free);
+                continue;
+            }
+            let ends = if window.is_open(now) { window.ends } else { 0 };
+            if best.is_none_or(|(soonest, _)| ends < soonest) {
+                best = Some((ends, name));
+            }
+        }
+        let Some((_, name)) = best else {
+            return Ok(Grant::Wait(span((wake - now).clamp(1, LONGEST_WAIT))));
+        };
+        self.with(name, ask.endpoint, |window, now| {
+            if window.is_open(now) {
+                window.next_call = now + (window.ends - now) * 98 / 100 / window.remaining.max(1);
+                window.remaining -= 1;
+            } else {
+                window.opening_until = now + OPENING.0;
+            }
+            window.permits.insert(ask.permit.to_owned(), now + millis(ask.expiry));
+        });
+        *self.inner.lock().unwrap().calls.entry((name.clone(), day(now))).or_default() += 1;
+        Ok(Grant::Granted(name.clone()))
+    }
+
+    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
+        let everywhere = self.with(name, endpoint, |window, now| {
+            if window.permits.remove(permit).is_some() || used.window.is_some() {
+                window.opening_until = 0;
+            }
+            if let Some(told) = used.window {
+                let (others, left) = (window.permits.len() as i64, i64::from(told.remaining));
+                let (free, ends) = ((left - others).max(0), now + told.reset_in.max(0));
+                if told.reset_at == window.named {
+                    window.least_told = window.least_told.min(left);
+                    window.remaining = if others == 0 { window.least_told } else { window.remaining.min(free) };
+                    window.ends = window.ends.min(ends);
+                    window.lasts = window.lasts.max(ends - now);
+                } else if told.reset_at > window.named || !window.is_open(now) {
+                    let same_plan = window.limit == i64::from(told.limit);
+                    *window = Known {
+                        limit: i64::from(told.limit),
+                        lasts: if same_plan { window.lasts.max(ends - now) } else { ends - now },
+                        remaining: free,
+                        ends,
+                        named: told.reset_at,
+                        least_told: left,
+                        next_call: 0,
+                        ..std::mem::take(window)
+                    };
+                }
+            }
+            let park = used.park.as_ref()?;
+            let until = now.saturating_add(millis(park.pause));
+            if !park.everywhere && until > window.parked.0 {
+                window.parked = (until, park.why.clone());
+            }
+            park.everywhere.then(|| (until, park.why.clone()))
+        });
+        if let Some(park) = everywhere {
+            let mut inner = self.inner.lock().unwrap();
+            let parked = inner.parked.entry(name.to_owned()).or_default();
+            if park.0 > parked.0 {
+                *parked = park;
+            }
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
+        let returned = self.with(name, endpoint, |window, now| {
+            let was_out = window.permits.remove(permit).is_some();
+            if was_out {
+                window.opening_until = 0;
+                if window.is_open(now) {
+                    (window.remaining, window.next_call) = ((window.remaining + 1).min(window.limit), now);
+                }
+            }
+            was_out
+        });
+        if returned
+            && let Some(calls) = self.inner.lock().unwrap().calls.get_mut(&(name.to_owned(), day(self.clock.now())))
+        {
+            *calls -= 1;
+        }
+        Ok(())
+    }
+
+    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        let now = self.clock.now();
+        Ok(self.inner.lock().unwrap().parked.remove(name).is_some_and(|(until, _)| until > now))
+    }
+
+    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+        let account = |name: &String| {
+            let window = self.with(name, endpoint, |window, _| window.clone());
+            let (inner, now) = (self.inner.lock().unwrap(), self.clock.now());
+            let told = u32::try_from(window.limit).ok().filter(|limit| *limit > 0);
+            let limit = told.filter(|limit| *limit < u32::MAX);
+            let open = limit.filter(|_| window.is_open(now));
+            let everywhere = inner.parked.get(name).cloned().unwrap_or_default();
+            let parked_everywhere = everywhere.0 > now;
+            let (until, why) = if everywhere.0 >= window.parked.0 { everywhere } else { window.parked.clone() };
+            Account {
+                name: name.clone(),
+                limit,
+                unmetered: told.is_some() && limit.is_none(),
+                window_ms: limit.map(|_| window.lasts).filter(|lasts| *lasts > 0),
+                remaining: open.map(|_| u32::try_from(window.remaining).unwrap_or(0)),
+                reset_in_ms: open.map(|_| window.ends - now),
+                outstanding: window.permits.len() as u32,
+                parked_for_ms: (until - now).max(0),
+                parked_why: (until > now).then_some(why),
+                parked_everywhere,
+                calls_today: inner.calls.get(&(name.clone(), day(now))).copied().unwrap_or(0),
+            }
+        };
+        Ok(names.iter().map(account).collect())
+    }
+}

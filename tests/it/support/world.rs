@@ -1,0 +1,76 @@
+//! Services for the binary itself: a queue and a store of any kind, and the settings that name them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::store::{PostgresStore, SqliteStore, Store};
+use twitter_updater::updater::NAMESPACE;
+
+use super::postgres;
+use super::process::{Variables, variables};
+use super::redis::TestRedis;
+
+/// Services for one case, and the settings that name them.
+pub struct World {
+    pub settings: Variables,
+    pub queue: Arc<dyn Queue>,
+    pub store: Arc<dyn Store>,
+    _redis: Option<TestRedis>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Backends {
+    pub redis: bool,
+    pub postgres: bool,
+}
+
+impl World {
+    pub async fn new(backends: Backends, folder: &Path, api: &str) -> Self {
+        let file = folder.join("jobs.db");
+        let tweets = folder.join("tweets.db");
+        let mut settings = variables(&[
+            ("twitter.api", api),
+            ("twitter.timeout", "1s"),
+            ("updater.save_timeout", "1s"),
+            ("updater.lease", "2500ms"),
+            ("updater.buffer_ttl", "100ms"),
+            ("updater.unavailable_every", "1s"),
+            ("tweet_age", "30d: 1s"),
+            ("queue.embedded.path", file.to_str().unwrap()),
+            ("store.sqlite.path", tweets.to_str().unwrap()),
+        ]);
+        let patience = Duration::from_secs(10);
+        let redis = backends.redis.then(|| TestRedis::start(&["--appendonly", "yes"]));
+        let queue: Arc<dyn Queue> = match &redis {
+            Some(redis) => {
+                settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]));
+                Arc::new(RedisQueue::new(redis.pool(), NAMESPACE))
+            }
+            None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, patience).await.unwrap()),
+        };
+        let store: Arc<dyn Store> = if backends.postgres {
+            let url = postgres::database().await;
+            settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &url)]));
+            Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap())
+        } else {
+            Arc::new(SqliteStore::open(&tweets, patience).await.unwrap())
+        };
+        store.migrate().await.unwrap();
+        Self { settings, queue, store, _redis: redis }
+    }
+
+    /// The settings, and one more variable.
+    pub fn with(&self, variable: &str, value: &str) -> Variables {
+        self.settings.iter().cloned().chain([(variable.to_owned(), value.to_owned())]).collect()
+    }
+
+    /// Whether each of these was looked up after that moment and waits for its next time.
+    pub async fn all_fresh(&self, ids: &[String], since: i64) -> bool {
+        let standings = self.store.standing(NAMESPACE, ids).await.unwrap();
+        standings.iter().flatten().filter_map(|known| known.checked_at).filter(|checked_at| *checked_at > since).count()
+            == ids.len()
+    }
+}
