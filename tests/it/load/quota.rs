@@ -7,7 +7,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 use twitter_updater::clock::wall_ms;
 use twitter_updater::queue::{Queue, RedisQueue};
-use twitter_updater::simulator::{self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions};
+use twitter_updater::simulator::{
+    self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing,
+};
 use twitter_updater::store::{PostgresStore, Store};
 use twitter_updater::tweet::{TweetId, TweetState};
 use twitter_updater::updater::NAMESPACE;
