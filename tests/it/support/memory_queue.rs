@@ -547,13 +547,20 @@ impl Queue for MemoryQueue {
             check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
         }
         let (mut inner, now) = (self.lock(), self.now());
+        let nowhere = ids.iter().filter(|id| inner.model.place(id).is_none()).count();
+        inner.count("adopted", nowhere);
         let (deadline, answers) = inner.model.adopt(now, token, ids, millis(lease));
         Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
     }
 
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
-        Ok(jobs.iter().map(|job| inner.model.exhume(now, job)).collect())
+        let dead = inner.model.stats(now).dead;
+        let answers: Vec<_> = jobs.iter().map(|job| inner.model.exhume(now, job)).collect();
+        let exhumed = dead - inner.model.stats(now).dead;
+        inner.count("scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
+        inner.count("exhumed", exhumed as usize);
+        Ok(answers)
     }
 
     async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
