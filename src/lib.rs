@@ -29,12 +29,13 @@
 //! - [`credential`] — who asks, and the leave to make one call
 //!
 //! The flow:
-//! - [`starter`] — puts tweets into the queue: library call, files, the `incoming` set
+//! - [`starter`] — puts tweets into the queue: library call, files, the `incoming` set; and what it lost
 //! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
 //! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
-//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`simulator`] (a faithful fake API), [`demo`].
+//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`dead`]
+//! (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
@@ -57,7 +58,8 @@
 //!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
 //!    becomes a suspect, and no more. — `updater`, `worker`,
 //!    `queue::an_expired_batch_is_halved_until_each_is_alone`
-//! 6. **Dead and ended are in the store before the queue hears of it.** — `updater`
+//! 6. **Dead and ended are in the store before the queue hears of it**, so a wiped queue is rebuilt from
+//!    the store and revives neither. — `updater`, `rebuild`
 //! 7. **Nothing is held across the lookup but the lease.** — by construction: [`updater`] takes a
 //!    connection only inside a store call
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`
@@ -72,6 +74,7 @@ pub mod clock;
 pub mod config;
 pub mod crash;
 pub mod credential;
+pub mod dead;
 pub mod demo;
 pub mod figures;
 pub mod lane;

@@ -4,6 +4,8 @@
 //!   an ingest ── queue_tweet ─────┐
 //!   a file or a pipe ── enqueue ──┼─▶ admit ─▶ store.record ─▶ queue.schedule ─▶ Queued
 //!   `incoming` ── Drain ──────────┘   (id, date, age)
+//!
+//!   the store ── Rebuild ─▶ what the queue has lost
 //! ```
 //!
 //! The store comes before the queue: a tweet that is recorded and not scheduled is found by doing the
@@ -14,6 +16,7 @@ mod file;
 mod incoming;
 mod lines;
 mod progress;
+mod rebuild;
 mod summary;
 
 use std::fmt;
@@ -23,6 +26,7 @@ pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::incoming::{Drain, DrainRound};
 pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
 pub use self::progress::ProgressDisplay;
+pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
 use crate::crash;

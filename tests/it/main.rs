@@ -11,6 +11,7 @@ mod load;
 mod lookup;
 mod plan;
 mod queue;
+mod rebuild;
 mod recordings;
 mod replay;
 mod simulator;

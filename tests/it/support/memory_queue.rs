@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::queue::{
-    Batch, Claim, ClaimRequest, Fence, Incoming, Job, LaneStats, NewJob, Place, Queue, QueueError, Scheduled, Settled,
-    Stats, Verdict, WorkerStats, check_id, suspect_limit,
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneStats, NewJob, Place, Queue, QueueError,
+    Scheduled, Settled, Stats, Verdict, WorkerStats, check_id, suspect_limit,
 };
 
 /// Rules of the contract that can be left out, to see that somebody notices.
@@ -86,6 +86,44 @@ impl QueueModel {
                 self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None });
                 Scheduled::Scheduled
             }
+        }
+    }
+
+    /// Takes what is in no place under a lease; its deadline, and what became of each id.
+    pub fn adopt(&mut self, now: Millis, token: &str, ids: &[String], lease: Millis) -> (Millis, Vec<Scheduled>) {
+        let taken = self.jobs.values().find_map(|entry| match &entry.at {
+            At::Leased { fence, token: of, .. } if **of == *token && *fence > now => Some(*fence),
+            _ => None,
+        });
+        let deadline = taken.unwrap_or_else(|| (now + lease.max(1)).max(self.last_fence + 1));
+        let adopt = |id: &String| match self.jobs.get(id).map(|entry| &entry.at) {
+            Some(At::Delayed { .. }) => Scheduled::Known,
+            Some(At::Leased { fence, .. }) if Some(*fence) == taken => Scheduled::Scheduled,
+            Some(At::Leased { .. }) => Scheduled::Leased,
+            Some(At::Dead { .. }) => Scheduled::Dead,
+            None => {
+                let at = At::Leased { fence: deadline, token: token.into(), lane: "default".into(), due: now };
+                self.jobs.insert(id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None });
+                self.last_fence = self.last_fence.max(deadline);
+                Scheduled::Scheduled
+            }
+        };
+        let answers = ids.iter().map(adopt).collect();
+        (deadline, answers)
+    }
+
+    /// Takes an id out of the dead, or from nowhere, into its lane.
+    pub fn exhume(&mut self, now: Millis, job: &NewJob) -> Scheduled {
+        if self.jobs.get(&job.id).is_some_and(|entry| matches!(entry.at, At::Dead { .. })) {
+            self.jobs.remove(&job.id);
+        }
+        self.schedule(now, job)
+    }
+
+    /// Removes an id that is dead or delayed.
+    pub fn forget(&mut self, id: &str) {
+        if self.jobs.get(id).is_some_and(|entry| !matches!(entry.at, At::Leased { .. })) {
+            self.jobs.remove(id);
         }
     }
 
@@ -502,6 +540,47 @@ impl Queue for MemoryQueue {
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         Ok(inner.model.try_alone(now, fence.deadline))
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        for id in ids {
+            check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
+        }
+        let (mut inner, now) = (self.lock(), self.now());
+        let nowhere = ids.iter().filter(|id| inner.model.place(id).is_none()).count();
+        inner.count("adopted", nowhere);
+        let (deadline, answers) = inner.model.adopt(now, token, ids, millis(lease));
+        Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        let dead = inner.model.stats(now).dead;
+        let answers: Vec<_> = jobs.iter().map(|job| inner.model.exhume(now, job)).collect();
+        let exhumed = dead - inner.model.stats(now).dead;
+        inner.count("scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
+        inner.count("exhumed", exhumed as usize);
+        Ok(answers)
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        let mut inner = self.lock();
+        ids.iter().for_each(|id| inner.model.forget(id));
+        Ok(())
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        let inner = self.lock();
+        let mut dead: Vec<_> = inner
+            .model
+            .places()
+            .filter_map(|(id, place)| match place {
+                Place::Dead { at, reason } => Some(Buried { id: id.clone(), at, reason }),
+                _ => None,
+            })
+            .collect();
+        dead.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+        Ok(dead.into_iter().skip(from as usize).take(limit as usize).collect())
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
