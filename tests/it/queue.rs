@@ -1,5 +1,8 @@
 //! The queue's contract: one suite, run on every backend.
 
+mod half_way;
+mod suspects;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +13,7 @@ use twitter_updater::queue::{
     RedisQueue, Scheduled, Settled, Verdict, suspect_limit,
 };
 
+use self::suspects::*;
 use crate::support::memory_queue::{MemoryQueue, Rules, ServiceClock};
 use crate::support::redis::{TestRedis, namespace};
 
@@ -75,6 +79,9 @@ contract!(
     release_gives_back_the_old_due_uncounted,
     counted_retries_travel_apart,
     a_success_clears_the_deliveries,
+    only_a_trial_makes_a_lease_that_ran_out_a_failure,
+    suspects_have_one_call_in_four_while_others_wait,
+    suspects_whose_leases_ran_out_wait_for_their_turn_too,
     a_pause_stops_claims_and_nothing_else,
     incoming_is_read_by_one_drainer_and_moved_aside,
     stats_speak_the_words_of_the_keys,

@@ -142,10 +142,14 @@ impl QueueModel {
             _ => (Vec::new(), false),
         };
         if !expired {
-            (jobs, expired) = match self.ready(now, request, suspects_turn) {
+            let others = if suspects_turn { Err(None) } else { self.ready(now, request, false) };
+            (jobs, expired) = match others {
                 Ok(jobs) => (jobs, false),
                 Err(_) if !suspects.is_empty() => (suspects, true),
-                Err(waited) => return Claimed::Empty { wait: self.wait(now, request, waited), paused: None },
+                Err(_) => match self.ready(now, request, true) {
+                    Ok(jobs) => (jobs, false),
+                    Err(waited) => return Claimed::Empty { wait: self.wait(now, request, waited), paused: None },
+                },
             };
         }
         let of_suspects = jobs.first().is_some_and(|job| job.deliveries > u32::from(expired));
@@ -208,10 +212,10 @@ impl QueueModel {
     }
 
     /// The due ids of all lanes that make a batch, or how long the oldest due one has waited.
-    fn ready(&self, now: Millis, request: &ClaimRequest<'_>, suspects_turn: bool) -> Result<Vec<Job>, Option<Millis>> {
+    fn ready(&self, now: Millis, request: &ClaimRequest<'_>, suspects_too: bool) -> Result<Vec<Job>, Option<Millis>> {
         let lanes = self.lanes_in_order();
         let mut all: Vec<(f64, usize, Job)> = Vec::new();
-        for (id, entry) in &self.jobs {
+        for (id, entry) in self.jobs.iter().filter(|(_, entry)| suspects_too || entry.deliveries == 0) {
             let At::Delayed { lane, due } = &entry.at else { continue };
             let Some(at) = lanes.iter().position(|(name, _)| name == lane) else { continue };
             let lateness = (now - due) as f64 / lanes[at].1 as f64;
@@ -238,9 +242,8 @@ impl QueueModel {
         let mut picked: Vec<Job> =
             all.into_iter().filter(|(lateness, ..)| *lateness >= -early).map(|(.., job)| job).collect();
         picked.truncate(request.limit);
-        // Suspects travel apart; the most urgent says which of the two this batch is, in their turn.
-        let is_suspect = |job: &Job| job.deliveries > 0;
-        let suspects = picked.first().is_some_and(is_suspect) && suspects_turn || picked.iter().all(is_suspect);
+        // Suspects travel apart; the most urgent says which of the two this batch is.
+        let suspects = picked.first().is_some_and(|job| job.deliveries > 0);
         picked.retain(|job| (job.deliveries > 0) == suspects);
         Ok(if suspects { halved(picked, request.limit) } else { picked })
     }
