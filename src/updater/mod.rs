@@ -4,7 +4,7 @@
 mod request;
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -76,6 +76,8 @@ pub struct Doubts {
     missing: Mutex<HashSet<String>>,
     /// Requests refused as a whole since the last one that was answered.
     refused_in_a_row: AtomicU32,
+    /// The last call was answered: where the next one is refused, it is no fault of the API's.
+    answered: AtomicBool,
 }
 
 /// Why nothing could be made of the answers.
@@ -103,7 +105,7 @@ impl Handler for TweetUpdate {
     }
 
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
-        let Requested { answered, refused, unanswered, outlook } = self.request_tweets(batch, permit).await;
+        let Requested { answered, refused, postponed, unanswered, outlook } = self.request_tweets(batch, permit).await;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
             Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },
@@ -113,6 +115,8 @@ impl Handler for TweetUpdate {
                 return Handled::released(batch, Outlook::Outage(why));
             }
         };
+        let later = Verdict::Retry { after: REFUSED_RETRY_MS, counted: false };
+        handled.verdicts.extend(postponed.into_iter().map(|job| (job, later.clone())));
         handled.release = unanswered;
         handled
     }

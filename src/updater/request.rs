@@ -30,6 +30,8 @@ pub(super) struct Requested {
     pub answered: Vec<(Job, Outcome, Millis)>,
     /// Jobs whose request was refused while they were alone in it, and why.
     pub refused: Vec<(Job, String)>,
+    /// Suspects whose request was refused, and nobody knows whose fault it is: others first.
+    pub postponed: Vec<Job>,
     /// Jobs nobody was asked about, or nobody answered about.
     pub unanswered: Vec<Job>,
     /// What it says of the services.
@@ -46,6 +48,7 @@ impl TweetUpdate {
     /// Asks for the whole batch.
     pub(super) async fn request_tweets(&self, batch: &Batch, permit: Permit) -> Requested {
         let mut requested = Requested::default();
+        let answered_before = self.doubts.answered.load(Ordering::Relaxed);
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
         let mut parts = vec![Part { jobs: batch.jobs.clone(), tries: 0 }];
@@ -59,10 +62,12 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
                 continue;
             };
+            // An answer is at the most as old as its call, on the queue's clock: no worker's own clock dates it.
+            // Dated when it is read, that of a process that was frozen meanwhile would look new. Inside its
+            // lease, it is older than any answer of whoever claims the ids next.
+            let at = batch.now.now().min(batch.fence.deadline - 1);
             let error = match self.look_up(&part.jobs, permit).await {
                 Ok(answer) => {
-                    // The answer is as old as this, on the queue's clock: no worker's own clock dates it.
-                    let at = batch.now.now();
                     requested
                         .answered
                         .extend(part.jobs.into_iter().zip(answer.outcomes).map(|(job, outcome)| (job, outcome, at)));
@@ -78,16 +83,29 @@ impl TweetUpdate {
         if requested.answered.is_empty() && requested.outlook == Outlook::Fine {
             requested.outlook = Outlook::Unchanged;
         }
-        // Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. (A
-        // suspect that travels alone was told from them before.)
-        if requested.answered.is_empty() && batch.jobs.len() > 1 && !requested.refused.is_empty() {
+        if requested.answered.is_empty() {
+            self.blame_nobody_unless_told_apart(batch, answered_before, &mut requested);
+        }
+        requested
+    }
+
+    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. A suspect
+    /// that travels alone was told from them before; so were several that travel together, where the call
+    /// before theirs was answered.
+    fn blame_nobody_unless_told_apart(&self, batch: &Batch, answered_before: bool, requested: &mut Requested) {
+        let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
+        let told_apart = batch.jobs.len() == 1 || (suspects && answered_before);
+        if !told_apart && !requested.refused.is_empty() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
             }
-            let refused = requested.refused.drain(..).map(|(job, _)| job);
-            requested.unanswered.extend(refused);
+            requested.unanswered.extend(requested.refused.drain(..).map(|(job, _)| job));
         }
-        requested
+        // Suspects travel apart. Given back as they were, they would be the most urgent again, and a few bad
+        // ids all that is ever asked for: nothing would be answered that could tell them from the others.
+        if suspects && self.doubts.refused_in_a_row.load(Ordering::Relaxed) > 0 {
+            requested.postponed = std::mem::take(&mut requested.unanswered);
+        }
     }
 
     /// What follows from a call without an answer.
@@ -137,6 +155,7 @@ impl TweetUpdate {
         let watch = Stopwatch::start();
         counters.requests.add(1);
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
+        self.doubts.answered.store(answer.is_ok(), Ordering::Relaxed);
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {
