@@ -12,6 +12,7 @@ mod plan;
 mod queue;
 mod recordings;
 mod replay;
+mod simulation;
 mod simulator;
 mod starter;
 mod store;

@@ -171,7 +171,9 @@ impl Ledger for MemoryLedger {
             }
             was_out
         });
-        if returned && let Some(calls) = self.inner.lock().unwrap().calls.get_mut(&(name.to_owned(), day(self.clock.now()))) {
+        if returned
+            && let Some(calls) = self.inner.lock().unwrap().calls.get_mut(&(name.to_owned(), day(self.clock.now())))
+        {
             *calls -= 1;
         }
         Ok(())
