@@ -8,6 +8,7 @@ mod layers;
 mod ledger;
 mod load;
 mod lookup;
+mod model;
 mod plan;
 mod queue;
 mod recordings;
