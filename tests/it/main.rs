@@ -16,6 +16,7 @@ mod replay;
 mod simulation;
 mod simulator;
 mod starter;
+mod state_machine;
 mod store;
 mod support;
 mod updater;
