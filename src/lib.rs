@@ -42,7 +42,9 @@
 //!
 //! # Invariants
 //!
-//! Each names the tests that fail when it does not hold.
+//! Each names the tests that fail when it does not hold. Beside them, `model` checks 1 to 4 in every order of
+//! events at a small size, `simulation::seeds` checks them through random scenarios of the real worker and
+//! updater, and `state_machine` holds both queues to the rules those two are run on.
 //!
 //! 1. **One place.** An id is delayed (in one lane), leased, dead, or its life has ended and the store
 //!    says so; never nowhere. What adds is written before what removes; found in two places, leased
@@ -53,10 +55,10 @@
 //! 3. **The fence** is the lease's deadline, unique and rising; a settle after it changes nothing. —
 //!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
-//!    an answer is dated by the queue's clock. — `updater`, `store`
+//!    an answer is dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`
 //! 5. **An outage is nobody's fault**: whole-request failures give the ids back with their old due time,
 //!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
-//!    becomes a suspect, and no more. — `updater`, `worker`,
+//!    becomes a suspect, and no more. — `updater`, `worker`, `simulation::outage`,
 //!    `queue::an_expired_batch_is_halved_until_each_is_alone`
 //! 6. **Dead and ended are in the store before the queue hears of it**, so a wiped queue is rebuilt from
 //!    the store and revives neither. — `updater`, `rebuild`

@@ -75,6 +75,10 @@ pub struct QueueModel {
 }
 
 impl QueueModel {
+    pub fn with(rules: Rules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
     pub fn schedule(&mut self, now: Millis, job: &NewJob) -> Scheduled {
         self.lanes.insert(job.lane.name.clone(), job.lane.patience);
         match self.jobs.get(&job.id).map(|entry| &entry.at) {
@@ -343,6 +347,20 @@ impl QueueModel {
         self.jobs.values().filter(|entry| matches!(entry.at, At::Delayed { due, .. } if due <= now)).count() as u64
     }
 
+    /// How late, measured in the lane's own interval.
+    pub fn urgency(&self, now: Millis, lane: &str, due: Millis) -> f64 {
+        (now - due) as f64 / self.lanes.get(lane).copied().unwrap_or(60_000) as f64
+    }
+
+    /// The greatest urgency of those that wait and are no suspects; `None` when nothing is due.
+    pub fn most_urgent(&self, now: Millis) -> Option<f64> {
+        let urgency = |entry: &Entry| match &entry.at {
+            At::Delayed { lane, due } if *due <= now && entry.deliveries == 0 => Some(self.urgency(now, lane, *due)),
+            _ => None,
+        };
+        self.jobs.values().filter_map(urgency).max_by(f64::total_cmp)
+    }
+
     /// Most impatient first.
     fn lanes_in_order(&self) -> Vec<(Arc<str>, Millis)> {
         let mut lanes: Vec<_> = self.lanes.iter().map(|(name, patience)| (name.clone(), *patience)).collect();
@@ -402,12 +420,13 @@ pub struct ServiceClock {
     origin: Millis,
     running: Stopwatch,
     steps: AtomicI64,
+    furthest: AtomicI64,
 }
 
 impl ServiceClock {
     /// It shows `origin`, ms since the epoch.
     pub fn starting_at(origin: Millis) -> Arc<Self> {
-        Arc::new(Self { origin, running: Stopwatch::start(), steps: AtomicI64::new(0) })
+        Arc::new(Self { origin, running: Stopwatch::start(), steps: AtomicI64::new(0), furthest: AtomicI64::new(0) })
     }
 
     /// It shows the time.
@@ -421,7 +440,13 @@ impl ServiceClock {
 
     /// Puts it forward, or back.
     pub fn step(&self, by: Millis) {
-        self.steps.fetch_add(by, Ordering::Relaxed);
+        let steps = self.steps.fetch_add(by, Ordering::Relaxed) + by;
+        self.furthest.fetch_max(steps, Ordering::Relaxed);
+    }
+
+    /// How far it was ahead of itself at the most, ms.
+    pub fn furthest(&self) -> Millis {
+        self.furthest.load(Ordering::Relaxed)
     }
 }
 
@@ -445,16 +470,11 @@ struct Inner {
 
 impl MemoryQueue {
     pub fn new(namespace: &str, clock: Arc<ServiceClock>, rules: Rules) -> Self {
-        let inner = Inner { model: QueueModel { rules, ..QueueModel::default() }, ..Inner::default() };
+        let inner = Inner { model: QueueModel::with(rules), ..Inner::default() };
         Self { namespace: namespace.to_owned(), clock, inner: Mutex::new(inner) }
     }
 
-    /// The rules and places, as they are.
-    pub fn model(&self) -> QueueModel {
-        self.lock().model.clone()
-    }
-
-    /// Calls this with each id and its place.
+    /// Looks at the rules and places, as they are.
     pub fn with_model<T>(&self, look: impl FnOnce(&QueueModel) -> T) -> T {
         look(&self.lock().model)
     }
