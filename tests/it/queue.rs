@@ -10,7 +10,8 @@ use twitter_updater::queue::{
     RedisQueue, Scheduled, Settled, Verdict, suspect_limit,
 };
 
-use crate::support::memory_queue::{MemoryQueue, Rules, ServiceClock};
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::queue_model::Rules;
 use crate::support::redis::{TestRedis, namespace};
 
 /// One queue, seen by two processes.

@@ -18,7 +18,7 @@ use super::process::Process;
 use super::provider::{Mood, Nature};
 use super::watch::Counts;
 use super::world::{NAMESPACE, Setup, World, simulate};
-use crate::support::memory_queue::Rules;
+use crate::support::queue_model::Rules;
 
 /// Seeds run when nobody asks for another number: about twenty seconds of one core.
 const SEEDS: u64 = 2_000;
