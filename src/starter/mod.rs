@@ -10,7 +10,8 @@
 //!
 //! The store comes before the queue: a tweet that is recorded and not scheduled is found by doing the
 //! same again, while one that is scheduled and not recorded would be lost with a wiped queue.
-//! Every way in may be repeated: what is there already is answered [`Queued::Known`].
+//! Every way in may be repeated: what is there already is answered [`Queued::Known`]. What a worker has
+//! right now is kept in `incoming` until it is let go: the worker may be about to end its life.
 
 mod file;
 mod incoming;

@@ -10,7 +10,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use twitter_updater::clock::{Millis, Stopwatch};
 use twitter_updater::queue::{ClaimRequest, Job, Lane, NewJob, Place, Scheduled, Verdict};
 
-use crate::support::memory_queue::{Claimed, QueueModel, Rules};
+use crate::support::queue_model::{Claimed, QueueModel, Rules};
 
 /// A lease lasts so many ticks.
 const LEASE: Millis = 2;

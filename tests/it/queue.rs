@@ -14,7 +14,8 @@ use twitter_updater::queue::{
 };
 
 use self::suspects::*;
-use crate::support::memory_queue::{MemoryQueue, Rules, ServiceClock};
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::queue_model::Rules;
 use crate::support::redis::{TestRedis, namespace};
 
 /// One queue, seen by two processes.

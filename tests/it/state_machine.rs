@@ -18,7 +18,7 @@ use twitter_updater::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Settled, Verdict,
 };
 
-use crate::support::memory_queue::{Claimed, QueueModel};
+use crate::support::queue_model::{Claimed, QueueModel};
 use crate::support::redis::{TestRedis, namespace};
 
 const IDS: usize = 8;

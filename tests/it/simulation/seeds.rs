@@ -18,7 +18,7 @@ use super::process::Process;
 use super::provider::{Mood, Nature};
 use super::watch::Counts;
 use super::world::{NAMESPACE, Setup, World, simulate};
-use crate::support::memory_queue::Rules;
+use crate::support::queue_model::Rules;
 
 /// Seeds run when nobody asks for another number: about twenty seconds of one core.
 const SEEDS: u64 = 2_000;
@@ -227,7 +227,10 @@ impl Story {
             let unasked = world.now() - world.store.told_at(id).unwrap_or(0);
             if now - due > NORMAL_LATENESS || unasked > patience + NORMAL_LATENESS {
                 let late = now - due;
-                world.log.wrong(format_args!("{id} in {lane}: {late} ms late, last answer {unasked} ms ago"));
+                let nature = world.provider.nature(id);
+                world
+                    .log
+                    .wrong(format_args!("{id} ({nature:?}) in {lane}: {late} ms late, last answer {unasked} ms ago"));
             }
         }
     }
@@ -243,7 +246,9 @@ async fn check(world: &World, ids: &[String]) {
         let over = end <= world.now() + world.queue_clock.furthest();
         let well = match (&place, state) {
             (Some(Place::Delayed { .. }), Some(TweetState::Live | TweetState::Unavailable)) => true,
-            (Some(Place::Dead { .. }), Some(TweetState::Dead)) => matches!(nature, Nature::PoisonUntil(_)),
+            (Some(Place::Dead { .. }), Some(TweetState::Dead)) => {
+                matches!(nature, Nature::PoisonUntil(_) | Nature::Kills)
+            }
             (None, Some(TweetState::Ended)) => over || matches!(nature, Nature::GoneAt(_) | Nature::Flaps(_)),
             // Too old before it could be put in, or before it could be scheduled.
             (None, None) => over,

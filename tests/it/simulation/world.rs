@@ -13,7 +13,8 @@ use twitter_updater::updater::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::worker::ClaimSettings;
 
 use crate::support::memory_ledger::MemoryLedger;
-use crate::support::memory_queue::{MemoryQueue, Rules, ServiceClock};
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::queue_model::Rules;
 
 use super::link::{LinkedQueue, LinkedStore};
 use super::network::{Dice, Network, Way};
