@@ -3,5 +3,6 @@
 
 mod crash;
 mod network;
+mod poison;
 mod store;
 mod zombie;
