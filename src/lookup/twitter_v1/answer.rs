@@ -15,6 +15,9 @@ use crate::lookup::{LookupError, Outcome};
 /// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`, otherwise an array in any order with
 /// the missing left out. Each object is cut out first and read by itself, so a broken one costs no
 /// other.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
     // One bad byte must not cost the other ninety-nine: it becomes U+FFFD, in whatever text it stood.
     let body = String::from_utf8_lossy(body);
