@@ -5,7 +5,8 @@ use std::time::Duration;
 use deadpool_redis::{Connection, Manager, Pool, Runtime};
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, ErrorKind, FromRedisValue, IntoConnectionInfo, RedisError, Script, ScriptInvocation,
+    AsyncConnectionConfig, ErrorKind, FromRedisValue, InfoDict, IntoConnectionInfo, RedisError, Script,
+    ScriptInvocation,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -95,6 +96,15 @@ impl RedisPool {
         invocation.invoke_async(&mut *connection).await.map_err(|error| decide(&error))
     }
 
+    /// What the server says of itself.
+    ///
+    /// # Errors
+    /// What the server says, or that it says nothing.
+    pub async fn info(&self) -> Result<InfoDict, BackendError> {
+        let mut connection = self.connection().await?;
+        redis::cmd("INFO").query_async(&mut *connection).await.map_err(|error| decide(&error))
+    }
+
     /// Runs a pipeline.
     ///
     /// # Errors
@@ -108,16 +118,19 @@ impl RedisPool {
 /// What a Redis error means for the caller.
 #[must_use]
 pub fn decide(error: &RedisError) -> BackendError {
-    // A server's error starts with its code; ours (input, output) carry no secret.
-    let text = error.to_string();
-    if error.code() == Some("OOM") || text.contains("OOM command not allowed") {
+    let text = error.to_string(); // a server's own words, or of input and output: no secret
+    // Of a pipeline, the first that was refused.
+    let refusals = error.clone().into_server_errors();
+    let code = refusals.as_ref().and_then(|all| Some(all.first()?.1.code())).or_else(|| error.code());
+    if code == Some("OOM") {
         return BackendError::Full("Redis has reached its maxmemory: raise it, or let the queue drain".to_owned());
     }
     match error.kind() {
         ErrorKind::AuthenticationFailed => BackendError::Refused("Redis refuses the user or password".to_owned()),
-        ErrorKind::Server(_) | ErrorKind::Extension => match error.code() {
+        ErrorKind::Server(_) | ErrorKind::Extension => match code {
             Some(
-                "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS",
+                "LOADING" | "BUSY" | "NOSCRIPT" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF"
+                | "NOREPLICAS",
             )
             | Some("MOVED" | "ASK" | "UNBLOCKED") => BackendError::Unavailable(text),
             _ => BackendError::Refused(format!("Redis refuses: {text}")),

@@ -24,6 +24,7 @@ const CLAIM_LIMIT: usize = 5_000;
 /// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
 const SCHEDULE_CHUNK: usize = 1_000;
 
+static REGISTER: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/register.lua")));
 static SCHEDULE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("lua/schedule.lua")));
 static CLAIM: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/claim.lua")));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/settle.lua")));
@@ -106,9 +107,7 @@ impl Queue for RedisQueue {
     }
 
     async fn check(&self) -> Result<Vec<String>, QueueError> {
-        let mut connection = self.pool.connection().await?;
-        let info: redis::InfoDict =
-            redis::cmd("INFO").query_async(&mut *connection).await.map_err(|error| decide(&error))?;
+        let info = self.pool.info().await?;
         let version: String = info.get("redis_version").unwrap_or_default();
         let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         if major.is_none_or(|major| major < 7) {
@@ -129,9 +128,7 @@ impl Queue for RedisQueue {
                     .to_owned(),
             );
         }
-        let mut register = redis::pipe();
-        register.sadd(keys::NAMESPACES, &self.namespace).ignore();
-        register.query_async::<()>(&mut *connection).await.map_err(|error| decide(&error))?;
+        let () = self.pool.invoke(REGISTER.key(keys::NAMESPACES).arg(&self.namespace)).await?;
         Ok(findings)
     }
 

@@ -2,4 +2,5 @@
 //! on by itself.
 
 mod crash;
+mod redis;
 mod zombie;

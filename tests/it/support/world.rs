@@ -18,7 +18,8 @@ pub struct World {
     pub settings: Variables,
     pub queue: Arc<dyn Queue>,
     pub store: Arc<dyn Store>,
-    _redis: Option<TestRedis>,
+    /// Where the queue is, if it is in Redis.
+    pub redis: Option<TestRedis>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +60,7 @@ impl World {
             Arc::new(SqliteStore::open(&tweets, patience).await.unwrap())
         };
         store.migrate().await.unwrap();
-        Self { settings, queue, store, _redis: redis }
+        Self { settings, queue, store, redis }
     }
 
     /// The settings, and one more variable.
