@@ -12,7 +12,7 @@ use super::{
     Batch, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue, QueueError, Scheduled,
     Settled, Stats, Verdict, WorkerStats, check_id,
 };
-use crate::backend::redis::{ALLOW_OOM, DENY_OOM, NO_WRITES, RedisPool, decide, script};
+use crate::backend::redis::{ALLOW_OOM, DENY_OOM, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis, QueueTime};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
@@ -100,6 +100,31 @@ fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
     flat.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
 }
 
+/// What is worth knowing of a server, its version and settings first.
+fn check_server(info: &redis::InfoDict) -> Result<Vec<String>, QueueError> {
+    let version: String = info.get("redis_version").unwrap_or_default();
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < 7) {
+        return Err(QueueError::Refused(format!("Redis 7 or newer is needed, this is {version:?}")));
+    }
+    let policy: String = info.get("maxmemory_policy").unwrap_or_default();
+    if policy != "noeviction" {
+        return Err(QueueError::Refused(format!(
+            "Redis has maxmemory-policy {policy:?} and would throw scheduled tweets away; set it to noeviction"
+        )));
+    }
+    let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");
+    let mut findings =
+        vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
+    if !aof {
+        findings.push(
+            "Redis runs without an AOF: a restart loses what was scheduled since its last snapshot (appendonly yes)"
+                .to_owned(),
+        );
+    }
+    Ok(findings)
+}
+
 #[async_trait]
 impl Queue for RedisQueue {
     fn namespace(&self) -> &str {
@@ -107,26 +132,13 @@ impl Queue for RedisQueue {
     }
 
     async fn check(&self) -> Result<Vec<String>, QueueError> {
-        let info = self.pool.info().await?;
-        let version: String = info.get("redis_version").unwrap_or_default();
-        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-        if major.is_none_or(|major| major < 7) {
-            return Err(QueueError::Refused(format!("Redis 7 or newer is needed, this is {version:?}")));
-        }
-        let policy: String = info.get("maxmemory_policy").unwrap_or_default();
-        if policy != "noeviction" {
-            return Err(QueueError::Refused(format!(
-                "Redis has maxmemory-policy {policy:?} and would throw scheduled tweets away; set it to noeviction"
-            )));
-        }
-        let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");
-        let mut findings =
-            vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
-        if !aof {
-            findings.push(
-                "Redis runs without an AOF: a restart loses what was scheduled since its last snapshot (appendonly yes)"
-                    .to_owned(),
-            );
+        let mut findings = Vec::new();
+        for info in self.pool.info().await? {
+            for finding in check_server(&info)? {
+                if !findings.contains(&finding) {
+                    findings.push(finding); // the masters of a cluster are mostly alike
+                }
+            }
         }
         let () = self.pool.invoke(REGISTER.key(keys::NAMESPACES).arg(&self.namespace)).await?;
         Ok(findings)
@@ -282,12 +294,9 @@ impl Queue for RedisQueue {
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        let mut connection = self.pool.connection().await?;
-        let lanes: Vec<String> = redis::cmd("HKEYS")
-            .arg(self.keys.lanes())
-            .query_async(&mut *connection)
-            .await
-            .map_err(|error| decide(&error))?;
+        let mut which = redis::pipe();
+        which.cmd("HKEYS").arg(self.keys.lanes());
+        let (lanes,): (Vec<String>,) = self.pool.run(&which).await?;
         let mut places = Vec::with_capacity(ids.len());
         for ids in ids.chunks(SCHEDULE_CHUNK) {
             let mut ask = redis::pipe();
@@ -296,8 +305,7 @@ impl Queue for RedisQueue {
                 ask.cmd("ZMSCORE").arg(set).arg(ids);
             }
             ask.cmd("HMGET").arg(self.keys.dead_why()).arg(ids);
-            let answers: Vec<Vec<Option<String>>> =
-                ask.query_async(&mut *connection).await.map_err(|error| decide(&error))?;
+            let answers: Vec<Vec<Option<String>>> = self.pool.run(&ask).await?;
             let score = |set: usize, at: usize| -> Option<Millis> {
                 let text = answers.get(set)?.get(at)?.as_ref()?;
                 text.parse::<f64>().ok().map(|score| score as Millis)

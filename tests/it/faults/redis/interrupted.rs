@@ -1,7 +1,5 @@
 //! Redis is away, silent or full for a while, and has lost nothing.
 
-use std::time::Duration;
-
 use super::swing::{Swing, WITHIN, tweets};
 use crate::support::process::{Process, command, text};
 use crate::support::wait::{until, until_true};

@@ -5,26 +5,12 @@
 
 use std::path::PathBuf;
 
-use twitter_updater::tweet::TweetState;
 use twitter_updater::updater::NAMESPACE;
 
 use super::swing::{Swing, WITHIN, tweets};
-use crate::support::redis::TestRedis;
+use crate::support::redis::{TestRedis, Watched};
 use crate::support::wait::until_true;
-
-/// What is nowhere in the queue, and alive in the store.
-async fn nowhere(swing: &Swing, ids: &[String]) -> usize {
-    let places = swing.world.queue.locate(ids).await.unwrap();
-    let standings = swing.world.store.standing(NAMESPACE, ids).await.unwrap();
-    places
-        .iter()
-        .zip(standings)
-        .filter(|(places, standing)| {
-            let state = standing.as_ref().map(|known| known.state);
-            places.is_empty() && matches!(state, Some(TweetState::Live | TweetState::Unavailable))
-        })
-        .count()
-}
+use crate::support::world::World;
 
 /// The part of the AOF that grows.
 fn increments(redis: &TestRedis) -> PathBuf {
@@ -55,7 +41,7 @@ async fn a_cut_off_tail() {
     // Those that were there before are looked after, whatever of theirs was cut off.
     swing.ids = early.clone();
     swing.goes_on("a cut").await;
-    assert_eq!((nowhere(&swing, &early).await, nowhere(&swing, &late).await), (0, late.len()));
+    assert_eq!((swing.nowhere(&early).await, swing.nowhere(&late).await), (0, late.len()));
     swing.enqueue(late);
     swing.goes_on("they were put in again").await;
     swing.ends().await;
@@ -81,9 +67,36 @@ async fn an_empty_data_set() {
     .await;
     let stats = swing.world.queue.stats().await.unwrap();
     assert_eq!((stats.delayed, stats.leased, stats.dead), (0, 0, 0));
-    assert_eq!(nowhere(&swing, &swing.ids).await, swing.ids.len());
+    assert_eq!(swing.nowhere(&swing.ids).await, swing.ids.len());
 
     swing.enqueue(swing.ids.clone());
+    swing.goes_on("they were put in again").await;
+    swing.ends().await;
+}
+
+/// A failover to a replica that has missed the last writes, announced by Sentinels.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_to_a_replica_that_lags() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut redis = Watched::start().await;
+    let api = Swing::api().await;
+    let world = World::over(Some(&redis.url), true, folder.path(), &api.base_url()).await;
+    let mut swing = Swing::over(world, api, folder).await;
+    let early = swing.ids.clone();
+
+    redis.cut_off().await;
+    let late = tweets(10_000, 50);
+    swing.enqueue(late.clone());
+    swing.goes_on("the replica was cut off").await;
+    redis.master.kill();
+
+    swing.ids = early.clone();
+    swing.goes_on("a failover").await;
+    assert_eq!((swing.nowhere(&early).await, swing.nowhere(&late).await), (0, late.len()));
+    // The old master comes back, as a replica of the new one, which hands over to it in order.
+    redis.master.start_again();
+    redis.back_to_the_first().await;
+    swing.enqueue(late);
     swing.goes_on("they were put in again").await;
     swing.ends().await;
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::Stats;
+use twitter_updater::queue::{Place, Stats};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
-use twitter_updater::tweet::TweetId;
+use twitter_updater::store::Standing;
+use twitter_updater::tweet::{TweetId, TweetState};
+use twitter_updater::updater::NAMESPACE;
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::process::{Process, Variables, run_with_input, text};
@@ -123,6 +125,17 @@ impl Swing {
             self.logged().contains(words)
         })
         .await;
+    }
+
+    /// How many of these are nowhere in the queue, and alive in the store.
+    pub async fn nowhere(&self, ids: &[String]) -> usize {
+        let places = self.world.queue.locate(ids).await.unwrap();
+        let standings = self.world.store.standing(NAMESPACE, ids).await.unwrap();
+        let is_lost = |(places, standing): &(Vec<Place>, Option<Standing>)| {
+            let state = standing.as_ref().map(|known| known.state);
+            places.is_empty() && matches!(state, Some(TweetState::Live | TweetState::Unavailable))
+        };
+        places.into_iter().zip(standings).filter(is_lost).count()
     }
 
     /// Ends the updaters in order: each tweet is in exactly one place, none is blamed, none was overwritten
