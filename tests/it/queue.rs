@@ -11,7 +11,7 @@ use twitter_updater::queue::{
 };
 
 use crate::support::memory_queue::{MemoryQueue, Rules, ServiceClock};
-use crate::support::redis::{TestRedis, namespace};
+use crate::support::redis::{Cluster, TestRedis, namespace, pool};
 
 /// One queue, seen by two processes.
 struct World {
@@ -20,13 +20,21 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-async fn redis_world() -> World {
-    let (redis, namespace) = (TestRedis::shared(), namespace());
+fn world_at(redis: &str) -> World {
+    let namespace = namespace();
     World {
-        one: Arc::new(RedisQueue::new(redis.pool(), &namespace)),
-        two: Arc::new(RedisQueue::new(redis.pool(), &namespace)),
+        one: Arc::new(RedisQueue::new(pool(redis), &namespace)),
+        two: Arc::new(RedisQueue::new(pool(redis), &namespace)),
         _folder: tempfile::tempdir().unwrap(),
     }
+}
+
+async fn redis_world() -> World {
+    world_at(&TestRedis::shared().url)
+}
+
+async fn cluster_world() -> World {
+    world_at(&Cluster::shared().await.url)
 }
 
 async fn embedded_world() -> World {
@@ -48,6 +56,10 @@ macro_rules! contract {
         mod on_redis {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::redis_world().await).await; })*
+        }
+        mod on_a_cluster {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::cluster_world().await).await; })*
         }
         mod on_embedded {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -855,6 +867,41 @@ mod redis_only {
         drop(redis);
         let error = queue.check().await.unwrap_err();
         assert!(matches!(error, QueueError::Unavailable(_)), "{error}");
+    }
+
+    /// Each master of a cluster is looked at, and namespaces share them.
+    #[tokio::test]
+    async fn namespaces_are_spread_over_a_cluster() {
+        let cluster = Cluster::start().await;
+        for _ in 0..8 {
+            let queue = RedisQueue::new(pool(&cluster.url), &namespace());
+            let findings = queue.check().await.unwrap();
+            assert_eq!(findings.len(), 1, "all three say the same: {findings:?}");
+            schedule(&queue, &young(), 0, &["1"]).await;
+            assert_eq!(batch(&queue, request("a")).await.jobs.len(), 1);
+        }
+        let mut listed = BTreeSet::new();
+        let mut used = 0;
+        for master in &cluster.masters {
+            let mut raw = master.connection().await;
+            let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await.unwrap();
+            used += usize::from(keys.iter().any(|key| key.ends_with(":leased")));
+            if keys.iter().any(|key| key == twitter_updater::queue::keys::NAMESPACES) {
+                let of: BTreeSet<String> = redis::cmd("SMEMBERS")
+                    .arg(twitter_updater::queue::keys::NAMESPACES)
+                    .query_async(&mut raw)
+                    .await
+                    .unwrap();
+                listed.extend(of);
+            }
+        }
+        assert_eq!(listed.len(), 8);
+        assert!(used >= 2, "8 namespaces on one of three masters");
+        let mut raw = cluster.masters[1].connection().await;
+        let mut evict = redis::cmd("CONFIG");
+        let () = evict.arg("SET").arg("maxmemory-policy").arg("allkeys-lru").query_async(&mut raw).await.unwrap();
+        let error = RedisQueue::new(pool(&cluster.url), "n").check().await.unwrap_err().to_string();
+        assert!(error.contains("allkeys-lru"), "one of three would throw tweets away: {error}");
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 use twitter_updater::backend::redis::{RedisOptions, RedisPool};
 
 use super::wait::until_true;
@@ -271,6 +272,57 @@ impl Watched {
         let cut: i64 =
             redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica").query_async(&mut master).await.unwrap();
         assert_eq!(cut, 1);
+    }
+}
+
+/// Three masters that share the slots.
+pub struct Cluster {
+    pub url: String,
+    pub masters: Vec<TestRedis>,
+}
+
+impl Cluster {
+    /// Starts them; returns when each of them knows that every slot is served.
+    pub async fn start() -> Self {
+        let node = |_| TestRedis::start_at_a_port(&["--cluster-enabled", "yes", "--appendonly", "yes"]);
+        let masters: Vec<_> = (0..3).map(node).collect();
+        let hosts: Vec<_> = masters.iter().map(TestRedis::host_and_port).collect();
+        let mut create = Command::new("redis-cli");
+        let made = create.args(["--cluster", "create"]).args(&hosts).arg("--cluster-yes").output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
+        let url = format!("redis+cluster://{}", hosts.join(","));
+        let cluster = Self { url, masters };
+        cluster.serves().await;
+        cluster
+    }
+
+    /// Waits until each of them knows that every slot is served.
+    pub async fn serves(&self) {
+        for master in &self.masters {
+            let mut raw = master.connection().await;
+            until_true("the cluster is complete", Duration::from_secs(30), async || {
+                let info: String = redis::cmd("CLUSTER").arg("INFO").query_async(&mut raw).await.unwrap();
+                info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
+            })
+            .await;
+        }
+    }
+
+    /// Which of the masters has that key.
+    pub async fn master_of(&self, key: &str) -> usize {
+        for (at, master) in self.masters.iter().enumerate() {
+            // The others say where it is instead.
+            if redis::cmd("EXISTS").arg(key).query_async::<bool>(&mut master.connection().await).await.is_ok() {
+                return at;
+            }
+        }
+        panic!("nobody has {key}");
+    }
+
+    /// The cluster all tests of this process share, each in its own namespace.
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+        SHARED.get_or_init(Self::start).await
     }
 }
 

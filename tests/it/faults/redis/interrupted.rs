@@ -1,8 +1,12 @@
 //! Redis is away, silent or full for a while, and has lost nothing.
 
+use twitter_updater::updater::NAMESPACE;
+
 use super::swing::{Swing, WITHIN, tweets};
 use crate::support::process::{Process, command, text};
+use crate::support::redis::Cluster;
 use crate::support::wait::{until, until_true};
+use crate::support::world::World;
 
 /// kill -9 and a start over the same AOF, which is synced every second: whatever it had acknowledged its
 /// kernel has, so that nothing is lost but with the whole machine (`lost_writes`).
@@ -18,6 +22,22 @@ async fn killed_and_started_again() {
     }
     let stats = swing.ends().await;
     println!("expired {:?}, lost {:?}", stats.counters.get("expired"), stats.counters.get("lost"));
+}
+
+/// The same with the master of a cluster that has the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_a_cluster_killed_and_started_again() {
+    let mut cluster = Cluster::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let api = Swing::api().await;
+    let world = World::over(Some(&cluster.url), false, folder.path(), &api.base_url()).await;
+    let mut swing = Swing::over(world, api, folder).await;
+    let at = cluster.master_of(&format!("{{{NAMESPACE}}}:leased")).await;
+    cluster.masters[at].kill();
+    swing.says("backing off").await;
+    cluster.masters[at].start_again();
+    swing.goes_on("a kill").await;
+    swing.ends().await;
 }
 
 /// It answers nobody for longer than anybody waits for an answer. What was asked is done when it wakes up.
