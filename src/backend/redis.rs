@@ -35,7 +35,8 @@ pub struct RedisOptions {
     pub url: SecretString,
     /// Connections, at the most.
     pub connections: usize,
-    /// How long to wait for a connection.
+    /// How long to wait for a connection to a server. Sentinels that are silent, or nodes, are given up after
+    /// that, and the others asked.
     pub connect_timeout: Duration,
     /// How long to wait for an answer. (The client's own default is 500 ms, which a Redis that
     /// rewrites its AOF exceeds now and then.)
@@ -65,11 +66,12 @@ impl RedisPool {
         let address = Address::read(options.url.expose_secret()).map_err(refused)?;
         // The client's own error may quote the address, password included; ours does not.
         let connector = Connector::new(address, options).map_err(|_| refused("its parts contradict each other"))?;
+        let patience = options.connect_timeout.saturating_mul(connector.connects_in_a_row());
         let pool = Pool::builder(connector)
             .max_size(options.connections.max(1))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(options.response_timeout))
-            .create_timeout(Some(options.connect_timeout))
+            .create_timeout(Some(patience))
             .recycle_timeout(Some(options.response_timeout))
             .build()
             .map_err(|error| BackendError::Refused(format!("the Redis pool cannot be built: {error}")))?;
@@ -169,5 +171,48 @@ pub fn decide(error: &RedisError) -> BackendError {
             BackendError::Refused(format!("Redis answered in a shape we do not know: {text}"))
         }
         _ => BackendError::Unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(says: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{says}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn what_passes_is_told_from_what_does_not() {
+        for says in [
+            "LOADING Redis is loading the dataset in memory",
+            "BUSY Redis is busy running a script",
+            "NOSCRIPT No matching script. Please use EVAL.",
+            "READONLY You can't write against a read only replica.",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "CLUSTERDOWN The cluster is down",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 127.0.0.1:6381",
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+        ] {
+            assert!(matches!(decide(&refusal(says)), BackendError::Unavailable(_)), "{says}");
+        }
+        let full = "OOM command not allowed when used memory > 'maxmemory'.";
+        assert!(matches!(decide(&refusal(full)), BackendError::Full(_)));
+        for says in ["NOPERM this user has no permissions", "WRONGTYPE Operation against a key", "ERR unknown command"]
+        {
+            assert!(matches!(decide(&refusal(says)), BackendError::Refused(_)), "{says}");
+        }
+    }
+
+    #[test]
+    fn a_replica_and_silence_end_a_connection() {
+        assert!(is_gone(&refusal("READONLY You can't write against a read only replica.")));
+        assert!(is_gone(&RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut))));
+        assert!(!is_gone(&refusal("OOM command not allowed when used memory > 'maxmemory'.")));
     }
 }

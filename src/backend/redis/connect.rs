@@ -47,6 +47,16 @@ impl Connector {
             ),
         })
     }
+
+    /// How many connects follow one another before there is one to use, each of which may have to be given up.
+    pub(super) fn connects_in_a_row(&self) -> u32 {
+        match self {
+            Self::One(_) => 1,
+            // To the Sentinels at the same time, to the master to ask whether it is one, to the master; to the
+            // nodes named, to those that they name, to one of them for the slots.
+            Self::Sentinel(..) | Self::Cluster(_) => 3,
+        }
+    }
 }
 
 impl managed::Manager for Connector {

@@ -1,7 +1,8 @@
 //! Private redis-servers in temporary folders: one, or several that belong together. They end with the test
 //! process, however that ends: a shell between the two waits for the end of its standard input.
 
-use std::collections::HashMap;
+mod groups;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,10 +13,9 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
 use twitter_updater::backend::redis::{RedisOptions, RedisPool};
 
-use super::wait::until_true;
+pub use self::groups::{Cluster, Watched};
 
 /// Says the server's process id, and ends it unless told that it is dead already.
 const WATCHDOG: &str = r#""$@" & server=$!; echo $server; read dead; [ "$dead" ] || kill $server; wait $server"#;
@@ -48,12 +48,13 @@ impl Server {
             .unwrap();
         let alive = watchdog.stdin.take();
         let mut output = BufReader::new(watchdog.stdout.take().unwrap()).lines();
-        let (mut said, mut pid, mut ready) = (Vec::new(), None, false);
-        while pid.is_none() || !ready {
+        let mut server = Self { pid: String::new(), watchdog, alive };
+        let (mut said, mut ready) = (Vec::new(), false);
+        while server.pid.is_empty() || !ready {
             match output.next() {
                 // The shell's line; the server may be quicker.
                 Some(Ok(line)) if !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()) => {
-                    pid = Some(line);
+                    server.pid = line;
                 }
                 Some(Ok(line)) => {
                     ready |= line.to_lowercase().contains(says);
@@ -63,7 +64,7 @@ impl Server {
             }
         }
         std::thread::spawn(move || output.for_each(drop)); // its log must not fill the pipe
-        Ok(Self { pid: pid.unwrap_or_default(), watchdog, alive })
+        Ok(server)
     }
 
     /// Starts one that listens at a port nobody has; the arguments are made for it and another one. Answers
@@ -191,139 +192,6 @@ pub fn pool(url: &str) -> RedisPool {
         response_timeout: Duration::from_secs(20),
     })
     .unwrap()
-}
-
-/// A master, a replica of it, and three Sentinels that watch them.
-pub struct Watched {
-    pub url: String,
-    pub master: TestRedis,
-    pub replica: TestRedis,
-    _sentinels: Vec<(Server, TempDir)>,
-}
-
-impl Watched {
-    /// Starts them; returns when the replica has all that the master has, and the Sentinels know it.
-    pub async fn start() -> Self {
-        let master = TestRedis::start_at_a_port(&["--appendonly", "yes"]);
-        let replica_of = master.host_and_port().replace(':', " ");
-        let replica = TestRedis::start_at_a_port(&["--appendonly", "yes", "--replicaof", &replica_of]);
-        let mut sentinels = Vec::new();
-        let mut hosts = Vec::new();
-        for _ in 0..3 {
-            let folder = folder();
-            let file = folder.path().join("sentinel.conf").display().to_string();
-            let arguments = |port: u16, _| {
-                let settings = format!(
-                    "bind 127.0.0.1\nport {port}\ndir {}\nsentinel monitor tweets {replica_of} 2\n\
-                     sentinel down-after-milliseconds tweets 500\nsentinel failover-timeout tweets 2000\n",
-                    folder.path().display()
-                );
-                std::fs::write(&file, settings).unwrap();
-                vec![file.clone(), "--sentinel".to_owned()]
-            };
-            let (server, port, _) = Server::start_at_a_port(arguments, "+monitor master");
-            hosts.push(format!("127.0.0.1:{port}"));
-            sentinels.push((server, folder));
-        }
-        for host in &hosts {
-            let mut sentinel = connect(&format!("redis://{host}")).await;
-            until_true("a Sentinel knows the replica and the others", Duration::from_secs(30), async || {
-                let masters: Vec<HashMap<String, String>> =
-                    redis::cmd("SENTINEL").arg("MASTERS").query_async(&mut sentinel).await.unwrap();
-                masters[0]["num-slaves"] == "1" && masters[0]["num-other-sentinels"] == "2"
-            })
-            .await;
-        }
-        Self { url: format!("redis+sentinel://{}/tweets", hosts.join(",")), master, replica, _sentinels: sentinels }
-    }
-
-    /// Hands over to the server that was the master at first, once that is a replica in step.
-    pub async fn back_to_the_first(&self) {
-        // A Sentinel that gives a server its part ends the connections to it.
-        let is = async |field: &str, value: &str| {
-            let info = async {
-                let mut first = try_connect(&self.master.url).await?;
-                redis::cmd("INFO").arg("replication").query_async::<redis::InfoDict>(&mut first).await
-            };
-            info.await.ok().and_then(|info| info.get::<String>(field)).is_some_and(|now| now == value)
-        };
-        let within = Duration::from_secs(60);
-        until_true("it is a replica in step", within, async || is("master_link_status", "up").await).await;
-        let sentinel = self.url.split(['/', ',']).nth(2).unwrap();
-        let mut sentinel = connect(&format!("redis://{sentinel}")).await;
-        until_true("it is the master again", within, async || {
-            // Refused while the Sentinels are not done with the last failover.
-            let _: redis::RedisResult<()> =
-                redis::cmd("SENTINEL").arg("FAILOVER").arg("tweets").query_async(&mut sentinel).await;
-            is("role", "master").await
-        })
-        .await;
-    }
-
-    /// The replica has all that was written so far, and hears of nothing from now on.
-    pub async fn cut_off(&self) {
-        let (mut master, mut replica) = (self.master.connection().await, self.replica.connection().await);
-        let () = redis::cmd("SET").arg("so far").arg("yes").query_async(&mut master).await.unwrap();
-        let reached: i64 = redis::cmd("WAIT").arg(1).arg(10_000).query_async(&mut master).await.unwrap();
-        assert_eq!(reached, 1);
-        // It would have to show a password that the master does not want.
-        let mut refuse = redis::cmd("CONFIG");
-        let () = refuse.arg("SET").arg("masterauth").arg("wrong").query_async(&mut replica).await.unwrap();
-        let cut: i64 =
-            redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica").query_async(&mut master).await.unwrap();
-        assert_eq!(cut, 1);
-    }
-}
-
-/// Three masters that share the slots.
-pub struct Cluster {
-    pub url: String,
-    pub masters: Vec<TestRedis>,
-}
-
-impl Cluster {
-    /// Starts them; returns when each of them knows that every slot is served.
-    pub async fn start() -> Self {
-        let node = |_| TestRedis::start_at_a_port(&["--cluster-enabled", "yes", "--appendonly", "yes"]);
-        let masters: Vec<_> = (0..3).map(node).collect();
-        let hosts: Vec<_> = masters.iter().map(TestRedis::host_and_port).collect();
-        let mut create = Command::new("redis-cli");
-        let made = create.args(["--cluster", "create"]).args(&hosts).arg("--cluster-yes").output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
-        let url = format!("redis+cluster://{}", hosts.join(","));
-        let cluster = Self { url, masters };
-        cluster.serves().await;
-        cluster
-    }
-
-    /// Waits until each of them knows that every slot is served.
-    pub async fn serves(&self) {
-        for master in &self.masters {
-            let mut raw = master.connection().await;
-            until_true("the cluster is complete", Duration::from_secs(30), async || {
-                let info: String = redis::cmd("CLUSTER").arg("INFO").query_async(&mut raw).await.unwrap();
-                info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
-            })
-            .await;
-        }
-    }
-
-    /// Which of the masters has that key.
-    pub async fn master_of(&self, key: &str) -> usize {
-        for (at, master) in self.masters.iter().enumerate() {
-            // The others say where it is instead.
-            if redis::cmd("EXISTS").arg(key).query_async::<bool>(&mut master.connection().await).await.is_ok() {
-                return at;
-            }
-        }
-        panic!("nobody has {key}");
-    }
-
-    /// The cluster all tests of this process share, each in its own namespace.
-    pub async fn shared() -> &'static Self {
-        static SHARED: OnceCell<Cluster> = OnceCell::const_new();
-        SHARED.get_or_init(Self::start).await
-    }
 }
 
 async fn connect(url: &str) -> MultiplexedConnection {
