@@ -382,7 +382,7 @@ fn masked_if_address(url: &str) -> Option<String> {
     let Parts { scheme, user, hosts, path, query } = Parts::of(url)?;
     // Several hosts are more than an address may have: it is looked at with its first.
     let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
-    if !others.is_empty() && path.contains('@') {
+    if !others.is_empty() && [path, query].iter().any(|rest| rest.contains('@')) {
         return None; // a password with a slash: what looks like hosts is a part of it
     }
     let mut url = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
@@ -504,7 +504,9 @@ mod tests {
         let several = "redis+sentinel://me:canary@h,i:7,[::1]:8/name/3?sentinel_password=canary";
         assert_eq!(masked(several), "redis+sentinel://me:***@h,i:7,[::1]:8/name/3?sentinel_password=***");
         assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://:***@h:1,i:2");
-        assert_eq!(masked("redis+cluster://me:1,canary/2@h:1,i:2"), "(not an address)");
+        for odd in ["redis+cluster://me:1,canary/2@h:1,i:2", "redis+cluster://me:1,canary#2@h:1,i:2"] {
+            assert_eq!(masked(odd), "(not an address)");
+        }
         assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
     }
 }
