@@ -1,6 +1,7 @@
 //! The only wiring: settings → backends → roles.
 
 mod service;
+mod upkeep;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 pub use self::service::Service;
+pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
 use crate::clock;
 use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend};

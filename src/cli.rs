@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 use crate::app::{self, Unavailable, Updater};
 use crate::config::{BadConfig, DEMO, Settings};
+use crate::dead::Act;
 use crate::demo::{self, DemoOptions};
 use crate::plan::{BadTweetsPerDay, Credentials, Plan};
 use crate::queue::QueueError;
@@ -87,6 +88,24 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Put back from the store what the queue has lost: after a wipe, or now and then.
+    #[command(
+        after_help = "Examples:\n  twitter-updater rebuild\n  twitter-updater rebuild --every 10m --rate 1000\n\nMay run while updaters work, and twice. What is in the queue stays as it is; dead and ended tweets stay so."
+    )]
+    Rebuild {
+        /// Again and again, with this pause; otherwise once.
+        #[arg(long, value_name = "DURATION", value_parser = pause)]
+        every: Option<Duration>,
+        /// Tweets a second at the most, in place of rebuild.rate.
+        #[arg(long, value_name = "IDS_PER_S", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
+        /// Print what was done as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look after the dead: tweets that were set aside because their requests kept failing.
+    #[command(subcommand)]
+    Dead(DeadCommand),
     /// Print what is left of each credential's quota, and which of them are parked and why.
     #[command(
         after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nWithout --check nobody is called and no secret is needed. With it, exits with 69 when one does not work."
@@ -136,8 +155,46 @@ enum Command {
     },
 }
 
+#[derive(Debug, Subcommand)]
+enum DeadCommand {
+    /// List them, with the reasons.
+    List {
+        /// This many at the most.
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say where a tweet is, dead or not, and what the store has of it.
+    Show {
+        /// Its id.
+        id: String,
+    },
+    /// Bring them back to life, due now. Exits with 65 when an id was refused.
+    Retry(Whom),
+    /// End their life. Exits with 65 when an id was refused.
+    Drop(Whom),
+}
+
+#[derive(Debug, clap::Args)]
+struct Whom {
+    /// Their ids.
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    ids: Vec<String>,
+    /// All who are dead now.
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
+}
+
+/// A pause between two rounds: without one, the services would see nothing else.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = duration(text)?;
+    if pause < Duration::from_secs(1) { Err("it is at least 1s".to_owned()) } else { Ok(pause) }
 }
 
 /// Parses the command line, does what it says, and answers the exit code.
@@ -223,6 +280,19 @@ async fn run(cli: Cli) -> Result<u8> {
             app::write_line(&if json { serde_json::to_string(&status)? } else { status::table(&status) })?;
             Ok(0)
         }
+        Command::Rebuild { every, rate, json } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            let rebuild = tokio::select! {
+                rebuild = app::open_rebuild(&settings, rate) => rebuild?,
+                () = stop.draining() => return Ok(0), // while a service did not answer yet
+            };
+            tokio::select! {
+                done = app::run_rebuild(&rebuild, every, json, &stop) => done?,
+                () = stop.abandoning() => {} // a service does not answer any more; leases run out
+            }
+            Ok(0)
+        }
+        Command::Dead(command) => look_after_the_dead(command, &settings).await,
         Command::Credentials { check, json } => {
             let accounts = app::accounts(&settings, check).await?;
             app::write_line(&if json {
@@ -263,4 +333,38 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(0)
         }
     }
+}
+
+async fn look_after_the_dead(command: DeadCommand, settings: &Settings) -> Result<u8> {
+    let dead = app::open_dead(settings).await?;
+    let (act, Whom { ids, all }) = match command {
+        DeadCommand::List { limit, json } => {
+            let list = dead.list(limit).await?;
+            app::write_line(&if json {
+                serde_json::to_string(&list)?
+            } else {
+                list.to_string().trim_end().to_owned()
+            })?;
+            return Ok(0);
+        }
+        DeadCommand::Show { id } => {
+            let Some(known) = dead.show(&id).await? else {
+                say(&format!("{id}: neither the queue nor the store knows it"));
+                return Ok(exit::INPUT);
+            };
+            app::write_line(known.to_string().trim_end())?;
+            return Ok(0);
+        }
+        DeadCommand::Retry(whom) => (Act::Retry, whom),
+        DeadCommand::Drop(whom) => (Act::Drop, whom),
+    };
+    let refused = |id: &str, why: &str| say(&format!("{id}: {why}"));
+    let tally = if all { dead.act_on_all(act, refused).await? } else { dead.act(act, &ids, refused).await? };
+    app::write_line(&tally.line(act))?;
+    Ok(if tally.refused == 0 { 0 } else { exit::INPUT })
+}
+
+/// A line on standard error; somebody may have stopped reading it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "twitter-updater: {line}");
 }

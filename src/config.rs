@@ -37,6 +37,7 @@ pub struct Settings {
     pub store: StoreSettings,
     pub twitter: TwitterSettings,
     pub updater: UpdaterSettings,
+    pub rebuild: RebuildSettings,
     pub simulator: SimulatorSettings,
 }
 
@@ -177,6 +178,14 @@ pub struct UpdaterSettings {
     pub name: String,
 }
 
+/// `[rebuild]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct RebuildSettings {
+    pub rate: u32,
+}
+
 /// `[simulator]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -288,6 +297,9 @@ impl Settings {
         }
         if updater.unavailable_limit == 0 || updater.max_deliveries == 0 {
             return refuse("updater.unavailable_limit and updater.max_deliveries must be at least 1".to_owned());
+        }
+        if self.rebuild.rate == 0 {
+            return refuse("rebuild.rate must be at least 1".to_owned());
         }
         if self.queue.redis.connections == 0 || self.store.postgres.connections == 0 {
             return refuse("queue.redis.connections and store.postgres.connections must be at least 1".to_owned());

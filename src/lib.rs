@@ -29,19 +29,22 @@
 //! - [`credential`] — who asks, and the leave to make one call
 //!
 //! The flow:
-//! - [`starter`] — puts tweets into the queue: library call, files, the `incoming` set
+//! - [`starter`] — puts tweets into the queue: library call, files, the `incoming` set; and what it lost
 //! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
 //! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
-//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`simulator`] (a faithful fake API), [`demo`].
+//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`dead`]
+//! (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
 //!
 //! # Invariants
 //!
-//! Each names the tests that fail when it does not hold.
+//! Each names the tests that fail when it does not hold. Beside them, `model` checks 1 to 4 in every order of
+//! events at a small size, `simulation::seeds` checks them through random scenarios of the real worker and
+//! updater, and `state_machine` holds both queues to the rules those two are run on.
 //!
 //! 1. **One place.** An id is delayed (in one lane), leased, dead, or its life has ended and the store
 //!    says so; never nowhere. What adds is written before what removes; found in two places, leased
@@ -53,12 +56,13 @@
 //!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`,
 //!    `queue::failover::a_clock_that_stepped_back_delays_and_breaks_nothing`
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
-//!    an answer is dated by the queue's clock. — `updater`, `store`
+//!    an answer is dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`
 //! 5. **An outage is nobody's fault**: whole-request failures give the ids back with their old due time,
 //!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
-//!    becomes a suspect, and no more. — `updater`, `worker`,
+//!    becomes a suspect, and no more. — `updater`, `worker`, `simulation::outage`,
 //!    `queue::an_expired_batch_is_halved_until_each_is_alone`
-//! 6. **Dead and ended are in the store before the queue hears of it.** — `updater`
+//! 6. **Dead and ended are in the store before the queue hears of it**, so a wiped queue is rebuilt from
+//!    the store and revives neither. — `updater`, `rebuild`
 //! 7. **Nothing is held across the lookup but the lease.** — by construction: [`updater`] takes a
 //!    connection only inside a store call
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`
@@ -73,6 +77,7 @@ pub mod clock;
 pub mod config;
 pub mod crash;
 pub mod credential;
+pub mod dead;
 pub mod demo;
 pub mod figures;
 pub mod lane;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError};
-use redis::{ErrorKind, FromRedisValue, InfoDict, RedisError, RedisResult, Script, ScriptInvocation};
+use redis::{Cmd, ErrorKind, FromRedisValue, InfoDict, RedisError, RedisResult, Script, ScriptInvocation};
 use secrecy::{ExposeSecret, SecretString};
 
 use self::address::Address;
@@ -105,6 +105,16 @@ impl RedisPool {
     pub async fn invoke<T: FromRedisValue>(&self, invocation: &ScriptInvocation<'_>) -> Result<T, BackendError> {
         let mut connection = self.connection().await?;
         let answer = invocation.invoke_async(&mut *connection).await;
+        self.heard(connection, answer)
+    }
+
+    /// Runs a command on one namespace's keys.
+    ///
+    /// # Errors
+    /// [`BackendError`]: what the server says, or that it says nothing.
+    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, BackendError> {
+        let mut connection = self.connection().await?;
+        let answer = command.query_async(&mut *connection).await;
         self.heard(connection, answer)
     }
 

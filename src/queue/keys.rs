@@ -9,7 +9,7 @@
 //! | `{ns}:lanes` | HASH | lane → patience, ms |
 //! | `{ns}:leased` | ZSET | id → fence: the lease's deadline, ms since the epoch |
 //! | `{ns}:fence` | STRING | the last fence |
-//! | `{ns}:claim:<token>` | STRING | the batch of that claim until it is settled or its lease ends |
+//! | `{ns}:claim:<token>` | STRING | the batch of that claim, or the fence of a rebuild's page, until it is settled or its lease ends |
 //! | `{ns}:deliveries` | HASH | id → leases that ran out (only ids that have any) |
 //! | `{ns}:failures` | HASH | id → those of them that were its own: alone in its batch and its process |
 //! | `{ns}:trials` | HASH | id → the fence under which it is alone in its process |

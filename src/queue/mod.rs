@@ -17,6 +17,9 @@
 //!   ended (in the store) ◀─┴── Finish ─────────────────────────────────────┘
 //! ```
 //!
+//! Beside this, a rebuild adopts: (nowhere) ─▶ leased; and a person exhumes the dead: dead ─▶ delayed, or
+//! has them forgotten: dead ─▶ (nowhere).
+//!
 //! An id is in exactly one place. Each move writes where the id goes before it removes it from where
 //! it was, and if it is ever found in two, *leased* wins.
 //!
@@ -203,6 +206,28 @@ pub enum Place {
     },
 }
 
+/// What [`Queue::adopt`] took.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    /// What settles it.
+    pub fence: Fence,
+    /// The queue's clock, ms since the epoch.
+    pub now: Millis,
+    /// One per id, in the order given: [`Scheduled::Scheduled`] is ours now.
+    pub answers: Vec<Scheduled>,
+}
+
+/// A dead job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Buried {
+    /// Its id.
+    pub id: String,
+    /// When it was buried, ms since the epoch.
+    pub at: Millis,
+    /// Why.
+    pub reason: String,
+}
+
 /// A member of `incoming`: an id some ingest put there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incoming {
@@ -331,6 +356,22 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
 
     /// Gives ids the fence still holds back to their lanes with their old due time, uncounted.
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError>;
+
+    /// Takes under a lease each id that is in none of the places: for a rebuild, which then looks again
+    /// whether it still belongs into the queue, and settles. The ids are distinct, about 1,000 at the
+    /// most. The same token again within the lease answers for the same ids what it answered before.
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError>;
+
+    /// Takes ids out of the dead, each into its lane in one step; one that is in no place is scheduled
+    /// too. Answers as [`Queue::schedule`], never *dead*.
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError>;
+
+    /// Removes ids that are dead or delayed: their life has ended, the store says so already. What is
+    /// leased stays.
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError>;
+
+    /// The dead from the `from`-th on, up to `limit`, buried first first.
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError>;
 
     /// Notes that the ids the fence holds are alone, in their batch and in their process: if this lease
     /// runs out, that is a failure of theirs. Answers whether the fence still held any.

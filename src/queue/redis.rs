@@ -1,16 +1,19 @@
 //! The queue in Redis: sorted sets, and one script per call, so that each call is one atomic step on
 //! the server's clock.
 
+mod repair;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Script;
 
 use super::keys::{self, Keys};
 use super::{
-    Batch, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue, QueueError, Scheduled,
-    Settled, Stats, Verdict, WorkerStats, check_id,
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue,
+    QueueError, Scheduled, Settled, Stats, Verdict, WorkerStats, check_id,
 };
 use crate::backend::redis::{ALLOW_OOM, DENY_OOM, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis, QueueTime};
@@ -49,6 +52,11 @@ impl RedisQueue {
         Self { pool, namespace: namespace.to_owned(), keys: Keys::new(namespace) }
     }
 
+    /// The names of the lanes there are.
+    async fn lanes(&self) -> Result<Vec<String>, QueueError> {
+        self.pool.ask(redis::cmd("HKEYS").arg(self.keys.lanes())).await
+    }
+
     async fn settle_groups(&self, fence: &Fence, groups: Groups<'_>) -> Result<Settled, QueueError> {
         let mut call = SETTLE.key(&self.keys.prefix);
         call.arg(fence.deadline).arg(&fence.token);
@@ -60,6 +68,59 @@ impl RedisQueue {
         }
         let (settled, lost) = self.pool.invoke(&call).await?;
         Ok(Settled { settled, lost })
+    }
+
+    async fn schedule_or_exhume(&self, word: &str, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        for job in jobs {
+            check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+        }
+        let mut answers = Vec::with_capacity(jobs.len());
+        for jobs in jobs.chunks(SCHEDULE_CHUNK) {
+            let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
+            // The first of equal ids is asked for; the others follow its answer below.
+            let mut first: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
+            for (at, job) in jobs.iter().enumerate() {
+                if *first.entry(&job.id).or_insert(at) != at {
+                    continue;
+                }
+                match lanes.iter_mut().find(|(lane, _)| **lane == job.lane) {
+                    Some((_, members)) => members.push(at),
+                    None => lanes.push((&job.lane, vec![at])),
+                }
+            }
+            let mut call = SCHEDULE.key(&self.keys.prefix);
+            call.arg(word);
+            for (lane, members) in &lanes {
+                call.arg(&*lane.name).arg(lane.patience).arg(members.len());
+                for &at in members {
+                    call.arg(&jobs[at].id).arg(jobs[at].delay.max(0));
+                }
+            }
+            let letters: String = self.pool.invoke(&call).await?;
+            let mut of_chunk = vec![Scheduled::Known; jobs.len()];
+            let order = lanes.iter().flat_map(|(_, members)| members);
+            for (&at, letter) in order.zip(letters.bytes()) {
+                of_chunk[at] = scheduled(letter);
+            }
+            for (at, job) in jobs.iter().enumerate() {
+                let asked = first.get(&*job.id).copied().unwrap_or(at);
+                if asked != at && of_chunk[asked] != Scheduled::Scheduled {
+                    of_chunk[at] = of_chunk[asked];
+                }
+            }
+            answers.extend(of_chunk);
+        }
+        Ok(answers)
+    }
+}
+
+/// What a script's letter says of an id.
+fn scheduled(letter: u8) -> Scheduled {
+    match letter {
+        b's' => Scheduled::Scheduled,
+        b'l' => Scheduled::Leased,
+        b'd' => Scheduled::Dead,
+        _ => Scheduled::Known,
     }
 }
 
@@ -145,50 +206,23 @@ impl Queue for RedisQueue {
     }
 
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
-        for job in jobs {
-            check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
-        }
-        let mut answers = Vec::with_capacity(jobs.len());
-        for jobs in jobs.chunks(SCHEDULE_CHUNK) {
-            let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
-            // The first of equal ids is asked for; the others follow its answer below.
-            let mut first: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
-            for (at, job) in jobs.iter().enumerate() {
-                if *first.entry(&job.id).or_insert(at) != at {
-                    continue;
-                }
-                match lanes.iter_mut().find(|(lane, _)| **lane == job.lane) {
-                    Some((_, members)) => members.push(at),
-                    None => lanes.push((&job.lane, vec![at])),
-                }
-            }
-            let mut call = SCHEDULE.key(&self.keys.prefix);
-            for (lane, members) in &lanes {
-                call.arg(&*lane.name).arg(lane.patience).arg(members.len());
-                for &at in members {
-                    call.arg(&jobs[at].id).arg(jobs[at].delay.max(0));
-                }
-            }
-            let letters: String = self.pool.invoke(&call).await?;
-            let mut of_chunk = vec![Scheduled::Known; jobs.len()];
-            let order = lanes.iter().flat_map(|(_, members)| members);
-            for (&at, letter) in order.zip(letters.bytes()) {
-                of_chunk[at] = match letter {
-                    b's' => Scheduled::Scheduled,
-                    b'l' => Scheduled::Leased,
-                    b'd' => Scheduled::Dead,
-                    _ => Scheduled::Known,
-                };
-            }
-            for (at, job) in jobs.iter().enumerate() {
-                let asked = first.get(&*job.id).copied().unwrap_or(at);
-                if asked != at && of_chunk[asked] != Scheduled::Scheduled {
-                    of_chunk[at] = of_chunk[asked];
-                }
-            }
-            answers.extend(of_chunk);
-        }
-        Ok(answers)
+        self.schedule_or_exhume("", jobs).await
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        self.schedule_or_exhume("dead", jobs).await
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        repair::forget(self, ids).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        repair::dead(self, from, limit).await
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        repair::adopt(self, token, ids, lease).await
     }
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
@@ -294,9 +328,7 @@ impl Queue for RedisQueue {
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        let mut which = redis::pipe();
-        which.cmd("HKEYS").arg(self.keys.lanes());
-        let (lanes,): (Vec<String>,) = self.pool.run(&which).await?;
+        let lanes = self.lanes().await?;
         let mut places = Vec::with_capacity(ids.len());
         for ids in ids.chunks(SCHEDULE_CHUNK) {
             let mut ask = redis::pipe();

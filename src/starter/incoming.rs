@@ -92,7 +92,11 @@ impl Drain {
                 "malformed members of incoming were moved to incoming:refused"
             );
         }
-        self.starter.hand_over(&admitted).await?;
+        let leased = self.starter.record_and_schedule(&admitted).await?.leased;
+        done.retain(|member| !leased.contains(member));
+        round.accepted -= leased.len() as u64;
+        // Nothing is gained by asking again at once for what workers have.
+        round.more &= round.refused > 0 || !done.is_empty();
         if !done.is_empty() {
             crash::point("before_accept");
             queue.accept_incoming(&done).await?;

@@ -4,18 +4,23 @@
 //!   an ingest ── queue_tweet ─────┐
 //!   a file or a pipe ── enqueue ──┼─▶ admit ─▶ store.record ─▶ queue.schedule ─▶ Queued
 //!   `incoming` ── Drain ──────────┘   (id, date, age)
+//!
+//!   the store ── Rebuild ─▶ what the queue has lost
 //! ```
 //!
 //! The store comes before the queue: a tweet that is recorded and not scheduled is found by doing the
 //! same again, while one that is scheduled and not recorded would be lost with a wiped queue.
-//! Every way in may be repeated: what is there already is answered [`Queued::Known`].
+//! Every way in may be repeated: what is there already is answered [`Queued::Known`]. What a worker has
+//! right now is kept in `incoming` until it is let go: the worker may be about to end its life.
 
 mod file;
 mod incoming;
 mod lines;
 mod progress;
+mod rebuild;
 mod summary;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,10 +28,11 @@ pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::incoming::{Drain, DrainRound};
 pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
 pub use self::progress::ProgressDisplay;
+pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
 use crate::crash;
-use crate::queue::{NewJob, Queue, QueueError, Scheduled, check_id};
+use crate::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::store::{NewTweet, Store, StoreError};
 use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetId, TweetState};
 use crate::tweet_age::AgeTable;
@@ -123,6 +129,18 @@ pub(crate) struct Admitted {
     /// Empty where there is no store.
     tweets: Vec<NewTweet>,
     jobs: Vec<NewJob>,
+    /// When each was made, ms since the epoch.
+    dates: Vec<Millis>,
+}
+
+/// What became of tweets that were handed over.
+#[derive(Debug, Default)]
+pub(crate) struct HandedOver {
+    /// In the order admitted.
+    answers: Vec<Queued>,
+    /// Those a worker has right now. It may be about to end their lives, and they shall live again: they
+    /// stay in `incoming` until it has let them go.
+    leased: HashSet<String>,
 }
 
 impl Admitted {
@@ -184,6 +202,7 @@ impl Starter {
         let lane = self.ages.lane(created_at, now).ok_or(Queued::TooOld)?;
         let delay = lane.patience;
         to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), delay });
+        to.dates.push(created_at);
         if self.store.is_some() {
             let next_due = Some(now.saturating_add(delay));
             to.tweets.push(NewTweet { id: tweet.id, created_at, next_due, content: tweet.content });
@@ -210,10 +229,22 @@ impl Starter {
         Ok(created_at)
     }
 
-    /// Records, then schedules. Answers in the order admitted.
+    /// Records, then schedules; what a worker has goes to `incoming`. Answers in the order admitted.
     pub(crate) async fn hand_over(&self, admitted: &Admitted) -> Result<Vec<Queued>, StarterError> {
+        let HandedOver { answers, leased } = self.record_and_schedule(admitted).await?;
+        if !leased.is_empty() {
+            let dated = admitted.jobs.iter().zip(&admitted.dates);
+            let again = dated.filter(|(job, _)| leased.contains(&job.id));
+            let again = again.map(|(job, date)| Incoming { member: job.id.clone(), created_at: *date });
+            self.queue.put_incoming(&again.collect::<Vec<_>>()).await?;
+        }
+        Ok(answers)
+    }
+
+    /// Records, then schedules.
+    async fn record_and_schedule(&self, admitted: &Admitted) -> Result<HandedOver, StarterError> {
         if admitted.jobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(HandedOver::default());
         }
         let dead = self.record(&admitted.tweets).await?;
         crash::point("after_record");
@@ -222,8 +253,10 @@ impl Starter {
         }
         // The store knows its dead also when the queue was wiped: they are not brought back.
         let living = admitted.jobs.iter().zip(&dead).filter(|(_, dead)| !**dead).map(|(job, _)| job.clone());
-        let mut scheduled = self.schedule(&living.collect::<Vec<_>>()).await?.into_iter();
-        Ok(dead.iter().filter_map(|dead| if *dead { Some(Queued::Dead) } else { scheduled.next() }).collect())
+        let HandedOver { answers, leased } = self.schedule(&living.collect::<Vec<_>>()).await?;
+        let mut scheduled = answers.into_iter();
+        let answers = dead.iter().filter_map(|dead| if *dead { Some(Queued::Dead) } else { scheduled.next() });
+        Ok(HandedOver { answers: answers.collect(), leased })
     }
 
     /// Records tweets and says of each whether it is dead; says nothing where none is.
@@ -239,21 +272,23 @@ impl Starter {
         Ok(standings.iter().map(|of| of.as_ref().is_some_and(|of| of.state == TweetState::Dead)).collect())
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Queued>, StarterError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<HandedOver, StarterError> {
         if jobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(HandedOver::default());
         }
         let answers = self.queue.schedule(jobs).await?;
         if answers.len() != jobs.len() {
             let (asked, got) = (jobs.len(), answers.len());
             return Err(QueueError::Refused(format!("the queue gave {got} answers for {asked} jobs")).into());
         }
+        let leased = jobs.iter().zip(&answers).filter(|(_, answer)| **answer == Scheduled::Leased);
+        let leased = leased.map(|(job, _)| job.id.clone()).collect();
         let queued = |answer| match answer {
             Scheduled::Scheduled => Queued::Scheduled,
             Scheduled::Known | Scheduled::Leased => Queued::Known,
             Scheduled::Dead => Queued::Dead,
         };
-        Ok(answers.into_iter().map(queued).collect())
+        Ok(HandedOver { answers: answers.into_iter().map(queued).collect(), leased })
     }
 }
 

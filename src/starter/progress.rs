@@ -8,6 +8,8 @@ use super::Progress;
 
 /// A file: how much of it is read, how fast, how long it will take.
 const BAR: &str = "{prefix} [{wide_bar}] {percent}% of {total_bytes}, {msg}, {binary_bytes_per_sec}, {eta} left";
+/// Rows of the store: how many of them, how long it will take.
+const ROWS: &str = "{prefix} [{wide_bar}] {percent}% of {human_len} rows, {msg}, {eta} left";
 /// A pipe: its end is not known.
 const SPINNER: &str = "{prefix} {spinner} {msg} in {elapsed}";
 
@@ -18,6 +20,11 @@ pub struct ProgressDisplay {
 }
 
 impl ProgressDisplay {
+    /// Shows how `name` gets on with rows; [`ProgressDisplay::expect`] says of how many.
+    pub fn rows(name: &str) -> Self {
+        Self::with(ProgressDrawTarget::stderr(), name, None, ROWS)
+    }
+
     /// Shows how `name` gets on: a bar where its size in bytes is known, else a spinner with a count.
     pub fn new(name: &str, bytes: Option<u64>) -> Self {
         // Draws nothing, and keeps no lines, where standard error is no terminal.
@@ -25,9 +32,12 @@ impl ProgressDisplay {
     }
 
     fn on(target: ProgressDrawTarget, name: &str, bytes: Option<u64>) -> Self {
-        let template = if bytes.is_some() { BAR } else { SPINNER };
+        Self::with(target, name, bytes, if bytes.is_some() { BAR } else { SPINNER })
+    }
+
+    fn with(target: ProgressDrawTarget, name: &str, length: Option<u64>, template: &str) -> Self {
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(bytes, target).with_style(style).with_prefix(name.to_owned());
+        let bar = ProgressBar::with_draw_target(length, target).with_style(style).with_prefix(name.to_owned());
         Self { bar }
     }
 
@@ -36,6 +46,24 @@ impl ProgressDisplay {
         if !self.bar.is_hidden() {
             self.bar.set_message(format!("{} lines", progress.done));
             self.bar.set_position(progress.bytes);
+        }
+    }
+
+    /// Whether anybody sees it.
+    pub fn is_shown(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    /// There are about so many rows.
+    pub fn expect(&self, rows: u64) {
+        self.bar.set_length(rows);
+    }
+
+    /// Shows how many rows are done.
+    pub fn show_rows(&self, rows: u64, message: &str) {
+        if self.is_shown() {
+            self.bar.set_message(message.to_owned());
+            self.bar.set_position(rows);
         }
     }
 
@@ -57,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_templates_are_valid() {
-        for template in [BAR, SPINNER] {
+        for template in [BAR, ROWS, SPINNER] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -10,7 +10,7 @@
 //! - *dead* and *ended* stand here before they stand in the queue.
 //!
 //! What an answer, a recording and a burial make of a row is written once, in SQL that both databases
-//! take as it is (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`); NUL characters, which a database
+//! take as it is (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database
 //! text cannot hold, are stored as U+FFFD.
 
 mod error;
@@ -176,6 +176,41 @@ pub struct StateCounts {
     pub dead: u64,
 }
 
+/// Which tweets a page lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// Those that belong into the queue: *live* and *unavailable*.
+    Living,
+    /// The *dead*.
+    Dead,
+}
+
+/// A tweet on a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The id under which it is looked up.
+    pub id: String,
+    /// Its state.
+    pub state: TweetState,
+    /// When it was made, ms since the epoch.
+    pub created_at: Option<Millis>,
+    /// When it is due again, ms since the epoch; `None` when it is dead.
+    pub next_due: Option<Millis>,
+    /// Why it is dead.
+    pub reason: Option<String>,
+}
+
+/// A dead tweet that is to live again, or whose life is to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exhumed {
+    /// The id under which it is looked up.
+    pub id: String,
+    /// When it was made, ms since the epoch; fills in what is unknown.
+    pub created_at: Option<Millis>,
+    /// When it is due, ms since the epoch; `None` ends its life.
+    pub next_due: Option<Millis>,
+}
+
 /// Why the store could not do it. The variants are what the caller does next.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -221,6 +256,22 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Marks ids dead, each with the reason, before they are buried in the queue. A row that is not
     /// there is made; one that is dead keeps its reason. `at` is when, ms since the epoch.
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError>;
+
+    /// Takes tweets out of the dead: each is *live*, or *ended* where it has no `next_due`; misses and
+    /// the reason are cleared. A row that is not there is made; one that is not dead stays as it is.
+    /// `at` is when, ms since the epoch.
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError>;
+
+    /// Up to `limit` tweets of that kind whose ids are less than `below` (`None`: from the top), the
+    /// greatest first; ids compare by their bytes. The next page is below the last id of this one, so
+    /// each row that stays of its kind meanwhile is met once, whatever comes and goes around it.
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError>;
 
     /// One tweet, whole.
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError>;

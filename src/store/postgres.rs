@@ -16,8 +16,11 @@ use sqlx::{ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict, judge, judge_migration};
-use super::rows::{self, HistoryRow, Row, TweetRow, clean, columns, history_columns, number};
-use super::{MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet};
+use super::rows::{self, HistoryRow, ListedRow, Row, TweetRow, clean, columns, history_columns, number};
+use super::{
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
+    StoreError, StoredTweet,
+};
 use crate::clock::Millis;
 use crate::crash;
 
@@ -78,6 +81,7 @@ const SAVE: &str = concat!(
 );
 
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
+const EXHUME: &str = concat!(insert_rows!(), include_str!("sql/exhume.sql"));
 
 /// A statement with its values, ready to run once.
 type Statement = Query<'static, Postgres, PgArguments>;
@@ -271,6 +275,27 @@ impl Store for PostgresStore {
         let rows = rows::buried(at, ids);
         let _: Vec<()> = self.rows(|| bind_rows(BURY, namespace, &rows)).await?;
         Ok(())
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        if tweets.is_empty() {
+            return Ok(());
+        }
+        let rows = rows::exhumed(at, tweets);
+        let _: Vec<()> = self.rows(|| bind_rows(EXHUME, namespace, &rows)).await?;
+        Ok(())
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let statement = || sqlx::query(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(i64::from(limit));
+        let rows: Vec<ListedRow> = self.rows(statement).await?;
+        rows.into_iter().map(Listed::try_from).collect()
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {

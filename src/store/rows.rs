@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::{MetricsAt, NewTweet, Observation, Seen, Standing, StateCounts, StoreError, StoredTweet};
+use super::{
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Seen, Standing, StateCounts, StoreError, StoredTweet,
+};
 use crate::clock::Millis;
 use crate::tweet::{Metrics, Tweet, TweetState};
 
@@ -117,6 +119,15 @@ impl<'a> Row<'a> {
         row
     }
 
+    /// A tweet taken out of the dead.
+    pub fn exhumed(at: Millis, exhumed: &'a Exhumed) -> Self {
+        let state = if exhumed.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+        let mut row = Self::new(&exhumed.id, state, at);
+        row.created_at = exhumed.created_at;
+        row.next_due = exhumed.next_due;
+        row
+    }
+
     fn fill(&mut self, tweet: &'a Tweet) {
         let current = clean(&tweet.id);
         self.created_at = tweet.created_at;
@@ -167,6 +178,11 @@ pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
 /// The rows of [`super::Store::bury`]: of an id given twice, the first.
 pub(super) fn buried<'a>(at: Millis, ids: &'a [(String, String)]) -> Vec<Row<'a>> {
     one_per_id(ids.iter().map(|(id, reason)| Row::buried(at, id, reason)), |_, _| false)
+}
+
+/// The rows of [`super::Store::exhume`]: of an id given twice, the first.
+pub(super) fn exhumed(at: Millis, tweets: &[Exhumed]) -> Vec<Row<'_>> {
+    one_per_id(tweets.iter().map(|tweet| Row::exhumed(at, tweet)), |_, _| false)
 }
 
 /// Text a database can hold. PostgreSQL refuses a whole statement for one NUL character, and SQLite's
@@ -273,6 +289,49 @@ pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Result<Vec<O
         known.insert(row.id, standing);
     }
     Ok(asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect())
+}
+
+/// The statement of [`super::Store::page`]; its parameters are the namespace, [`below`] and the limit.
+/// The conditions are those of the indexes, word for word: SQLite compares them so.
+pub(super) fn page(of: Listing) -> &'static str {
+    macro_rules! page {
+        ($states:literal) => {
+            concat!(
+                "SELECT id, state, created_at, next_due, reason FROM tweet WHERE namespace = $1 AND ",
+                $states,
+                " AND id < $2 ORDER BY id DESC LIMIT $3"
+            )
+        };
+    }
+    match of {
+        Listing::Living => page!("state IN ('live', 'unavailable')"),
+        Listing::Dead => page!("state = 'dead'"),
+    }
+}
+
+/// What every id of a page is less than. A condition that could be left out would keep the planner from
+/// starting at the right place of the index.
+pub(super) fn below(id: Option<&str>) -> Cow<'_, str> {
+    id.map_or(Cow::Borrowed("\u{10ffff}"), clean)
+}
+
+/// A row of a page.
+#[derive(sqlx::FromRow)]
+pub(super) struct ListedRow {
+    id: String,
+    state: String,
+    created_at: Option<i64>,
+    next_due: Option<i64>,
+    reason: Option<String>,
+}
+
+impl TryFrom<ListedRow> for Listed {
+    type Error = StoreError;
+
+    fn try_from(row: ListedRow) -> Result<Self, StoreError> {
+        let ListedRow { id, state: word, created_at, next_due, reason } = row;
+        Ok(Self { id, state: state(&word)?, created_at, next_due, reason })
+    }
 }
 
 /// A row of `tweet_metrics`.

@@ -14,8 +14,11 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::error::{compare, is_busy, judge, judge_migration};
-use super::rows::{self, HistoryRow, Row, TweetRow, clean, columns, history_columns, number};
-use super::{MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet};
+use super::rows::{self, HistoryRow, ListedRow, Row, TweetRow, clean, columns, history_columns, number};
+use super::{
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
+    StoreError, StoredTweet,
+};
 use crate::clock::{Millis, Stopwatch};
 use crate::crash;
 
@@ -241,6 +244,32 @@ impl Store for SqliteStore {
         let mut transaction = self.begin().await?;
         insert(&mut transaction, namespace, &rows::buried(at, ids), include_str!("sql/bury.sql")).await?;
         transaction.commit().await.map_err(judge)
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        if tweets.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin().await?;
+        insert(&mut transaction, namespace, &rows::exhumed(at, tweets), include_str!("sql/exhume.sql")).await?;
+        transaction.commit().await.map_err(judge)
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let rows: Vec<ListedRow> = sqlx::query_as(rows::page(of))
+            .bind(namespace)
+            .bind(rows::below(below))
+            .bind(limit)
+            .fetch_all(&self.readers)
+            .await
+            .map_err(judge)?;
+        rows.into_iter().map(Listed::try_from).collect()
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {

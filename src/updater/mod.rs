@@ -4,7 +4,7 @@
 mod request;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +84,8 @@ pub struct Doubts {
     /// Requests refused as a whole, or failed while others were answered, since the last one that was
     /// answered.
     refused_in_a_row: AtomicU32,
+    /// The last call was answered: where the next one is refused, it is no fault of the API's.
+    last_answered: AtomicBool,
 }
 
 impl Doubts {

@@ -63,6 +63,7 @@ impl TweetUpdate {
     /// Asks for the whole batch.
     pub(super) async fn request_tweets(&self, batch: &Batch, permit: Permit) -> Requested {
         let mut requested = Requested::default();
+        let answered_before = self.doubts.last_answered.load(Ordering::Relaxed);
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
         let mut parts = Vec::new();
@@ -89,9 +90,11 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
                 continue;
             };
-            // An answer is at least as new as its question. Dated by its arrival, one that lay unread while the
-            // process was stopped would look newer than what others learned meanwhile.
-            let at = batch.now.now();
+            // An answer is at least as new as its question, on the queue's clock: no worker's own clock dates it.
+            // Dated by its arrival, one that lay unread while the process was stopped would look newer than what
+            // others learned meanwhile. Inside its lease, it is older than any answer of whoever claims the ids
+            // next.
+            let at = batch.now.now().min(batch.fence.deadline - 1);
             let error = match self.look_up(&part.jobs, permit).await {
                 Ok(answer) => {
                     self.doubts.answered(&part.jobs);
@@ -110,20 +113,31 @@ impl TweetUpdate {
         if requested.answered.is_empty() && requested.outlook == Outlook::Fine {
             requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
         }
-        // Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. (A
-        // suspect that travels alone was told from them before.)
-        let suspect_alone = batch.jobs.len() == 1 && batch.jobs.iter().all(|job| job.deliveries > 0);
-        if suspect_alone && matches!(requested.outlook, Outlook::Outage(_)) {
-            requested.failed.append(&mut requested.unanswered);
+        if requested.answered.is_empty() {
+            self.blame_nobody_unless_told_apart(batch, answered_before, &mut requested);
         }
-        if requested.answered.is_empty() && !suspect_alone && !requested.refused.is_empty() {
+        requested
+    }
+
+    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. A suspect
+    /// that travels alone was told from them before; so were several that travel together, where the call
+    /// before theirs was answered.
+    fn blame_nobody_unless_told_apart(&self, batch: &Batch, answered_before: bool, requested: &mut Requested) {
+        let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
+        let told_apart = suspects && (batch.jobs.len() == 1 || answered_before);
+        if !told_apart && !requested.refused.is_empty() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
             }
-            let refused = requested.refused.drain(..).map(|(job, _)| job);
-            requested.unanswered.extend(refused);
+            requested.unanswered.extend(requested.refused.drain(..).map(|(job, _)| job));
         }
-        requested
+        // Given back as they were, suspects would be the most urgent again, and a few bad ids the first thing
+        // that is asked for whenever it is their turn.
+        let out = matches!(requested.outlook, Outlook::Outage(_));
+        let refused_in_a_row = self.doubts.refused_in_a_row.load(Ordering::Relaxed);
+        if suspects && (batch.jobs.len() == 1 && out || refused_in_a_row > 0) {
+            requested.failed.append(&mut requested.unanswered);
+        }
     }
 
     /// What follows from a call without an answer.
@@ -199,6 +213,7 @@ impl TweetUpdate {
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
         crash::point("after_answer");
         crash::poison(&ids);
+        self.doubts.last_answered.store(answer.is_ok(), Ordering::Relaxed);
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {

@@ -91,7 +91,7 @@ fn the_readme_names_settings_with_their_defaults() {
     for row in rows {
         assert_eq!(defaults.get(row[0]).map(String::as_str), Some(row[1]), "{row:?}");
     }
-    let sections = ["updater.", "queue.", "store.", "twitter.", "log.", "simulator."];
+    let sections = ["updater.", "queue.", "store.", "twitter.", "rebuild.", "log.", "simulator."];
     for document in [README, ARCHITECTURE] {
         for word in quoted(document).filter(|word| sections.iter().any(|section| word.starts_with(section))) {
             let key = word.split([' ', ':', '=']).next().unwrap();
@@ -130,7 +130,8 @@ fn the_readme_names_every_subcommand_and_no_other() {
         }
     }
     assert_eq!(named, known);
-    for sub in command.get_subcommands() {
+    let nested = command.get_subcommands().flat_map(clap::Command::get_subcommands);
+    for sub in command.get_subcommands().chain(nested) {
         assert!(sub.get_about().is_some(), "{} says nothing of itself", sub.get_name());
         for argument in sub.get_arguments().filter(|argument| argument.get_id() != "help") {
             assert!(argument.get_help().is_some(), "{} {}", sub.get_name(), argument.get_id());
@@ -165,7 +166,7 @@ fn the_redis_keys_are_those_of_keys_rs() {
 #[test]
 fn the_tests_that_hold_the_invariants_exist() {
     let mut tests = String::new();
-    for file in ["queue.rs", "queue/failover.rs", "updater.rs", "worker.rs", "store.rs", "load/kill.rs"] {
+    for file in ["queue.rs", "queue/failover.rs", "updater.rs", "rebuild.rs", "worker.rs", "store.rs", "load/kill.rs"] {
         let path = format!("{}/tests/it/{file}", env!("CARGO_MANIFEST_DIR"));
         tests += &std::fs::read_to_string(path).unwrap();
     }

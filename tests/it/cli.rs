@@ -3,9 +3,11 @@
 mod check;
 mod command_line;
 mod credentials;
+mod dead;
 mod demo;
 mod files;
 mod incoming;
+mod rebuild;
 mod secrets;
 mod services;
 mod simulator;

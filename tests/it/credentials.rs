@@ -289,14 +289,18 @@ async fn a_check_signs_fetches_and_corrects_its_clock() {
     let running = start(options).await;
     let (credentials, _folder) = accounted(vec![user(), app()]).await;
     let checks = check(&credentials, &twitter(&running.base_url())).await.unwrap();
-    for one in &checks {
+    for (one, limit) in checks.iter().zip([900, 300]) {
         let Check::Works { window: Some(window), freed: false } = one else { panic!("{one:?}") };
-        assert_eq!((window.limit, window.remaining), (900, 900));
+        assert_eq!(
+            (window.limit, window.remaining),
+            (limit, limit),
+            "users' calls and applications' are counted apart"
+        );
     }
     assert_eq!(checks.len(), 2);
     assert_eq!(running.counters().requests, 0, "no lookup was made");
-    for account in credentials.accounts("statuses/lookup").await.unwrap() {
-        assert_eq!((account.limit, account.remaining, account.calls_today), (Some(900), Some(900), 0));
+    for (account, limit) in credentials.accounts("statuses/lookup").await.unwrap().into_iter().zip([900, 300]) {
+        assert_eq!((account.limit, account.remaining, account.calls_today), (Some(limit), Some(limit), 0));
         // By their clock, an hour from ours.
         let window = account.window_ms.unwrap();
         assert!((895_000..=902_000).contains(&window), "{window}");

@@ -62,8 +62,6 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
         _ => (Vec::new(), false),
     };
     if !expired {
-        let candidates = candidates(queue, &mut tx, &lanes, request.limit).await?;
-        let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
         let patience: Vec<Millis> = lanes.iter().map(|lane| lane.patience).collect();
         let pick = Pick {
             now,
@@ -71,22 +69,31 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
             linger: clock::millis(request.linger),
             lookahead: request.lookahead,
             patience: &patience,
-            suspects_turn,
         };
-        match pick.batch(candidates) {
+        let mut batch = match suspects_turn {
+            true => Err(None),
+            false => pick.batch(candidates(queue, &mut tx, &lanes, request.limit, 0).await?),
+        };
+        if batch.is_err() && !over.suspects.is_empty() {
             // Nobody else is ready: the call is theirs.
-            Err(_) if !over.suspects.is_empty() => (jobs, expired) = (over.suspects, true),
-            Err(waited) => {
-                let wait = wait(queue, &mut tx, now, request, waited, dues).await?;
-                return Ok(Claim::Empty { wait: clock::span(wait), paused: None });
+            (jobs, expired) = (over.suspects, true);
+        } else {
+            if batch.is_err() {
+                let candidates = candidates(queue, &mut tx, &lanes, request.limit, u32::MAX).await?;
+                let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
+                batch = pick.batch(candidates);
+                if let Err(waited) = batch {
+                    let wait = wait(queue, &mut tx, now, request, waited, dues).await?;
+                    return Ok(Claim::Empty { wait: clock::span(wait), paused: None });
+                }
             }
-            Ok(batch) => jobs.extend(batch.into_iter().map(|job| Job {
+            jobs.extend(batch.into_iter().flatten().map(|job| Job {
                 id: job.id,
                 lane: lanes[job.lane].name.clone(),
                 due: job.due,
                 deliveries: job.deliveries,
                 failures: job.failures,
-            })),
+            }));
         }
     }
     // Those whose lease ran out for the first time are no suspects yet.
@@ -185,21 +192,23 @@ fn halved(jobs: Vec<Job>, limit: usize) -> Vec<Job> {
     kept
 }
 
-/// Each lane's first `limit` jobs.
+/// Each lane's first `limit` jobs with at most so many deliveries.
 async fn candidates(
     queue: &EmbeddedQueue,
     tx: &mut Tx,
     lanes: &[KnownLane],
     limit: usize,
+    deliveries: u32,
 ) -> Result<Vec<Candidate>, QueueError> {
     let mut candidates = Vec::new();
     for (lane, known) in lanes.iter().enumerate() {
         let rows = sqlx::query(
             "SELECT id, due, deliveries, failures FROM queue_job
-             WHERE namespace = ? AND state = 0 AND lane = ? ORDER BY due LIMIT ?",
+             WHERE namespace = ? AND state = 0 AND lane = ? AND deliveries <= ? ORDER BY due LIMIT ?",
         )
         .bind(&queue.namespace)
         .bind(&*known.name)
+        .bind(deliveries)
         .bind(limit as i64)
         .fetch_all(&mut **tx)
         .await

@@ -7,6 +7,7 @@
 mod claim;
 mod incoming;
 mod pick;
+mod repair;
 mod schedule;
 mod settle;
 mod stats;
@@ -21,7 +22,8 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::{
-    Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
+    Stats, Verdict,
 };
 use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis};
@@ -144,6 +146,22 @@ impl Queue for EmbeddedQueue {
 
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         schedule::schedule(self, jobs).await
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        schedule::exhume(self, jobs).await
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        repair::forget(self, ids).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        repair::dead(self, from, limit).await
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        repair::adopt(self, token, ids, lease).await
     }
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {

@@ -22,8 +22,6 @@ pub(super) struct Pick<'a> {
     pub lookahead: f64,
     /// Each lane's patience.
     pub patience: &'a [Millis],
-    /// Whether a batch may be one of suspects although others are ready.
-    pub suspects_turn: bool,
 }
 
 impl Pick<'_> {
@@ -51,14 +49,13 @@ impl Pick<'_> {
     }
 
     /// Suspects travel apart from the others, in batches halved per delivery. The most urgent job
-    /// says which of the two this batch is, in the suspects' turn.
+    /// says which of the two this batch is.
     fn suspects_apart(&self, picked: Vec<Candidate>) -> Vec<Candidate> {
-        let is_suspect = |job: &Candidate| job.deliveries > 0;
-        let of_suspects = picked.first().is_some_and(is_suspect) && self.suspects_turn || picked.iter().all(is_suspect);
+        let of_suspects = picked.first().is_some_and(|job| job.deliveries > 0);
         let mut kept = Vec::with_capacity(picked.len());
         let mut most = 0;
         for job in picked {
-            if is_suspect(&job) == of_suspects {
+            if (job.deliveries > 0) == of_suspects {
                 most = most.max(job.deliveries);
                 if kept.len() < super::super::suspect_limit(self.limit, most) {
                     kept.push(job);
@@ -79,14 +76,8 @@ mod tests {
         Candidate { id: id.into(), lane, due, deliveries: 0, failures: 0 }
     }
 
-    const PICK: Pick<'_> = Pick {
-        now: 100_000,
-        limit: 3,
-        linger: 5_000,
-        lookahead: 0.02,
-        patience: &[180_000, 86_400_000],
-        suspects_turn: true,
-    };
+    const PICK: Pick<'_> =
+        Pick { now: 100_000, limit: 3, linger: 5_000, lookahead: 0.02, patience: &[180_000, 86_400_000] };
 
     fn ids(batch: &[Candidate]) -> Vec<&str> {
         batch.iter().map(|job| job.id.as_str()).collect()
@@ -124,15 +115,6 @@ mod tests {
         assert_eq!(ids(&batch), ["s"]);
         let batch = PICK.batch(vec![job("a", 0, 0), suspect("s", 500, 1), job("b", 0, 2_000)]).unwrap();
         assert_eq!(ids(&batch), ["a", "b"]);
-    }
-
-    #[test]
-    fn suspects_wait_for_their_turn_while_others_are_ready() {
-        let theirs_is_not = Pick { suspects_turn: false, ..PICK };
-        let suspect = Candidate { deliveries: 1, ..job("s", 0, 500) };
-        let batch = theirs_is_not.batch(vec![suspect.clone(), job("a", 0, 1_000), job("b", 0, 2_000)]).unwrap();
-        assert_eq!(ids(&batch), ["a", "b"]);
-        assert_eq!(ids(&theirs_is_not.batch(vec![suspect]).unwrap()), ["s"], "nobody else is ready");
     }
 
     proptest! {

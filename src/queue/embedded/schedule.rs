@@ -1,4 +1,4 @@
-//! `schedule`: adds what is in no place.
+//! `schedule` and `exhume`: adds what is in no place, or is dead.
 
 use serde_json::json;
 use sqlx::Row;
@@ -9,6 +9,14 @@ use crate::backend::sqlite::decide;
 use crate::clock;
 
 pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    add(queue, jobs, false).await
+}
+
+pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    add(queue, jobs, true).await
+}
+
+async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>, QueueError> {
     for job in jobs {
         check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
     }
@@ -23,6 +31,20 @@ pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<V
     }
     let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, job.lane.name, now + job.delay.max(0)])).collect();
     let rows = json!(rows).to_string();
+    let mut exhumed = 0;
+    if exhume {
+        // One row per id, and all of this at once: nobody sees them in no place.
+        let ids: Vec<_> = jobs.iter().map(|job| &job.id).collect();
+        exhumed = sqlx::query(
+            "DELETE FROM queue_job WHERE namespace = ? AND state = 2 AND id IN (SELECT value FROM json_each(?))",
+        )
+        .bind(&queue.namespace)
+        .bind(json!(ids).to_string())
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?
+        .rows_affected();
+    }
     // Where each is already; then all that are nowhere go in, the first of equal ids.
     let found = sqlx::query(
         "SELECT job.state FROM json_each(?1) AS given
@@ -56,7 +78,7 @@ pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<V
         })
         .collect();
     let scheduled = answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count();
-    queue.count(&mut tx, now, &[("scheduled", scheduled as i64)]).await?;
+    queue.count(&mut tx, now, &[("scheduled", scheduled as i64), ("exhumed", exhumed as i64)]).await?;
     tx.commit().await.map_err(decide)?;
     Ok(answers)
 }

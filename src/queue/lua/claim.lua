@@ -51,10 +51,8 @@ end
 
 -- Suspects (jobs with deliveries) have a call of their own in four while others wait.
 local OTHERS_FIRST = 3
-local suspects_turn = true
-if redis.call('EXISTS', DELIVERIES) == 1 then
-  suspects_turn = tonumber(redis.call('GET', TURNS) or OTHERS_FIRST) >= OTHERS_FIRST
-end
+local any_suspects = redis.call('EXISTS', DELIVERIES) == 1
+local suspects_turn = not any_suspects or tonumber(redis.call('GET', TURNS) or OTHERS_FIRST) >= OTHERS_FIRST
 
 local picked = {} -- {id, due as text, lane, deliveries, failures}
 local of_suspects = false
@@ -97,26 +95,38 @@ elseif #over_suspects > 0 and suspects_turn then
 end
 
 if not expired then
-  -- 2. Due jobs of all lanes, the largest (now - due) / patience first. A lane is read by rank, a
-  -- slice at a time: its picks are always its first ones.
+  -- 2. Due jobs of all lanes, the largest (now - due) / patience first. A lane is read by rank, a slice
+  -- at a time: its picks are always its first ones, unless suspects are left out.
   local slice = #lanes == 1 and limit or math.ceil(limit * 1.25 / math.max(1, #lanes))
+  local SLICES = 20 -- of one lane: what a claim costs is bounded
+  local oldest
+
+  local function without_suspects(items)
+    local ids, others = {}, {}
+    for i = 1, #items, 2 do ids[#ids + 1] = items[i] end
+    local known = #ids > 0 and redis.call('HMGET', DELIVERIES, unpack(ids)) or {}
+    for i, id in ipairs(ids) do
+      if not known[i] then
+        others[#others + 1] = id
+        others[#others + 1] = items[2 * i]
+      end
+    end
+    return others
+  end
+
   local function step(lane)
     lane.at = lane.at + 2
-    if lane.at > #lane.items and not lane.whole then
+    while lane.at > #lane.items and not lane.whole do
       lane.items = redis.call('ZRANGE', lane.key, lane.read, lane.read + slice - 1, 'WITHSCORES')
       lane.read = lane.read + slice
-      lane.whole = #lane.items < 2 * slice
+      lane.whole = #lane.items < 2 * slice or lane.read >= SLICES * slice
+      if not lane.taken then lane.items = without_suspects(lane.items) end
       lane.at = 1
     end
     local due = lane.items[lane.at + 1]
     lane.urgency = due and (now - due) / lane.patience or -math.huge
   end
-  for _, lane in ipairs(lanes) do
-    lane.items, lane.at, lane.read, lane.taken = {}, 1, 0, 0
-    step(lane)
-  end
 
-  local oldest = now + 1
   local function pick_down_to(least)
     while #picked < limit do
       local best = nil
@@ -131,65 +141,68 @@ if not expired then
       local due = best.items[best.at + 1]
       picked[#picked + 1] = { best.items[best.at], due, best.name, 0, 0 }
       oldest = math.min(oldest, tonumber(due))
-      best.taken = best.taken + 1
+      if best.taken then best.taken = best.taken + 1 end
       step(best)
     end
   end
 
-  pick_down_to(0)
-
-  if #picked < limit then
-    if #picked == 0 or now - oldest < linger then
-      if #over_suspects > 0 then
-        -- Nobody else is ready: the call is theirs.
-        expired, of_suspects, picked = true, true, {}
-        pick_over(over_suspects)
-      else
-        -- Not ready. When: the buffer's end, the next lease's end, or when `limit` ids will be due.
-        local wait = linger
-        if #picked > 0 then wait = math.min(wait, oldest + linger - now) end
-        local next_lease = redis.call('ZRANGE', LEASED, 0, 0, 'WITHSCORES')
-        if next_lease[2] then wait = math.min(wait, next_lease[2] - now) end
-        local function due_within(ms)
-          local due = 0
-          for _, lane in ipairs(lanes) do
-            due = due + redis.call('ZCOUNT', lane.key, '-inf', digits(now + ms))
-          end
-          return due
-        end
-        if wait > 0 and due_within(wait) >= limit then
-          -- The moment is between low and high; 8 halvings of a 5 s linger leave 20 ms.
-          local low, high = 0, wait
-          for _ = 1, 8 do
-            if high - low <= 1 then break end
-            local middle = math.floor((low + high) / 2)
-            if due_within(middle) >= limit then high = middle else low = middle end
-          end
-          wait = high
-        end
-        return { 'empty', now, math.max(1, wait), '' }
-      end
-    elseif lookahead > 0 then
-      -- The oldest has waited long enough: send it short, the free places filled with what is due soon.
-      pick_down_to(-lookahead)
+  -- Says whether what is due makes a batch: full, or sent short with what is due soon in the free places.
+  local function pick_due(suspects_too)
+    picked, oldest = {}, now + 1
+    for _, lane in ipairs(lanes) do
+      lane.items, lane.at, lane.read, lane.whole = {}, 1, 0, false
+      lane.taken = suspects_too and 0 or nil
+      step(lane)
     end
+    pick_down_to(0)
+    if #picked == limit then return true end
+    if #picked == 0 or now - oldest < linger then return false end
+    if lookahead > 0 then pick_down_to(-lookahead) end
+    return true
+  end
+
+  local ready = not suspects_turn and pick_due(false)
+  if not ready and #over_suspects > 0 then
+    -- Nobody else is ready: the call is theirs.
+    expired, of_suspects, picked = true, true, {}
+    pick_over(over_suspects)
+  elseif not ready and not pick_due(true) then
+    -- When: the buffer's end, the next lease's end, or when `limit` ids will be due.
+    local wait = linger
+    if #picked > 0 then wait = math.min(wait, oldest + linger - now) end
+    local next_lease = redis.call('ZRANGE', LEASED, 0, 0, 'WITHSCORES')
+    if next_lease[2] then wait = math.min(wait, next_lease[2] - now) end
+    local function due_within(ms)
+      local due = 0
+      for _, lane in ipairs(lanes) do
+        due = due + redis.call('ZCOUNT', lane.key, '-inf', digits(now + ms))
+      end
+      return due
+    end
+    if wait > 0 and due_within(wait) >= limit then
+      -- The moment is between low and high; 8 halvings of a 5 s linger leave 20 ms.
+      local low, high = 0, wait
+      for _ = 1, 8 do
+        if high - low <= 1 then break end
+        local middle = math.floor((low + high) / 2)
+        if due_within(middle) >= limit then high = middle else low = middle end
+      end
+      wait = high
+    end
+    return { 'empty', now, math.max(1, wait), '' }
   end
 end
 
 -- Suspects that were given back travel apart from the others, in their halved batches. The most urgent
--- job says which of the two this batch is, in the suspects' turn; the rest stays where it is.
-if not expired and redis.call('EXISTS', DELIVERIES) == 1 then
+-- job says which of the two this batch is; the rest stays where it is.
+if not expired and any_suspects then
   local ids = {}
   for i, job in ipairs(picked) do ids[i] = job[1] end
   local known = redis.call('HMGET', DELIVERIES, unpack(ids))
-  local others = false
+  of_suspects = known[1] and true or false
+  local kept, most = {}, 0
   for i, job in ipairs(picked) do
     job[4] = tonumber(known[i] or 0)
-    others = others or job[4] == 0
-  end
-  of_suspects = picked[1][4] > 0 and suspects_turn or not others
-  local kept, most = {}, 0
-  for _, job in ipairs(picked) do
     if (job[4] > 0) == of_suspects then
       most = math.max(most, job[4])
       if #kept < suspect_limit(most) then kept[#kept + 1] = job end
@@ -212,10 +225,10 @@ if expired then
 end
 if of_suspects then
   redis.call('SET', TURNS, 0)
-elseif redis.call('EXISTS', DELIVERIES) == 1 then
+elseif any_suspects and redis.call('EXISTS', TURNS) == 1 then
   redis.call('INCR', TURNS)
 end
-if (expired or of_suspects) and redis.call('EXISTS', FAILURES) == 1 then
+if any_suspects and (expired or of_suspects) and redis.call('EXISTS', FAILURES) == 1 then
   local ids = {}
   for i, job in ipairs(picked) do ids[i] = job[1] end
   local known = redis.call('HMGET', FAILURES, unpack(ids))

@@ -1,20 +1,23 @@
 -- Adds jobs that are in none of the places. Not flagged allow-oom: a full Redis refuses new jobs and
--- still drains.
+-- still drains. Told so, it takes the dead for nowhere and leaves none of the ids among them (`exhume`).
 --
--- ARGV   distinct ids, in groups, each: lane, patience (ms), n, then n times: id, delay (ms)
+-- ARGV   'dead' to exhume or '', then distinct ids, in groups, each: lane, patience (ms), n, then n
+--        times: id, delay (ms)
 -- returns one letter per id, in order: s scheduled, k known (delayed already), l leased, d dead
 
 local now = now_ms()
+local exhume = ARGV[1] == 'dead'
 local answer = {}
-local scheduled = 0
+local scheduled, exhumed = 0, 0
 
-local at = 1
+local at = 2
 while at <= #ARGV do
   local lane, patience, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   at = at + 3
   know_lane(lane, patience)
 
-  local places = { { key('leased'), 'l' }, { key('dead'), 'd' } }
+  local places = { { key('leased'), 'l' } }
+  if not exhume then places[2] = { key('dead'), 'd' } end
   for _, other in ipairs(redis.call('HKEYS', key('lanes'))) do
     places[#places + 1] = { key('delayed:' .. other), 'k' }
   end
@@ -44,9 +47,14 @@ while at <= #ARGV do
     if #adds > 0 then
       scheduled = scheduled + in_chunks('ZADD', key('delayed:' .. lane), 'NX', adds)
     end
+    if exhume and redis.call('EXISTS', key('dead')) == 1 then
+      exhumed = exhumed + redis.call('ZREM', key('dead'), unpack(ids))
+      redis.call('HDEL', key('dead:why'), unpack(ids))
+    end
   end
   at = at + 2 * n
 end
 
 count(now, 'scheduled', scheduled)
+count(now, 'exhumed', exhumed)
 return table.concat(answer)

@@ -15,7 +15,8 @@ fn help_and_version_are_no_failure() {
 
     let help = run(&["--help"], &nothing);
     assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), String::new()));
-    for command in ["demo", "enqueue", "updater", "status", "plan", "check", "migrate", "simulator"] {
+    for command in ["demo", "enqueue", "updater", "status", "rebuild", "dead", "plan", "check", "migrate", "simulator"]
+    {
         assert!(text(&help.stdout).contains(&format!("\n  {command} ")), "{command}: {}", text(&help.stdout));
         let own = run(&[command, "--help"], &nothing);
         assert_eq!(own.status.code(), Some(0), "{command}");
@@ -34,6 +35,12 @@ fn a_command_line_that_cannot_be_is_told_on_standard_error() {
         (&["demo", "--for", "20"], "--for"),
         (&["demo", "--tweets", "0"], "--tweets"),
         (&["simulator", "--listen", "here"], "--listen"),
+        (&["rebuild", "--every", "10"], "--every"),
+        (&["rebuild", "--every", "0s"], "at least 1s"),
+        (&["rebuild", "--rate", "0"], "--rate"),
+        (&["dead"], "Usage"),
+        (&["dead", "retry"], "<ID>"),
+        (&["dead", "drop", "--all", "1"], "--all"),
         (&["--config"], "--config"),
     ] {
         let output = run(arguments, &vec![]);

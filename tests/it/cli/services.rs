@@ -8,9 +8,9 @@ use crate::support::process::command;
 use crate::support::redis::TestRedis;
 
 /// The commands that need the queue, and those that need the store.
-const QUEUE: [&[&str]; 3] = [&["status"], &["enqueue"], &["updater"]];
+const QUEUE: [&[&str]; 5] = [&["status"], &["enqueue"], &["updater"], &["rebuild"], &["dead", "list"]];
 const LEDGER: &[&str] = &["credentials"];
-const STORE: [&[&str]; 2] = [&["enqueue"], &["updater"]];
+const STORE: [&[&str]; 4] = [&["enqueue"], &["updater"], &["rebuild"], &["dead", "retry", "--all"]];
 
 /// The one line that is no log line.
 fn refuses(home: &Home, arguments: &[&str], settings: &[(&str, &str)], says: &str) {

@@ -2,5 +2,6 @@
 //! on by itself.
 
 mod crash;
+mod poison;
 mod redis;
 mod zombie;

@@ -8,3 +8,4 @@ mod fill;
 mod kill;
 mod memory;
 mod quota;
+mod rebuild;

@@ -2,6 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 use twitter_updater::starter::{Drain, DrainRound};
+use twitter_updater::store::{Observation, Seen};
 
 use super::*;
 
@@ -165,4 +166,31 @@ async fn a_drain_runs_until_nothing_is_left_through_errors_until_it_is_stopped()
     cancel.cancel();
     running.await.unwrap();
     assert_eq!(world.queue.fail_accepts.load(SeqCst), 0);
+}
+
+/// A worker has it, and has stored the end of its life: enqueued again meanwhile, it lives again once the
+/// worker is done.
+#[tokio::test]
+async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
+    let world = World::with_ages("30d: 1ms").await; // due at once
+    world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap();
+    let (fence, mut jobs) = world.claim_all().await;
+    let end = Observation {
+        id: id(1),
+        answered_at: clock::wall_ms(),
+        seen: Seen::Missing { misses: 3, since: 0 },
+        state: TweetState::Ended,
+        next_due: None,
+    };
+    world.store.save(NAMESPACE, &[end]).await.unwrap();
+    assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Known);
+    let drain = world.drain().with_limit(1);
+    let round = drain.round().await.unwrap();
+    assert_eq!(round, DrainRound::default(), "the worker has it still; nothing is gained by asking again at once");
+
+    world.queue.settle(&fence, &[(jobs.remove(0), Verdict::Finish)]).await.unwrap();
+    assert_eq!(world.places(&id(1)).await, []);
+    assert_eq!(drain.round().await.unwrap().accepted, 1);
+    assert_eq!(world.figures().await, (0, 0, 1));
+    assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, TweetState::Live);
 }

@@ -5,7 +5,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::store::{
-    MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoreError, StoredTweet,
+    Exhumed, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoreError,
+    StoredTweet,
 };
 use twitter_updater::tweet::{Metrics, TweetState};
 
@@ -65,6 +66,9 @@ contract! {
     a_count_given_for_the_first_time_is_a_change
     the_dead_stay_dead
     burying_twice_keeps_the_first_reason
+    the_exhumed_live_again_or_end
+    pages_hold_the_living_or_the_dead_once_each
+    a_page_moves_on_while_rows_come_and_go
     namespaces_do_not_mix
     text_with_nul_costs_no_batch
     counts_have_64_bits
@@ -92,6 +96,27 @@ async fn bury(store: &dyn Store, id: &str, reason: &str) {
     store.bury(NS, T, &[(id.to_owned(), reason.to_owned())]).await.unwrap();
 }
 
+fn exhumed(id: &str, next_due: Option<i64>) -> Exhumed {
+    Exhumed { id: id.into(), created_at: Some(T - 70), next_due }
+}
+
+/// All pages of so many rows, one after the other.
+async fn pages(store: &dyn Store, of: Listing, limit: u32) -> Vec<Listed> {
+    let mut all: Vec<Listed> = Vec::new();
+    loop {
+        let page = store.page(NS, of, all.last().map(|last| &*last.id), limit).await.unwrap();
+        assert!(page.len() <= limit as usize);
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
+}
+
+fn ids(page: &[Listed]) -> Vec<&str> {
+    page.iter().map(|listed| &*listed.id).collect()
+}
+
 async fn without_tables_every_call_says_migrate(store: &dyn Store) {
     let id = ["1".to_owned()];
     let errors = [
@@ -100,6 +125,8 @@ async fn without_tables_every_call_says_migrate(store: &dyn Store) {
         store.standing(NS, &id).await.unwrap_err(),
         store.save(NS, &[broken("1", T)]).await.unwrap_err(),
         store.bury(NS, T, &[("1".into(), "why".into())]).await.unwrap_err(),
+        store.exhume(NS, T, &[exhumed("1", None)]).await.unwrap_err(),
+        store.page(NS, Listing::Living, None, 1).await.unwrap_err(),
         store.tweet(NS, "1").await.unwrap_err(),
         store.history(NS, "1").await.unwrap_err(),
         store.counts(NS).await.unwrap_err(),
@@ -124,6 +151,8 @@ async fn nothing_asked_nothing_done(store: &dyn Store) {
     assert_eq!(store.standing(NS, &[]).await.unwrap(), []);
     assert_eq!(store.save(NS, &[]).await.unwrap(), Saved::default());
     store.bury(NS, T, &[]).await.unwrap();
+    store.exhume(NS, T, &[]).await.unwrap();
+    assert_eq!(store.page(NS, Listing::Dead, None, 9).await.unwrap(), []);
     assert_eq!(store.tweet(NS, "1").await.unwrap(), None);
     assert_eq!(store.history(NS, "1").await.unwrap(), []);
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts::default());
@@ -513,6 +542,78 @@ async fn burying_twice_keeps_the_first_reason(store: &dyn Store) {
     assert_eq!((one.first_seen, one.checked_at, one.lookups), (T, None, 0));
     assert_eq!(get(store, "2").await.reason.as_deref(), Some("other"));
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { dead: 2, ..StateCounts::default() });
+}
+
+async fn the_exhumed_live_again_or_end(store: &dyn Store) {
+    saved(store, missing("1", T, 4, T - 3)).await;
+    saved(store, found("2", T, counts(1, 2))).await;
+    saved(store, found("3", T, counts(1, 2))).await;
+    for id in ["1", "2"] {
+        bury(store, id, "why").await;
+    }
+    let living = get(store, "3").await;
+    let calls = [exhumed("1", Some(T + 5)), exhumed("2", None), exhumed("3", None), exhumed("4", Some(T + 6))];
+    for at in [T + 9, T + 10] {
+        // The second time changes nothing: nobody is dead any more.
+        store.exhume(NS, at, &calls).await.unwrap();
+        let (one, two) = (get(store, "1").await, get(store, "2").await);
+        assert_eq!((one.state, one.next_due, one.created_at), (TweetState::Live, Some(T + 5), Some(T - 70)));
+        assert_eq!((one.misses, one.missing_since, one.reason), (0, None, None));
+        assert_eq!((two.state, two.next_due, two.created_at), (TweetState::Ended, None, Some(T)));
+        assert_eq!((two.metrics, two.checked_at, two.reason), (counts(1, 2), Some(T), None));
+        assert_eq!(get(store, "3").await, living, "it was not dead");
+        let four = get(store, "4").await;
+        assert_eq!((four.state, four.next_due, four.first_seen), (TweetState::Live, Some(T + 6), T + 9));
+    }
+    // Answers count again; and it may die again, for another reason.
+    assert_eq!(saved(store, found("1", T + 20, counts(3, 4))).await.metrics, counts(3, 4));
+    bury(store, "1", "again").await;
+    assert_eq!(get(store, "1").await.reason.as_deref(), Some("again"));
+}
+
+async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
+    let all: Vec<_> = (100..135).map(|n| new_tweet(&n.to_string(), T - n, (n % 5 > 0).then_some(T + n))).collect();
+    store.record(NS, T, &all).await.unwrap();
+    saved(store, missing("101", T, 1, T)).await;
+    for id in ["102", "131"] {
+        bury(store, id, &format!("why {id}")).await;
+    }
+    // Neither another pipeline nor an id that is greater by number alone.
+    store.record("other", T, &[new_tweet("120", T, Some(T))]).await.unwrap();
+    store.record(NS, T, &[new_tweet("99", T, Some(T))]).await.unwrap();
+
+    let living: Vec<String> = ["99".to_owned()]
+        .into_iter()
+        .chain((100..135).rev().filter(|n| n % 5 > 0 && ![102, 131].contains(n)).map(|n| n.to_string()))
+        .collect();
+    for limit in [1, 7, 1_000] {
+        let listed = pages(store, Listing::Living, limit).await;
+        assert_eq!(ids(&listed), living);
+        let of = |id: &str| listed.iter().find(|listed| listed.id == id).unwrap();
+        assert_eq!((of("101").state, of("101").next_due), (TweetState::Unavailable, Some(T + 60_000)));
+        let (created_at, next_due) = (Some(T - 134), Some(T + 134));
+        assert_eq!(
+            *of("134"),
+            Listed { id: "134".into(), state: TweetState::Live, created_at, next_due, reason: None }
+        );
+        let dead = pages(store, Listing::Dead, limit).await;
+        assert_eq!(ids(&dead), ["131", "102"]);
+        assert_eq!((dead[0].state, dead[0].reason.as_deref()), (TweetState::Dead, Some("why 131")));
+        assert_eq!(dead[0].next_due, None);
+    }
+}
+
+async fn a_page_moves_on_while_rows_come_and_go(store: &dyn Store) {
+    store.record(NS, T, &["1", "3", "5", "7", "9"].map(|id| new_tweet(id, T, Some(T)))).await.unwrap();
+    let first = store.page(NS, Listing::Living, None, 2).await.unwrap();
+    assert_eq!(ids(&first), ["9", "7"]);
+    // Above it and below it: some come, some go, one changes its state and its due time.
+    store.record(NS, T, &["2", "8"].map(|id| new_tweet(id, T, Some(T - 9)))).await.unwrap();
+    bury(store, "7", "why").await;
+    bury(store, "5", "why").await;
+    saved(store, missing("3", T + 1, 1, T)).await;
+    let rest = store.page(NS, Listing::Living, Some("7"), 9).await.unwrap();
+    assert_eq!(ids(&rest), ["3", "2", "1"]);
 }
 
 async fn namespaces_do_not_mix(store: &dyn Store) {

@@ -6,7 +6,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::clock::Millis;
 use twitter_updater::store::{
-    MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoredTweet,
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store,
+    StoredTweet,
 };
 use twitter_updater::tweet::{Metrics, Tweet, TweetState};
 
@@ -154,6 +155,35 @@ impl Model {
         }
     }
 
+    fn exhume(&mut self, at: Millis, tweets: &[Exhumed]) {
+        for tweet in tweets {
+            let fresh = !self.rows.contains_key(&tweet.id);
+            let row = self.row(&tweet.id, at);
+            if fresh || row.state == TweetState::Dead {
+                row.state = if tweet.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+                row.created_at = row.created_at.or(tweet.created_at);
+                row.next_due = tweet.next_due;
+                (row.misses, row.missing_since, row.reason) = (0, None, None);
+            }
+        }
+    }
+
+    fn page(&self, of: Listing) -> Vec<Listed> {
+        let is_of = |row: &&StoredTweet| match row.state {
+            TweetState::Live | TweetState::Unavailable => of == Listing::Living,
+            TweetState::Dead => of == Listing::Dead,
+            TweetState::Ended => false,
+        };
+        let listed = |row: &StoredTweet| Listed {
+            id: row.id.clone(),
+            state: row.state,
+            created_at: row.created_at,
+            next_due: row.next_due,
+            reason: row.reason.clone(),
+        };
+        self.rows.values().rev().filter(is_of).map(listed).collect()
+    }
+
     fn standing(&self, id: &str) -> Option<Standing> {
         self.rows.get(id).map(|row| Standing {
             state: row.state,
@@ -296,7 +326,7 @@ async fn both_backends_do_as_the_model_does() {
 }
 
 async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], namespace: &str) {
-    match random.0.random_range(0..20) {
+    match random.0.random_range(0..22) {
         0..6 => {
             let (at, tweets) = (random.time(), random.many(Random::new_tweet));
             let expected = model.record(at, &tweets);
@@ -311,6 +341,15 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
             for store in stores {
                 let saved = store.save(namespace, &batch).await.unwrap();
                 assert_eq!(saved, expected, "{store:?} {namespace} {batch:#?}");
+            }
+        }
+        19 => {
+            let (at, created_at, next_due) = (random.time(), random.time(), random.time());
+            let id = random.one(&IDS).to_owned();
+            let tweets = [Exhumed { id, created_at: random.maybe(created_at), next_due: random.maybe(next_due) }];
+            model.exhume(at, &tweets);
+            for store in stores {
+                store.exhume(namespace, at, &tweets).await.unwrap();
             }
         }
         _ => {
@@ -333,5 +372,9 @@ async fn compare(model: &Model, store: &dyn Store, namespace: &str) {
     }
     let standing = store.standing(namespace, &IDS.map(String::from)).await.unwrap();
     assert_eq!(standing, IDS.map(|id| model.standing(id)), "{store:?} {namespace}");
+    for of in [Listing::Living, Listing::Dead] {
+        let page = store.page(namespace, of, None, 9).await.unwrap();
+        assert_eq!(page, model.page(of), "{store:?} {namespace}");
+    }
     assert_eq!(store.counts(namespace).await.unwrap(), model.counts(), "{store:?} {namespace}");
 }

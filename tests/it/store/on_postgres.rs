@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use twitter_updater::store::{PostgresStore, Saved, Store, StoreError};
+use twitter_updater::store::{Listing, PostgresStore, Saved, Store, StoreError};
 
-use super::{NS, PATIENCE, T, counts, found, open_postgres};
+use super::{NS, PATIENCE, T, counts, found, new_tweet, open_postgres};
 use crate::support::postgres;
+use crate::support::wait::until_true;
 
 async fn migrated() -> (PostgresStore, PgConnection) {
     let url = postgres::database().await;
@@ -228,4 +229,27 @@ async fn an_error_never_shows_the_password() {
         let error = PostgresStore::connect(&SecretString::from(url.as_str()), 1, PATIENCE).await.unwrap_err();
         assert!(!format!("{error} {error:?}").contains(secret), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_page_is_read_from_its_index() {
+    let (store, mut connection) = migrated().await;
+    let ended: Vec<_> = (10_000..20_000).map(|n| new_tweet(&n.to_string(), T, None)).collect();
+    let live: Vec<_> = (20_000..22_000).map(|n| new_tweet(&n.to_string(), T, Some(T))).collect();
+    store.record(NS, T, &ended).await.unwrap();
+    store.record(NS, T, &live).await.unwrap();
+    let dead: Vec<_> = (0..2_000).map(|n| (format!("dead{n}"), "why".to_owned())).collect();
+    store.bury(NS, T, &dead).await.unwrap();
+    connection.execute("ANALYZE tweet").await.unwrap();
+    for of in [Listing::Living, Listing::Dead] {
+        let first = store.page(NS, of, None, 100).await.unwrap();
+        assert_eq!(store.page(NS, of, Some(&first[99].id), 100).await.unwrap().len(), 100);
+    }
+    // The server's own count, which it gives when it finds time.
+    let scans = "SELECT count(*) FROM pg_stat_user_indexes \
+                 WHERE indexrelname IN ('tweet_living', 'tweet_dead') AND idx_scan = 2 AND idx_tup_read = 200";
+    until_true("both pages of both kinds are read from their index", PATIENCE, async || {
+        sqlx::query_scalar::<_, i64>(scans).fetch_one(&mut connection).await.unwrap() == 2
+    })
+    .await;
 }

@@ -128,3 +128,21 @@ async fn what_is_not_a_database_is_refused() {
     let error = SqliteStore::open(&folder.path().join("none/tweets.db"), PATIENCE).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
 }
+
+#[tokio::test]
+async fn a_page_is_read_from_its_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tweets.db");
+    SqliteStore::open(&path, PATIENCE).await.unwrap().migrate().await.unwrap();
+    let mut plain = plain(&path).await;
+    for (states, index) in [("state IN ('live', 'unavailable')", "tweet_living"), ("state = 'dead'", "tweet_dead")] {
+        let page = format!(
+            "EXPLAIN QUERY PLAN SELECT id, state, created_at, next_due, reason FROM tweet \
+             WHERE namespace = $1 AND {states} AND id < $2 ORDER BY id DESC LIMIT $3"
+        );
+        let plan: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(sqlx::AssertSqlSafe(page)).fetch_all(&mut plain).await.unwrap();
+        let [(.., step)] = &plan[..] else { panic!("more than a walk: {plan:?}") };
+        assert!(step.contains(&format!("{index} (namespace=? AND id<?)")), "{step}");
+    }
+}

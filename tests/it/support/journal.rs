@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::credential::Credential;
 use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
-    Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
+    Stats, Verdict,
 };
 use twitter_updater::store::{
-    MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
+    StoreError, StoredTweet,
 };
 use twitter_updater::tweet::TweetState;
 
@@ -41,6 +44,9 @@ pub enum Call {
     Release,
     Save,
     Bury,
+    Adopt,
+    Standing,
+    Exhume,
 }
 
 /// How it fails.
@@ -62,8 +68,18 @@ pub enum Trouble {
 #[derive(Debug, Clone, Default)]
 pub struct Journal(Arc<Mutex<Inner>>);
 
+/// Something that happens once, when a call is done and before its caller hears of it.
+struct Meanwhile(BoxFuture<'static, ()>);
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
+    meanwhile: HashMap<Call, Meanwhile>,
     events: Vec<(Millis, Event)>,
     trouble: HashMap<Call, Vec<(Trouble, u32)>>,
     calls: usize,
@@ -75,6 +91,11 @@ impl Journal {
     /// The next `times` such calls fail; behind the trouble that is there already.
     pub fn trouble(&self, call: Call, trouble: Trouble, times: u32) {
         self.lock().trouble.entry(call).or_default().push((trouble, times));
+    }
+
+    /// When the next such call is done, this happens before its caller goes on.
+    pub fn meanwhile(&self, call: Call, happens: impl Future<Output = ()> + Send + 'static) {
+        self.lock().meanwhile.insert(call, Meanwhile(Box::pin(happens)));
     }
 
     /// Such calls fail no more.
@@ -142,7 +163,14 @@ impl Journal {
         run: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         match self.draw(call) {
-            None => run.await,
+            None => {
+                let answer = run.await;
+                let happens = self.lock().meanwhile.remove(&call);
+                if let Some(Meanwhile(happens)) = happens {
+                    happens.await;
+                }
+                answer
+            }
             Some(Trouble::Hangs) => pending().await,
             Some(Trouble::Late(delay)) => {
                 let answer = run.await;
@@ -209,6 +237,22 @@ impl Queue for JournalledQueue {
 
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         self.inner.schedule(jobs).await
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        self.journal.through(Call::Adopt, queue_fails, self.inner.adopt(token, ids, lease)).await
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        self.inner.exhume(jobs).await
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        self.inner.forget(ids).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        self.inner.dead(from, limit).await
     }
 
     async fn due(&self) -> Result<u64, QueueError> {
@@ -291,7 +335,21 @@ impl Store for JournalledStore {
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
-        self.inner.standing(namespace, ids).await
+        self.journal.through(Call::Standing, store_fails, self.inner.standing(namespace, ids)).await
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        self.journal.through(Call::Exhume, store_fails, self.inner.exhume(namespace, at, tweets)).await
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        self.inner.page(namespace, of, below, limit).await
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {

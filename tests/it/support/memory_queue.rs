@@ -1,6 +1,4 @@
-//! The queue's contract in memory. [`QueueModel`] is the contract as plain rules over a map, with the
-//! time as an argument: what `tests/it/model.rs` checks exhaustively and `tests/it/state_machine.rs`
-//! compares the real backends with. [`MemoryQueue`] puts a clock to it, for simulations.
+//! A queue in memory: the reference ([`QueueModel`]) with a clock, for simulations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,349 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::queue::{
-    Batch, Claim, ClaimRequest, Fence, Incoming, Job, LaneStats, NewJob, Place, Queue, QueueError, Scheduled, Settled,
-    Stats, Verdict, WorkerStats, check_id, suspect_limit,
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled,
+    Settled, Stats, Verdict, WorkerStats, check_id,
 };
 
-/// Rules of the contract that can be left out, to see that somebody notices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Rules {
-    /// A settle applies only to ids its claim still holds.
-    pub fence_checked: bool,
-    /// The same token again answers the same batch.
-    pub token_remembered: bool,
-    /// Ids that are given back are as they were.
-    pub release_uncounted: bool,
-    /// A lease that ran out frees its ids.
-    pub leases_end: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self { fence_checked: true, token_remembered: true, release_uncounted: true, leases_end: true }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum At {
-    Delayed { lane: Arc<str>, due: Millis },
-    Leased { fence: Millis, token: Arc<str>, lane: Arc<str>, due: Millis },
-    Dead { at: Millis, reason: Arc<str> },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Entry {
-    at: At,
-    deliveries: u32,
-    failures: u32,
-    /// The fence under which it is alone in its process.
-    trial: Option<Millis>,
-}
-
-/// Suspects have a call of their own in four while others wait.
-const OTHERS_FIRST: u8 = 3;
-
-/// What a claim of the model answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claimed {
-    /// A batch: its lease's deadline, its jobs, and whether its token had it already.
-    Batch { deadline: Millis, jobs: Vec<Job>, repeated: bool },
-    /// Nothing yet; how long to wait, and why it is paused.
-    Empty { wait: Millis, paused: Option<String> },
-}
-
-/// Where each id is. An id has one entry, so it is in one place by construction.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct QueueModel {
-    pub rules: Rules,
-    jobs: BTreeMap<String, Entry>,
-    /// Each lane's patience.
-    lanes: BTreeMap<Arc<str>, Millis>,
-    last_fence: Millis,
-    /// Claims of others that are to come before the next of suspects.
-    others_first: u8,
-    paused: Option<String>,
-}
-
-impl QueueModel {
-    pub fn schedule(&mut self, now: Millis, job: &NewJob) -> Scheduled {
-        self.lanes.insert(job.lane.name.clone(), job.lane.patience);
-        match self.jobs.get(&job.id).map(|entry| &entry.at) {
-            Some(At::Delayed { .. }) => Scheduled::Known,
-            Some(At::Leased { .. }) => Scheduled::Leased,
-            Some(At::Dead { .. }) => Scheduled::Dead,
-            None => {
-                let at = At::Delayed { lane: job.lane.name.clone(), due: now + job.delay.max(0) };
-                self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None });
-                Scheduled::Scheduled
-            }
-        }
-    }
-
-    pub fn claim(&mut self, now: Millis, request: &ClaimRequest<'_>) -> Claimed {
-        if let Some((deadline, jobs)) = self.claimed_before(now, request.token) {
-            return Claimed::Batch { deadline, jobs, repeated: true };
-        }
-        if self.paused.is_some() {
-            return Claimed::Empty { wait: millis(request.linger), paused: self.paused.clone() };
-        }
-        let suspects_turn = self.others_first == 0;
-        let (first, suspects) = self.expired(now, request.limit);
-        let (mut jobs, mut expired) = match (first.is_empty(), suspects.is_empty()) {
-            (false, _) => (first, true),
-            (true, false) if suspects_turn => (suspects.clone(), true),
-            _ => (Vec::new(), false),
-        };
-        if !expired {
-            (jobs, expired) = match self.ready(now, request, suspects_turn) {
-                Ok(jobs) => (jobs, false),
-                Err(_) if !suspects.is_empty() => (suspects, true),
-                Err(waited) => return Claimed::Empty { wait: self.wait(now, request, waited), paused: None },
-            };
-        }
-        let of_suspects = jobs.first().is_some_and(|job| job.deliveries > u32::from(expired));
-        self.others_first = if of_suspects { OTHERS_FIRST } else { self.others_first.saturating_sub(1) };
-        let deadline = (now + millis(request.lease).max(1)).max(self.last_fence + 1);
-        self.last_fence = deadline;
-        let token: Arc<str> = request.token.into();
-        for job in &jobs {
-            let at = At::Leased { fence: deadline, token: token.clone(), lane: job.lane.clone(), due: job.due };
-            let Job { deliveries, failures, .. } = *job;
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
-        }
-        Claimed::Batch { deadline, jobs, repeated: false }
-    }
-
-    /// What that token holds already.
-    fn claimed_before(&self, now: Millis, asked: &str) -> Option<(Millis, Vec<Job>)> {
-        let held = |(id, entry): (&String, &Entry)| match &entry.at {
-            At::Leased { fence, token, lane, due } if **token == *asked && *fence > now => {
-                let job = Job {
-                    id: id.clone(),
-                    lane: lane.clone(),
-                    due: *due,
-                    deliveries: entry.deliveries,
-                    failures: entry.failures,
-                };
-                Some((*fence, job))
-            }
-            _ => None,
-        };
-        if !self.rules.token_remembered {
-            return None;
-        }
-        let held: Vec<_> = self.jobs.iter().filter_map(held).collect();
-        Some((held.first()?.0, held.into_iter().map(|(_, job)| job).collect()))
-    }
-
-    /// Leases whose time is up, for the first time and once more, in the order they ran out: half a batch
-    /// at the most, halved again per further delivery.
-    fn expired(&self, now: Millis, limit: usize) -> (Vec<Job>, Vec<Job>) {
-        if !self.rules.leases_end {
-            return Default::default();
-        }
-        let first = self.lanes_in_order().first().map_or_else(|| "default".into(), |(name, _)| name.clone());
-        let over = |(id, entry): (&String, &Entry)| match entry.at {
-            At::Leased { fence, .. } if fence <= now => Some(Job {
-                id: id.clone(),
-                lane: first.clone(),
-                due: fence,
-                deliveries: entry.deliveries + 1,
-                failures: entry.failures + u32::from(entry.trial == Some(fence)),
-            }),
-            _ => None,
-        };
-        let mut over: Vec<Job> = self.jobs.iter().filter_map(over).collect();
-        over.sort_by(|a, b| (a.due, &a.id).cmp(&(b.due, &b.id)));
-        over.truncate(2 * limit);
-        let (first, suspects): (Vec<Job>, Vec<Job>) = over.into_iter().partition(|job| job.deliveries == 1);
-        (halved(first, limit), halved(suspects, limit))
-    }
-
-    /// The due ids of all lanes that make a batch, or how long the oldest due one has waited.
-    fn ready(&self, now: Millis, request: &ClaimRequest<'_>, suspects_turn: bool) -> Result<Vec<Job>, Option<Millis>> {
-        let lanes = self.lanes_in_order();
-        let mut all: Vec<(f64, usize, Job)> = Vec::new();
-        for (id, entry) in &self.jobs {
-            let At::Delayed { lane, due } = &entry.at else { continue };
-            let Some(at) = lanes.iter().position(|(name, _)| name == lane) else { continue };
-            let lateness = (now - due) as f64 / lanes[at].1 as f64;
-            let job = Job {
-                id: id.clone(),
-                lane: lane.clone(),
-                due: *due,
-                deliveries: entry.deliveries,
-                failures: entry.failures,
-            };
-            all.push((lateness, at, job));
-        }
-        all.sort_by(|(a, in_a, a_job), (b, in_b, b_job)| {
-            b.total_cmp(a).then_with(|| (in_a, a_job.due, &a_job.id).cmp(&(in_b, b_job.due, &b_job.id)))
-        });
-        let due = all.iter().filter(|(.., job)| job.due <= now).count();
-        if due < request.limit {
-            let waited = all.iter().map(|(.., job)| now - job.due).filter(|waited| *waited >= 0).max();
-            if waited.is_none_or(|waited| waited < millis(request.linger)) {
-                return Err(waited);
-            }
-        }
-        let early = if due < request.limit { request.lookahead } else { 0.0 };
-        let mut picked: Vec<Job> =
-            all.into_iter().filter(|(lateness, ..)| *lateness >= -early).map(|(.., job)| job).collect();
-        picked.truncate(request.limit);
-        // Suspects travel apart; the most urgent says which of the two this batch is, in their turn.
-        let is_suspect = |job: &Job| job.deliveries > 0;
-        let suspects = picked.first().is_some_and(is_suspect) && suspects_turn || picked.iter().all(is_suspect);
-        picked.retain(|job| (job.deliveries > 0) == suspects);
-        Ok(if suspects { halved(picked, request.limit) } else { picked })
-    }
-
-    fn wait(&self, now: Millis, request: &ClaimRequest<'_>, waited: Option<Millis>) -> Millis {
-        let mut wait = millis(request.linger) - waited.unwrap_or(0);
-        let mut dues = Vec::new();
-        for entry in self.jobs.values() {
-            match entry.at {
-                At::Leased { fence, .. } => wait = wait.min(fence - now),
-                At::Delayed { due, .. } => dues.push(due),
-                At::Dead { .. } => {}
-            }
-        }
-        dues.sort_unstable();
-        if let Some(ready) = request.limit.checked_sub(1).and_then(|at| dues.get(at)) {
-            wait = wait.min(ready - now);
-        }
-        wait.max(1)
-    }
-
-    /// Applies verdicts; says of each whether it was.
-    pub fn settle(&mut self, now: Millis, deadline: Millis, verdicts: &[(Job, Verdict)]) -> Vec<bool> {
-        let settle = |(job, verdict): &(Job, Verdict)| {
-            let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
-            let (at, deliveries, failures) = match verdict {
-                Verdict::Reschedule { lane, delay } => {
-                    self.lanes.insert(lane.name.clone(), lane.patience);
-                    (At::Delayed { lane: lane.name.clone(), due: now + delay.max(&0) }, 0, 0)
-                }
-                Verdict::Finish => {
-                    self.jobs.remove(&job.id);
-                    return true;
-                }
-                Verdict::Retry { after, counted } => {
-                    self.lanes.entry(job.lane.clone()).or_insert(60_000);
-                    let at = At::Delayed { lane: job.lane.clone(), due: now + after.max(&0) };
-                    (at, deliveries + u32::from(*counted), failures + u32::from(*counted))
-                }
-                Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
-            };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
-            true
-        };
-        verdicts.iter().map(settle).collect()
-    }
-
-    /// Gives ids back; says of each whether it was.
-    pub fn release(&mut self, now: Millis, deadline: Millis, jobs: &[Job]) -> Vec<bool> {
-        let release = |job: &Job| {
-            let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
-            self.lanes.entry(job.lane.clone()).or_insert(60_000);
-            let deliveries = deliveries + u32::from(!self.rules.release_uncounted);
-            let at = At::Delayed { lane: job.lane.clone(), due: job.due };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
-            true
-        };
-        jobs.iter().map(release).collect()
-    }
-
-    /// Notes that what this lease holds is alone in its process; says whether there is any.
-    pub fn try_alone(&mut self, now: Millis, deadline: Millis) -> bool {
-        let held = |at: &At| matches!(at, At::Leased { fence, .. } if *fence == deadline && now < deadline);
-        let mut any = false;
-        for entry in self.jobs.values_mut().filter(|entry| held(&entry.at)) {
-            entry.trial = Some(deadline);
-            any = true;
-        }
-        any
-    }
-
-    /// The deliveries and failures of an id that this lease holds.
-    fn held(&self, now: Millis, deadline: Millis, id: &str) -> Option<(u32, u32)> {
-        let entry = self.jobs.get(id)?;
-        let At::Leased { fence, .. } = entry.at else { return None };
-        (!self.rules.fence_checked || (fence == deadline && now < deadline))
-            .then_some((entry.deliveries, entry.failures))
-    }
-
-    pub fn pause(&mut self, reason: Option<&str>) {
-        self.paused = reason.map(str::to_owned);
-    }
-
-    pub fn place(&self, id: &str) -> Option<Place> {
-        self.jobs.get(id).map(|entry| match &entry.at {
-            At::Delayed { lane, due } => Place::Delayed { lane: lane.to_string(), due: *due },
-            At::Leased { fence, .. } => Place::Leased { fence: *fence },
-            At::Dead { at, reason } => Place::Dead { at: *at, reason: reason.to_string() },
-        })
-    }
-
-    pub fn places(&self) -> impl Iterator<Item = (&String, Place)> {
-        self.jobs.keys().filter_map(|id| Some((id, self.place(id)?)))
-    }
-
-    pub fn due(&self, now: Millis) -> u64 {
-        self.jobs.values().filter(|entry| matches!(entry.at, At::Delayed { due, .. } if due <= now)).count() as u64
-    }
-
-    /// Most impatient first.
-    fn lanes_in_order(&self) -> Vec<(Arc<str>, Millis)> {
-        let mut lanes: Vec<_> = self.lanes.iter().map(|(name, patience)| (name.clone(), *patience)).collect();
-        lanes.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
-        lanes
-    }
-
-    fn stats(&self, now: Millis) -> Stats {
-        let mut stats = Stats { now_ms: now, paused: self.paused.clone(), ..Stats::default() };
-        for (name, patience_ms) in self.lanes_in_order() {
-            let mut lane = LaneStats { lane: name.to_string(), patience_ms, ..LaneStats::default() };
-            for entry in self.jobs.values() {
-                if let At::Delayed { lane: of, due } = &entry.at
-                    && *of == name
-                {
-                    lane.delayed += 1;
-                    lane.due += u64::from(*due <= now);
-                    lane.oldest_lateness_ms = lane.oldest_lateness_ms.max(now - due);
-                }
-            }
-            stats.delayed += lane.delayed;
-            stats.due += lane.due;
-            stats.oldest_lateness_ms = stats.oldest_lateness_ms.max(lane.oldest_lateness_ms);
-            stats.lanes.push(lane);
-        }
-        for entry in self.jobs.values() {
-            match entry.at {
-                At::Leased { fence, .. } => {
-                    stats.leased += 1;
-                    stats.expired += u64::from(fence <= now);
-                }
-                At::Dead { .. } => stats.dead += 1,
-                At::Delayed { .. } => {}
-            }
-        }
-        stats
-    }
-}
-
-/// The first of these, halved per delivery.
-fn halved(jobs: Vec<Job>, limit: usize) -> Vec<Job> {
-    let (mut kept, mut most) = (Vec::new(), 0);
-    for job in jobs {
-        most = most.max(job.deliveries);
-        if kept.len() >= suspect_limit(limit, most) {
-            break;
-        }
-        kept.push(job);
-    }
-    kept
-}
+use super::queue_model::{Claimed, QueueModel, Rules};
 
 /// The clock of a service in memory: it runs with tokio's, so a simulation's when that is paused, and
 /// can be put forward or back.
@@ -361,12 +21,13 @@ pub struct ServiceClock {
     origin: Millis,
     running: Stopwatch,
     steps: AtomicI64,
+    furthest: AtomicI64,
 }
 
 impl ServiceClock {
     /// It shows `origin`, ms since the epoch.
     pub fn starting_at(origin: Millis) -> Arc<Self> {
-        Arc::new(Self { origin, running: Stopwatch::start(), steps: AtomicI64::new(0) })
+        Arc::new(Self { origin, running: Stopwatch::start(), steps: AtomicI64::new(0), furthest: AtomicI64::new(0) })
     }
 
     /// It shows the time.
@@ -380,7 +41,13 @@ impl ServiceClock {
 
     /// Puts it forward, or back.
     pub fn step(&self, by: Millis) {
-        self.steps.fetch_add(by, Ordering::Relaxed);
+        let steps = self.steps.fetch_add(by, Ordering::Relaxed) + by;
+        self.furthest.fetch_max(steps, Ordering::Relaxed);
+    }
+
+    /// How far it was ahead of itself at the most, ms.
+    pub fn furthest(&self) -> Millis {
+        self.furthest.load(Ordering::Relaxed)
     }
 }
 
@@ -404,16 +71,11 @@ struct Inner {
 
 impl MemoryQueue {
     pub fn new(namespace: &str, clock: Arc<ServiceClock>, rules: Rules) -> Self {
-        let inner = Inner { model: QueueModel { rules, ..QueueModel::default() }, ..Inner::default() };
+        let inner = Inner { model: QueueModel::with(rules), ..Inner::default() };
         Self { namespace: namespace.to_owned(), clock, inner: Mutex::new(inner) }
     }
 
-    /// The rules and places, as they are.
-    pub fn model(&self) -> QueueModel {
-        self.lock().model.clone()
-    }
-
-    /// Calls this with each id and its place.
+    /// Looks at the rules and places, as they are.
     pub fn with_model<T>(&self, look: impl FnOnce(&QueueModel) -> T) -> T {
         look(&self.lock().model)
     }
@@ -502,6 +164,47 @@ impl Queue for MemoryQueue {
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         Ok(inner.model.try_alone(now, fence.deadline))
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        for id in ids {
+            check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
+        }
+        let (mut inner, now) = (self.lock(), self.now());
+        let nowhere = ids.iter().filter(|id| inner.model.place(id).is_none()).count();
+        inner.count("adopted", nowhere);
+        let (deadline, answers) = inner.model.adopt(now, token, ids, millis(lease));
+        Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        let dead = inner.model.stats(now).dead;
+        let answers: Vec<_> = jobs.iter().map(|job| inner.model.exhume(now, job)).collect();
+        let exhumed = dead - inner.model.stats(now).dead;
+        inner.count("scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
+        inner.count("exhumed", exhumed as usize);
+        Ok(answers)
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        let mut inner = self.lock();
+        ids.iter().for_each(|id| inner.model.forget(id));
+        Ok(())
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        let inner = self.lock();
+        let mut dead: Vec<_> = inner
+            .model
+            .places()
+            .filter_map(|(id, place)| match place {
+                Place::Dead { at, reason } => Some(Buried { id: id.clone(), at, reason }),
+                _ => None,
+            })
+            .collect();
+        dead.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+        Ok(dead.into_iter().skip(from as usize).take(limit as usize).collect())
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {

@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard};
 use async_trait::async_trait;
 use twitter_updater::clock::Millis;
 use twitter_updater::store::{
-    MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoreError, StoredTweet,
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store,
+    StoreError, StoredTweet,
 };
 use twitter_updater::tweet::{Metrics, Tweet, TweetState};
 
@@ -207,6 +208,47 @@ impl Store for MemoryStore {
             row.next_due = None;
         }
         Ok(())
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        let mut inner = self.lock()?;
+        for tweet in tweets {
+            let key = key(namespace, &tweet.id);
+            let fresh = !inner.tweets.contains_key(&key);
+            let row = inner.tweets.entry(key).or_insert_with(|| blank(&tweet.id, at));
+            if fresh || row.state == TweetState::Dead {
+                row.state = if tweet.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+                row.created_at = row.created_at.or(tweet.created_at);
+                row.next_due = tweet.next_due;
+                (row.misses, row.missing_since, row.reason) = (0, None, None);
+            }
+        }
+        Ok(())
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let listed = |row: &StoredTweet| Listed {
+            id: row.id.clone(),
+            state: row.state,
+            created_at: row.created_at,
+            next_due: row.next_due,
+            reason: row.reason.clone(),
+        };
+        let is_of = |row: &StoredTweet| match row.state {
+            TweetState::Live | TweetState::Unavailable => of == Listing::Living,
+            TweetState::Dead => of == Listing::Dead,
+            TweetState::Ended => false,
+        };
+        let inner = self.lock()?;
+        let rows = inner.tweets.iter().rev().filter(|((space, _), _)| space == namespace).map(|(_, row)| row);
+        let below = |row: &&StoredTweet| below.is_none_or(|below| *row.id < *below);
+        Ok(rows.filter(below).filter(|row| is_of(row)).take(limit as usize).map(listed).collect())
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {

@@ -8,6 +8,7 @@ pub mod memory_queue;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
+pub mod queue_model;
 pub mod redis;
 pub mod rig;
 pub mod wait;

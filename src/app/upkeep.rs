@@ -1,0 +1,83 @@
+//! `rebuild` and `dead`: the commands of a person who looks after the queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Service, open_store, write_line};
+use crate::config::Settings;
+use crate::dead::Dead;
+use crate::queue::Lane;
+use crate::retry::RetryPolicy;
+use crate::shutdown::Stop;
+use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt, twitter_id_date};
+use crate::updater::{NAMESPACE, UNAVAILABLE_LANE};
+
+/// The lane of each tweet, as the updater chooses it.
+fn lanes(settings: &Settings) -> Lanes {
+    Lanes {
+        ages: settings.tweet_age.clone(),
+        unavailable: Lane::new(UNAVAILABLE_LANE, settings.updater.unavailable_every),
+        id_date: Arc::new(twitter_id_date),
+    }
+}
+
+/// What puts back from the store what the queue has lost; at `rate` rows a second in place of the setting.
+///
+/// # Errors
+/// A service is out.
+pub async fn open_rebuild(settings: &Settings, rate: Option<u32>) -> Result<Rebuild> {
+    Ok(Rebuild {
+        queue: Service::new(settings)?.queue(NAMESPACE).await?,
+        store: open_store(settings).await?,
+        lanes: lanes(settings),
+        lease: settings.updater.lease,
+        rate: rate.unwrap_or(settings.rebuild.rate),
+        retry: RetryPolicy::default(),
+    })
+}
+
+/// Rebuilds once, or with this pause between the rounds until it is stopped. Writes a line per round.
+///
+/// # Errors
+/// A service is out, in a single round.
+pub async fn run_rebuild(rebuild: &Rebuild, every: Option<Duration>, json: bool, stop: &Stop) -> Result<()> {
+    while !stop.is_draining() {
+        match round(rebuild, json, stop).await {
+            Err(error) if every.is_some() => {
+                tracing::warn!(error = format!("{error:#}"), "this round is given up, the next one tries again");
+            }
+            done => done?,
+        }
+        let Some(every) = every else { break };
+        stop.sleep(every).await;
+    }
+    Ok(())
+}
+
+async fn round(rebuild: &Rebuild, json: bool, stop: &Stop) -> Result<()> {
+    let display = ProgressDisplay::rows("rebuild");
+    if display.is_shown() {
+        let counts = rebuild.store.counts(NAMESPACE).await?;
+        display.expect(counts.live + counts.unavailable);
+        show(&display, &Rebuilt::default());
+    }
+    let done = rebuild.run(stop, |done| show(&display, done)).await;
+    display.finish();
+    let done = done?;
+    write_line(&if json { serde_json::to_string(&done)? } else { done.to_string() })
+}
+
+fn show(display: &ProgressDisplay, done: &Rebuilt) {
+    display.show_rows(done.rows, &format!("{} put back", done.put_back));
+}
+
+/// The dead, for the commands that look after them.
+///
+/// # Errors
+/// A service is out.
+pub async fn open_dead(settings: &Settings) -> Result<Dead> {
+    let queue = Service::new(settings)?.queue(NAMESPACE).await?;
+    Ok(Dead { queue, store: open_store(settings).await?, lanes: lanes(settings) })
+}

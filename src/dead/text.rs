@@ -1,0 +1,92 @@
+//! The dead in words.
+
+use std::fmt;
+use std::time::UNIX_EPOCH;
+
+use super::{Act, DeadList, Tally, Whereabouts};
+use crate::clock::{self, Millis};
+use crate::queue::Place;
+
+/// A moment, to the second: `2026-01-31T09:30:00Z`.
+fn when(at: Millis) -> String {
+    // What cannot be a date is shown as the number it is.
+    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..253_402_300_800_000).contains(&at));
+    date.map_or_else(|| format!("{at} ms"), |date| humantime::format_rfc3339_seconds(date).to_string())
+}
+
+fn when_known(at: Option<Millis>) -> String {
+    at.map_or_else(|| "-".to_owned(), when)
+}
+
+/// One line of text, whatever was stored.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl fmt::Display for DeadList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "dead: {} in the store, {} in the queue", self.in_store, self.in_queue)?;
+        if self.dead.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n{:<20} {:<20} {:<8} reason", "id", "buried", "known to")?;
+        for dead in &self.dead {
+            let known_to = match (dead.in_store, dead.in_queue) {
+                (true, false) => "store",
+                (false, true) => "queue",
+                _ => "both",
+            };
+            let (buried, reason) = (when_known(dead.buried_at), one_line(&dead.reason));
+            writeln!(f, "{:<20} {buried:<20} {known_to:<8} {reason}", dead.id)?;
+        }
+        if (self.dead.len() as u64) < self.in_store.max(self.in_queue) {
+            writeln!(f, "the first {}; --limit shows more", self.dead.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.places.is_empty() {
+            writeln!(f, "{:<14} nowhere", "queue")?;
+        }
+        for place in &self.places {
+            let place = match place {
+                Place::Delayed { lane, due } => format!("delayed in {lane}, due {}", when(*due)),
+                Place::Leased { fence } => format!("leased until {}", when(*fence)),
+                Place::Dead { at, reason } => format!("dead since {}: {}", when(*at), one_line(reason)),
+            };
+            writeln!(f, "{:<14} {place}", "queue")?;
+        }
+        let Some(stored) = &self.stored else {
+            return writeln!(f, "{:<14} nothing", "store");
+        };
+        let mut row = |name: &str, value: &str| writeln!(f, "{name:<14} {value}");
+        row("store", stored.state.as_str())?;
+        if let Some(reason) = &stored.reason {
+            row("reason", &one_line(reason))?;
+        }
+        row("made", &when_known(stored.created_at))?;
+        row("first seen", &when(stored.first_seen))?;
+        row("last checked", &when_known(stored.checked_at))?;
+        row("next due", &when_known(stored.next_due))?;
+        row("lookups", &stored.lookups.to_string())?;
+        row("misses", &stored.misses.to_string())?;
+        row("author", stored.author_name.as_deref().unwrap_or("-"))?;
+        row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line))
+    }
+}
+
+impl Tally {
+    /// One line for a person.
+    #[must_use]
+    pub fn line(&self, act: Act) -> String {
+        let (done, already) = match act {
+            Act::Retry => ("live again", "lived already"),
+            Act::Drop => ("dropped", "had ended already"),
+        };
+        let Self { done: count, already: before, refused } = self;
+        format!("{count} {done}, {before} {already}, {refused} refused")
+    }
+}

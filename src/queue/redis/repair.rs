@@ -1,0 +1,69 @@
+//! What a rebuild and a person who looks after the dead do to the queue.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::Script;
+
+use super::super::{Adopted, Buried, Fence, QueueError, Scheduled, check_id};
+use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
+use crate::backend::redis::{DENY_OOM, script};
+use crate::clock::{self, Millis};
+
+static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
+
+pub(super) async fn adopt(
+    queue: &RedisQueue,
+    token: &str,
+    ids: &[String],
+    lease: Duration,
+) -> Result<Adopted, QueueError> {
+    let mut call = ADOPT.key(&queue.keys.prefix);
+    call.arg(token).arg(clock::millis(lease).max(1));
+    for id in ids {
+        check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
+        call.arg(id);
+    }
+    let (deadline, now, letters): (Millis, Millis, String) = queue.pool.invoke(&call).await?;
+    let answers: Vec<Scheduled> = letters.bytes().map(scheduled).collect();
+    Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
+}
+
+pub(super) async fn dead(queue: &RedisQueue, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let mut range = redis::cmd("ZRANGE");
+    range.arg(queue.keys.dead()).arg(from).arg(from + u64::from(limit) - 1).arg("WITHSCORES");
+    let page: Vec<(String, f64)> = queue.pool.ask(&range).await?;
+    if page.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ask = redis::cmd("HMGET");
+    ask.arg(queue.keys.dead_why());
+    for (id, _) in &page {
+        ask.arg(id);
+    }
+    let reasons: Vec<Option<String>> = queue.pool.ask(&ask).await?;
+    let buried = |((id, at), reason): ((String, f64), Option<String>)| Buried {
+        id,
+        at: at as Millis,
+        reason: reason.unwrap_or_default(),
+    };
+    Ok(page.into_iter().zip(reasons).map(buried).collect())
+}
+
+pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), QueueError> {
+    let lanes = queue.lanes().await?;
+    for ids in ids.chunks(SCHEDULE_CHUNK) {
+        let mut remove = redis::pipe();
+        remove.atomic();
+        for lane in &lanes {
+            remove.cmd("ZREM").arg(queue.keys.delayed(lane)).arg(ids).ignore();
+        }
+        remove.cmd("ZREM").arg(queue.keys.dead()).arg(ids).ignore();
+        remove.cmd("HDEL").arg(queue.keys.dead_why()).arg(ids).ignore();
+        let () = queue.pool.run(&remove).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! `dead`: list, show, retry, drop, and what they refuse.
+
+use twitter_updater::clock::wall_ms;
+use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Queue, Verdict};
+use twitter_updater::store::{SqliteStore, Store, StoredTweet};
+use twitter_updater::tweet::TweetState;
+use twitter_updater::updater::NAMESPACE;
+
+use super::*;
+
+/// A home with dead tweets, and its services.
+struct Graveyard {
+    home: Home,
+    queue: EmbeddedQueue,
+    store: SqliteStore,
+    ids: Vec<String>,
+}
+
+impl Graveyard {
+    /// So many young tweets are enqueued and dead. The store buries first, as it does.
+    async fn new(count: u32) -> Self {
+        let (home, ids) = (Home::new(), young(count));
+        let file = home.file("ids.txt", ids.join("\n"));
+        assert!(home.run(&["enqueue", &file]).status.success());
+        let patience = Duration::from_secs(20);
+        let queue = EmbeddedQueue::open(&home.path("home.db"), NAMESPACE, patience).await.unwrap();
+        let store = SqliteStore::open(&home.path("home.db"), patience).await.unwrap();
+        let dead: Vec<_> = ids.iter().map(|id| (id.clone(), format!("why\n{id}"))).collect();
+        store.bury(NAMESPACE, wall_ms(), &dead).await.unwrap();
+        let graveyard = Self { home, queue, store, ids };
+        graveyard.queue.forget(&graveyard.ids).await.unwrap();
+        graveyard.bury_in_the_queue(&dead).await;
+        graveyard
+    }
+
+    async fn bury_in_the_queue(&self, dead: &[(String, String)]) {
+        let taken = self.queue.adopt("bury", &dead.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), MINUTES).await;
+        let verdict = |(id, reason): &(String, String)| {
+            let job =
+                twitter_updater::queue::Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
+            (job, Verdict::Bury { reason: reason.clone() })
+        };
+        let verdicts: Vec<_> = dead.iter().map(verdict).collect();
+        assert_eq!(self.queue.settle(&taken.unwrap().fence, &verdicts).await.unwrap().settled, dead.len() as u64);
+    }
+
+    /// Runs `dead` with these arguments; the exit code, standard output and standard error.
+    fn dead(&self, arguments: &[&str]) -> (i32, String, String) {
+        let output = run(&[&["dead"], arguments].concat(), &self.home.settings(&[("log.level", "warn")]));
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    }
+
+    fn list(&self, arguments: &[&str]) -> Value {
+        let (code, out, error) = self.dead(&[&["list", "--json"], arguments].concat());
+        assert_eq!(code, 0, "{error}");
+        serde_json::from_str(&out).unwrap()
+    }
+
+    async fn stored(&self, id: &str) -> StoredTweet {
+        self.store.tweet(NAMESPACE, id).await.unwrap().unwrap()
+    }
+
+    async fn claimable(&self) -> Vec<String> {
+        let linger = Duration::ZERO;
+        let request = ClaimRequest { token: "t", limit: 1_000, linger, lookahead: 0.0, lease: MINUTES };
+        match self.queue.claim(&request).await.unwrap() {
+            Claim::Batch(batch) => batch.jobs.into_iter().map(|job| job.id).collect(),
+            Claim::Empty { .. } => Vec::new(),
+        }
+    }
+}
+
+const MINUTES: Duration = Duration::from_secs(300);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_are_listed_with_their_reasons() {
+    let graves = Graveyard::new(5).await;
+    let list = graves.list(&[]);
+    assert_eq!((&list["in_store"], &list["in_queue"]), (&Value::from(5), &Value::from(5)));
+    let listed: Vec<_> = list["dead"].as_array().unwrap().iter().map(|dead| dead["id"].as_str().unwrap()).collect();
+    assert_eq!(listed, graves.ids.iter().rev().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(graves.list(&["--limit", "2"])["dead"].as_array().unwrap().len(), 2);
+    let (code, out, _) = graves.dead(&["list", "--limit", "2"]);
+    assert_eq!(code, 0);
+    assert!(out.contains(&format!("both     why {}", graves.ids[4])), "{out}");
+    assert!(out.contains("dead: 5 in the store, 5 in the queue") && out.contains("the first 2; --limit"), "{out}");
+
+    // A wiped queue: the store still knows them. And one that the queue alone knows.
+    graves.queue.forget(&graves.ids).await.unwrap();
+    graves.bury_in_the_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
+    let list = graves.list(&[]);
+    assert_eq!((&list["in_store"], &list["in_queue"]), (&Value::from(5), &Value::from(1)));
+    assert_eq!(list["dead"].as_array().unwrap().len(), 6);
+    assert_eq!((&list["dead"][0]["in_queue"], &list["dead"][0]["buried_at"]), (&Value::from(false), &Value::Null));
+    assert_eq!((&list["dead"][5]["id"], &list["dead"][5]["in_store"]), (&Value::from("4711"), &Value::from(false)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_is_shown_wherever_it_is() {
+    let graves = Graveyard::new(1).await;
+    let id = graves.ids[0].as_str();
+    let (code, out, _) = graves.dead(&["show", id]);
+    assert_eq!(code, 0);
+    let day = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()[..10].to_owned();
+    assert!(out.contains(&format!("queue          dead since {day}")) && out.contains(&format!(": why {id}")), "{out}");
+    assert!(out.contains("store          dead") && out.contains("next due       -"), "{out}");
+    graves.queue.forget(&graves.ids).await.unwrap();
+    assert!(graves.dead(&["show", id]).1.contains("queue          nowhere"));
+    assert_eq!(graves.dead(&["retry", id]).0, 0);
+    let (_, out, _) = graves.dead(&["show", id]);
+    assert!(out.contains("delayed in 18m, due ") && out.contains("store          live"), "{out}");
+    let (code, out, error) = graves.dead(&["show", "77"]);
+    assert_eq!((code, &*out), (65, ""));
+    assert_eq!(error, "twitter-updater: 77: neither the queue nor the store knows it\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_retried_live_again_and_are_due_now() {
+    let graves = Graveyard::new(3).await;
+    let [one, two, three] = &graves.ids[..] else { panic!("three") };
+    let (code, out, error) = graves.dead(&["retry", one, two]);
+    assert_eq!((code, &*out, &*error), (0, "2 live again, 0 lived already, 0 refused\n", ""));
+    let stored = graves.stored(one).await;
+    assert_eq!((stored.state, stored.reason), (TweetState::Live, None));
+    assert!((0..60_000).contains(&(wall_ms() - stored.next_due.unwrap())));
+    // Given again, as after a lost reply; and half done: the store says it lives, the queue that it is dead.
+    assert_eq!(graves.dead(&["retry", one]).1, "0 live again, 1 lived already, 0 refused\n");
+    graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
+    graves.bury_in_the_queue(&[(two.clone(), "why".to_owned())]).await;
+    assert_eq!(graves.dead(&["retry", two]).1, "1 live again, 0 lived already, 0 refused\n");
+    // In neither place of the queue any more: lost with a wipe.
+    graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
+    assert_eq!(graves.dead(&["retry", two]).1, "1 live again, 0 lived already, 0 refused\n");
+    let mut due = graves.claimable().await;
+    due.sort();
+    assert_eq!(due, [one.clone(), two.clone()]);
+    assert_eq!(graves.stored(three).await.state, TweetState::Dead);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dropped_have_ended_and_left() {
+    let graves = Graveyard::new(3).await;
+    let [one, two, three] = &graves.ids[..] else { panic!("three") };
+    let (code, out, error) = graves.dead(&["drop", one]);
+    assert_eq!((code, &*out, &*error), (0, "1 dropped, 0 had ended already, 0 refused\n", ""));
+    assert_eq!(graves.stored(one).await.state, TweetState::Ended);
+    assert_eq!(graves.queue.locate(std::slice::from_ref(one)).await.unwrap(), [vec![]]);
+    assert_eq!(graves.dead(&["drop", one]).1, "0 dropped, 1 had ended already, 0 refused\n");
+    // Cut off after the store: the queue still has it among the dead.
+    graves.bury_in_the_queue(&[(one.clone(), "why".to_owned())]).await;
+    assert_eq!(graves.dead(&["drop", one]).1, "1 dropped, 0 had ended already, 0 refused\n");
+    // Wiped from the queue, and known to the queue alone.
+    graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
+    graves.bury_in_the_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
+    assert_eq!(graves.dead(&["drop", two, "4711"]).1, "2 dropped, 0 had ended already, 0 refused\n");
+    assert_eq!(graves.stored("4711").await.state, TweetState::Ended);
+    let stats = graves.queue.stats().await.unwrap();
+    assert_eq!((stats.dead, stats.delayed, stats.leased), (1, 0, 0));
+    assert_eq!(graves.stored(three).await.state, TweetState::Dead);
+    // A rebuild brings nobody back.
+    assert!(graves.home.run(&["rebuild"]).status.success());
+    assert_eq!(graves.queue.stats().await.unwrap().delayed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_dead_is_refused_with_the_reason() {
+    let graves = Graveyard::new(3).await;
+    let [live, ended, dead] = &graves.ids[..] else { panic!("three") };
+    assert_eq!(graves.dead(&["retry", live]).0, 0);
+    assert_eq!(graves.dead(&["drop", ended]).0, 0);
+    let (code, out, error) = graves.dead(&["drop", live, "12", "x1", dead]);
+    assert_eq!((code, &*out), (65, "1 dropped, 0 had ended already, 3 refused\n"), "the good one is done");
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines[0], format!("twitter-updater: {live}: it is not dead but live"));
+    assert_eq!(lines[1], "twitter-updater: 12: neither the queue nor the store knows it");
+    assert!(lines[2].starts_with("twitter-updater: x1: the id has a character that is not a digit"), "{error}");
+    let (code, _, error) = graves.dead(&["retry", ended]);
+    assert!(code == 65 && error.contains("its life has ended; enqueue it"), "{error}");
+    assert_eq!(graves.stored(live).await.state, TweetState::Live);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_them_page_by_page() {
+    for (act, says, state) in [("retry", "live again", TweetState::Live), ("drop", "dropped", TweetState::Ended)] {
+        let graves = Graveyard::new(1_200).await;
+        // A third is known to the store alone.
+        graves.queue.forget(&graves.ids[..400]).await.unwrap();
+        graves.bury_in_the_queue(&[("4711".to_owned(), "who knows".to_owned())]).await;
+        let (code, out, error) = graves.dead(&[act, "--all"]);
+        assert!(code == 0 && out.starts_with(&format!("1201 {says}, 0 ")), "{out}{error}");
+        for id in ["4711", &graves.ids[0], &graves.ids[1_199]] {
+            assert_eq!(graves.stored(id).await.state, state);
+        }
+        let stats = graves.queue.stats().await.unwrap();
+        let delayed = if state == TweetState::Live { 1_201 } else { 0 };
+        assert_eq!((stats.dead, stats.delayed), (0, delayed));
+        assert_eq!(graves.list(&[])["dead"], Value::Array(Vec::new()));
+        assert!(graves.dead(&[act, "--all"]).1.starts_with(&format!("0 {says}, 0 ")));
+    }
+}

@@ -1,0 +1,94 @@
+//! Suspects: whose lease ran out, and what that says of them.
+
+use super::*;
+
+/// A short lease and no waiting.
+fn brief(token: &str) -> ClaimRequest<'_> {
+    ClaimRequest { lease: Duration::from_millis(300), ..request(token) }
+}
+
+pub(super) async fn only_a_trial_makes_a_lease_that_ran_out_a_failure(world: World) {
+    let queue = &*world.one;
+    schedule(queue, &young(), 0, &["1"]).await;
+    let first = batch(queue, brief("a")).await;
+    assert_eq!((first.jobs[0].deliveries, first.jobs[0].failures), (0, 0));
+    until_expired(queue).await;
+    let second = batch(queue, brief("b")).await;
+    assert_eq!((second.jobs[0].deliveries, second.jobs[0].failures), (1, 0), "others were in flight with it");
+
+    // The same twice: its reply may have been lost. A lease that is over is no trial.
+    assert!(!queue.try_alone(&first.fence).await.unwrap());
+    assert!(queue.try_alone(&second.fence).await.unwrap() && queue.try_alone(&second.fence).await.unwrap());
+    until_expired(&*world.two).await;
+    let third = batch(&*world.two, brief("c")).await;
+    assert_eq!((third.jobs[0].deliveries, third.jobs[0].failures), (2, 1), "it was alone");
+    let again = batch(&*world.two, brief("c")).await;
+    assert_eq!(again.jobs, third.jobs, "the same token answers the same, failures too");
+
+    // What was noted of one lease says nothing of the next.
+    until_expired(queue).await;
+    let fourth = batch(queue, brief("d")).await;
+    assert_eq!((fourth.jobs[0].deliveries, fourth.jobs[0].failures), (3, 1));
+
+    // On trial, and the worker lives: given back, it is as it was; done, it is like any other.
+    assert!(queue.try_alone(&fourth.fence).await.unwrap());
+    assert_eq!(queue.release(&fourth.fence, &fourth.jobs).await.unwrap().settled, 1);
+    let fifth = batch(queue, request("e")).await;
+    assert_eq!((fifth.jobs[0].deliveries, fifth.jobs[0].failures), (3, 1));
+    assert!(queue.try_alone(&fifth.fence).await.unwrap());
+    queue.settle(&fifth.fence, &reschedule(&fifth, &young(), 0)).await.unwrap();
+    let sixth = batch(queue, request("f")).await;
+    assert_eq!((sixth.jobs[0].deliveries, sixth.jobs[0].failures), (0, 0));
+}
+
+pub(super) async fn suspects_have_one_call_in_four_while_others_wait(world: World) {
+    let queue = &*world.one;
+    let suspects = ["s1", "s2", "s3"];
+    schedule(queue, &young(), 0, &suspects).await;
+    let claimed = batch(queue, request("suspected")).await;
+    let retry = Verdict::Retry { after: 0, counted: true };
+    let verdicts: Vec<_> = claimed.jobs.iter().map(|job| (job.clone(), retry.clone())).collect();
+    queue.settle(&claimed.fence, &verdicts).await.unwrap();
+    others_are_due(queue).await;
+
+    let mut kinds = String::new();
+    for round in 0..9 {
+        let token = format!("round {round}");
+        let claimed = batch(queue, ClaimRequest { limit: 2, ..request(&token) }).await;
+        let of_suspects = claimed.jobs[0].deliveries > 0;
+        assert!(claimed.jobs.iter().all(|job| (job.deliveries > 0) == of_suspects));
+        assert_eq!(claimed.jobs.len(), if of_suspects { 1 } else { 2 });
+        kinds.push(if of_suspects { 's' } else { 'o' });
+        queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 3_600_000)).await.unwrap();
+    }
+    assert_eq!(kinds, "sooosooos", "the suspects are the most urgent all the while");
+}
+
+pub(super) async fn suspects_whose_leases_ran_out_wait_for_their_turn_too(world: World) {
+    let queue = &*world.one;
+    schedule(queue, &young(), 0, &["s1", "s2"]).await;
+    for token in ["a", "b"] {
+        assert_eq!(batch(queue, brief(token)).await.jobs.len(), 2, "the first time they go at once, together");
+        while queue.stats().await.unwrap().expired < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    others_are_due(queue).await;
+    let mut kinds = String::new();
+    for round in 0..5 {
+        let token = format!("round {round}");
+        let claimed = batch(queue, ClaimRequest { limit: 4, ..request(&token) }).await;
+        kinds.push(if claimed.jobs[0].deliveries > 0 { 's' } else { 'o' });
+        assert_eq!(claimed.jobs.len(), if claimed.jobs[0].deliveries > 0 { 1 } else { 4 });
+    }
+    assert_eq!(kinds, "sooos");
+}
+
+/// Many that are due and less urgent than whatever was due before.
+async fn others_are_due(queue: &dyn Queue) {
+    while queue.stats().await.unwrap().oldest_lateness_ms < 5 && queue.stats().await.unwrap().due > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let others: Vec<String> = (0..60).map(|n| format!("o{n}")).collect();
+    schedule(queue, &old(), 0, &others.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}

@@ -1,0 +1,328 @@
+//! The services as one process sees them: through its way over the network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use twitter_updater::clock::Millis;
+use twitter_updater::credential::{Account, Ask, Credential, Grant, Ledger, LedgerError, Used};
+use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
+use twitter_updater::queue::{
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
+    Stats, Verdict,
+};
+use twitter_updater::store::{
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
+    StoreError, StoredTweet,
+};
+
+use super::network::{Lost, Service, Way};
+use super::provider::{Provider, capabilities};
+
+/// How long a process waits for an answer of the queue, the ledger or the store.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub struct LinkedQueue {
+    pub way: Arc<Way>,
+    pub queue: Arc<dyn Queue>,
+}
+
+impl LinkedQueue {
+    async fn call<T: Send + 'static>(
+        &self,
+        effect: impl Future<Output = Result<T, QueueError>> + Send + 'static,
+    ) -> Result<T, QueueError> {
+        let lost = |why| QueueError::Unavailable(format!("{why:?}"));
+        self.way.call(Service::Queue, PATIENCE, effect).await.map_err(lost)?
+    }
+}
+
+/// Calls a method of the service with arguments of the call's own.
+macro_rules! pass_on {
+    ($self:ident . $service:ident . $call:ident ($($argument:ident),*)) => {{
+        let service = $self.$service.clone();
+        $self.call(async move { service.$call($(&$argument),*).await }).await
+    }};
+}
+
+#[async_trait]
+impl Queue for LinkedQueue {
+    fn namespace(&self) -> &str {
+        self.queue.namespace()
+    }
+
+    async fn check(&self) -> Result<Vec<String>, QueueError> {
+        pass_on!(self.queue.check())
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        let jobs = jobs.to_vec();
+        pass_on!(self.queue.schedule(jobs))
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+        let (queue, token) = (self.queue.clone(), request.token.to_owned());
+        let ClaimRequest { limit, linger, lookahead, lease, .. } = *request;
+        let claim = async move {
+            let request = ClaimRequest { token: &token, limit, linger, lookahead, lease };
+            queue.claim(&request).await
+        };
+        self.call(claim).await
+    }
+
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+        let (fence, verdicts) = (fence.clone(), verdicts.to_vec());
+        pass_on!(self.queue.settle(fence, verdicts))
+    }
+
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+        let (fence, jobs) = (fence.clone(), jobs.to_vec());
+        pass_on!(self.queue.release(fence, jobs))
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        let (queue, token, ids) = (self.queue.clone(), token.to_owned(), ids.to_vec());
+        self.call(async move { queue.adopt(&token, &ids, lease).await }).await
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        let jobs = jobs.to_vec();
+        pass_on!(self.queue.exhume(jobs))
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        let ids = ids.to_vec();
+        pass_on!(self.queue.forget(ids))
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.dead(from, limit).await }).await
+    }
+
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        let fence = fence.clone();
+        pass_on!(self.queue.try_alone(fence))
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        pass_on!(self.queue.stats())
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        pass_on!(self.queue.due())
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        let ids = ids.to_vec();
+        pass_on!(self.queue.locate(ids))
+    }
+
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let (queue, drainer) = (self.queue.clone(), drainer.to_owned());
+        self.call(async move { queue.incoming(&drainer, limit).await }).await
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        let members = members.to_vec();
+        pass_on!(self.queue.accept_incoming(members))
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        let members = members.to_vec();
+        pass_on!(self.queue.refuse_incoming(members))
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        let members = members.to_vec();
+        pass_on!(self.queue.put_incoming(members))
+    }
+
+    async fn beat(&self, worker: &str, _: &[(&str, String)], _: &[(&str, i64)]) -> Result<(), QueueError> {
+        let (queue, worker) = (self.queue.clone(), worker.to_owned());
+        self.call(async move { queue.beat(&worker, &[], &[]).await }).await
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+        let worker = worker.to_owned();
+        pass_on!(self.queue.leave(worker))
+    }
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        let (queue, reason) = (self.queue.clone(), reason.map(str::to_owned));
+        self.call(async move { queue.pause(reason.as_deref()).await }).await
+    }
+}
+
+#[derive(Debug)]
+pub struct LinkedStore {
+    pub way: Arc<Way>,
+    pub store: Arc<dyn Store>,
+}
+
+impl LinkedStore {
+    async fn call<T: Send + 'static>(
+        &self,
+        effect: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let lost = |why| StoreError::Unavailable(format!("{why:?}"));
+        self.way.call(Service::Store, PATIENCE, effect).await.map_err(lost)?
+    }
+}
+
+#[async_trait]
+impl Store for LinkedStore {
+    async fn migrate(&self) -> Result<(), StoreError> {
+        pass_on!(self.store.migrate())
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        pass_on!(self.store.check())
+    }
+
+    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+        let (store, namespace, tweets) = (self.store.clone(), namespace.to_owned(), tweets.to_vec());
+        self.call(async move { store.record(&namespace, at, &tweets).await }).await
+    }
+
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        let (namespace, ids) = (namespace.to_owned(), ids.to_vec());
+        pass_on!(self.store.standing(namespace, ids))
+    }
+
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        let (namespace, observations) = (namespace.to_owned(), observations.to_vec());
+        pass_on!(self.store.save(namespace, observations))
+    }
+
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        let (store, namespace, ids) = (self.store.clone(), namespace.to_owned(), ids.to_vec());
+        self.call(async move { store.bury(&namespace, at, &ids).await }).await
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        let (store, namespace, tweets) = (self.store.clone(), namespace.to_owned(), tweets.to_vec());
+        self.call(async move { store.exhume(&namespace, at, &tweets).await }).await
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let (store, namespace, below) = (self.store.clone(), namespace.to_owned(), below.map(str::to_owned));
+        self.call(async move { store.page(&namespace, of, below.as_deref(), limit).await }).await
+    }
+
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+        let (namespace, id) = (namespace.to_owned(), id.to_owned());
+        pass_on!(self.store.tweet(namespace, id))
+    }
+
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+        let (namespace, id) = (namespace.to_owned(), id.to_owned());
+        pass_on!(self.store.history(namespace, id))
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        let namespace = namespace.to_owned();
+        pass_on!(self.store.counts(namespace))
+    }
+}
+
+#[derive(Debug)]
+pub struct LinkedLedger {
+    pub way: Arc<Way>,
+    pub ledger: Arc<dyn Ledger>,
+}
+
+impl LinkedLedger {
+    async fn call<T: Send + 'static>(
+        &self,
+        effect: impl Future<Output = Result<T, LedgerError>> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let lost = |why| LedgerError::Unavailable(format!("{why:?}"));
+        self.way.call(Service::Ledger, PATIENCE, effect).await.map_err(lost)?
+    }
+}
+
+#[async_trait]
+impl Ledger for LinkedLedger {
+    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
+        let Ask { expiry, backlog, .. } = *ask;
+        let (names, endpoint, permit) = (ask.names.to_vec(), ask.endpoint.to_owned(), ask.permit.to_owned());
+        let ledger = self.ledger.clone();
+        let acquire = async move {
+            let ask = Ask { names: &names, endpoint: &endpoint, permit: &permit, expiry, backlog };
+            ledger.acquire(&ask).await
+        };
+        self.call(acquire).await
+    }
+
+    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
+        let [name, endpoint, permit] = [name, endpoint, permit].map(str::to_owned);
+        let used = used.clone();
+        pass_on!(self.ledger.used(name, endpoint, permit, used))
+    }
+
+    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
+        let [name, endpoint, permit] = [name, endpoint, permit].map(str::to_owned);
+        pass_on!(self.ledger.give_back(name, endpoint, permit))
+    }
+
+    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        let name = name.to_owned();
+        pass_on!(self.ledger.free(name))
+    }
+
+    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+        let (endpoint, names) = (endpoint.to_owned(), names.to_vec());
+        pass_on!(self.ledger.accounts(endpoint, names))
+    }
+}
+
+#[derive(Debug)]
+pub struct LinkedLookup {
+    pub way: Arc<Way>,
+    pub provider: Arc<Provider>,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// The process is killed by what it was answered.
+    pub killed: Arc<tokio::sync::Notify>,
+}
+
+#[async_trait]
+impl Lookup for LinkedLookup {
+    fn capabilities(&self) -> Capabilities {
+        capabilities()
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        Provider::created_at(id)
+    }
+
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        self.look_up(&[], credential).await.map(|answer| answer.quota)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let (provider, asked, name) = (self.provider.clone(), ids.to_vec(), credential.name.clone());
+        let process = self.way.process;
+        provider.note_call(process, ids);
+        let answer = async move { provider.answer(&asked, &name).await };
+        match self.way.call(Service::Api, self.timeout, answer).await {
+            Ok(_) if self.provider.kills(ids) => {
+                self.killed.notify_one();
+                std::future::pending().await
+            }
+            // The process's number makes its failures known in the log.
+            Ok(Err(LookupError::Outage(why))) => Err(LookupError::Outage(format!("process {process}: {why}"))),
+            Ok(answer) => answer,
+            Err(Lost::Refused) => Err(LookupError::Outage(format!("process {process}: connection refused"))),
+            Err(why) => Err(LookupError::Outage(format!("process {process}: {why:?}"))),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The product in simulated time: the real worker, updater and credentials, several processes of them,
+//! over services in memory, on one thread and a clock that jumps from timer to timer. An hour takes a
+//! second, and a seed says all that happens in it.
+
+mod link;
+mod network;
+mod outage;
+mod process;
+mod provider;
+mod seeds;
+mod watch;
+mod world;

@@ -1,0 +1,95 @@
+//! An updater's process: the real worker over its links. It can be stopped, frozen, and killed at any
+//! await; killed, it is started again, as its supervisor would.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use twitter_updater::credential::{Credential, CredentialKind, Credentials, Pacing};
+use twitter_updater::metrics::Metrics;
+use twitter_updater::shutdown::Stop;
+use twitter_updater::updater::{Doubts, TweetUpdate};
+use twitter_updater::worker::{Pipeline, Worker};
+
+use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
+use super::network::Way;
+use super::world::{NAMESPACE, World};
+
+pub struct Process {
+    pub way: Arc<Way>,
+    pub stop: Stop,
+    killed: Arc<Notify>,
+    supervisor: JoinHandle<Result<(), String>>,
+}
+
+impl Process {
+    pub fn start(world: &Arc<World>, number: usize) -> Self {
+        let (way, stop, killed) = (Way::new(number, world.network.clone()), Stop::new(), Arc::new(Notify::new()));
+        let supervisor = tokio::spawn({
+            let (world, way, stop, killed) = (world.clone(), way.clone(), stop.clone(), killed.clone());
+            async move {
+                loop {
+                    let mut life = tokio::spawn(worker(&world, &way, &stop, &killed).run());
+                    tokio::select! {
+                        biased;
+                        () = killed.notified() => life.abort(),
+                        ended = &mut life => return ended.unwrap(),
+                    }
+                    world.log.note(format_args!("process {number} dies"));
+                    let _ = life.await; // it is gone when this answers
+                    tokio::time::sleep(Duration::from_millis(world.dice.between(0, 10_000))).await;
+                }
+            }
+        });
+        Self { way, stop, killed, supervisor }
+    }
+
+    /// As `kill -9` does.
+    pub fn kill(&self) {
+        self.killed.notify_one();
+    }
+
+    /// Stops it in the first way, and waits for its end.
+    pub async fn drain(self) -> Result<(), String> {
+        self.stop.drain();
+        let ended = tokio::time::timeout(Duration::from_secs(120), self.supervisor).await;
+        ended.map_err(|_| "it does not stop".to_owned())?.map_err(|_| "it panicked".to_owned())?
+    }
+}
+
+fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>) -> Worker {
+    let setup = &world.setup;
+    let credential = |at| Credential { name: format!("c{at}"), kind: CredentialKind::Anonymous };
+    let ledger = Arc::new(LinkedLedger { way: way.clone(), ledger: world.ledger.clone() });
+    let all = (0..setup.credentials).map(credential).collect();
+    let credentials = Arc::new(Credentials::new(all, ledger, Pacing::Auto, setup.claims.lease));
+    let metrics = Arc::new(Metrics::new());
+    let handler = TweetUpdate {
+        namespace: NAMESPACE.to_owned(),
+        lookup: Arc::new(LinkedLookup {
+            way: way.clone(),
+            provider: world.provider.clone(),
+            timeout: setup.lookup_timeout,
+            killed: killed.clone(),
+        }),
+        store: Arc::new(LinkedStore { way: way.clone(), store: world.store.clone() }),
+        credentials: credentials.clone(),
+        ages: setup.ages.clone(),
+        unavailable: setup.unavailable.clone(),
+        max_deliveries: setup.max_deliveries,
+        call_timeout: setup.lookup_timeout,
+        save_timeout: setup.save_timeout,
+        metrics: metrics.clone(),
+        doubts: Doubts::default(),
+    };
+    let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
+    Worker {
+        name: format!("w{}", way.process),
+        pipelines: vec![Pipeline { queue, handler: Arc::new(handler), claims: setup.claims }],
+        credentials,
+        concurrency: setup.slots,
+        metrics,
+        stop: stop.clone(),
+    }
+}

@@ -1,0 +1,195 @@
+//! A scripted Twitter: what each tweet does, how the API is, and its quota windows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use twitter_updater::clock::Millis;
+use twitter_updater::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
+use twitter_updater::tweet::{Metrics, Tweet, TweetId};
+
+use super::watch::{Log, names};
+use crate::support::memory_queue::ServiceClock;
+
+pub const ENDPOINT: &str = "statuses/lookup";
+/// A quota window.
+const WINDOW: Millis = 60_000;
+
+/// What becomes of a tweet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nature {
+    Lives,
+    /// Withheld every other minute.
+    Withheld,
+    /// Comes broken every other minute.
+    Broken,
+    /// Gone from then on.
+    GoneAt(Millis),
+    /// There and gone by turns of so long.
+    Flaps(Millis),
+    /// A request that holds it is refused as a whole, until then.
+    PoisonUntil(Millis),
+    /// Whoever reads an answer about it dies.
+    Kills,
+}
+
+/// How the API is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mood {
+    Works,
+    OverCapacity,
+    Silent,
+    Rubbish,
+    Throttles,
+}
+
+/// One call as it was sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    pub at: Millis,
+    pub process: usize,
+}
+
+#[derive(Debug)]
+pub struct Provider {
+    /// Its own clock, which nobody puts forward or back.
+    clock: Arc<ServiceClock>,
+    log: Arc<Log>,
+    tweets: Mutex<BTreeMap<String, Nature>>,
+    inner: Mutex<Inner>,
+    calls_per_window: u32,
+}
+
+#[derive(Debug)]
+struct Inner {
+    mood: Mood,
+    killing: bool,
+    /// Calls by credential and window.
+    used: BTreeMap<(String, Millis), u32>,
+    calls: Vec<Call>,
+}
+
+pub fn capabilities() -> Capabilities {
+    Capabilities { batch_limit: 100, charge: Charge::PerCall, endpoint: ENDPOINT }
+}
+
+impl Provider {
+    pub fn new(clock: Arc<ServiceClock>, log: Arc<Log>, calls_per_window: u32) -> Arc<Self> {
+        let inner = Inner { mood: Mood::Works, killing: true, used: BTreeMap::new(), calls: Vec::new() };
+        Arc::new(Self { clock, log, tweets: Mutex::default(), inner: Mutex::new(inner), calls_per_window })
+    }
+
+    pub fn created_at(id: &str) -> Result<Option<Millis>, String> {
+        TweetId::parse(id).map(TweetId::created_at).map_err(|why| why.to_string())
+    }
+
+    pub fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    pub fn add(&self, id: &str, nature: Nature) {
+        self.tweets.lock().unwrap().insert(id.to_owned(), nature);
+    }
+
+    pub fn nature(&self, id: &str) -> Option<Nature> {
+        self.tweets.lock().unwrap().get(id).copied()
+    }
+
+    /// Whether requests that hold it are refused now.
+    pub fn is_poison(&self, id: &str) -> bool {
+        matches!(self.nature(id), Some(Nature::PoisonUntil(until)) if self.now() < until)
+    }
+
+    pub fn set(&self, mood: Mood) {
+        self.inner.lock().unwrap().mood = mood;
+    }
+
+    /// The bug that made some answers deadly is mended.
+    pub fn kill_no_more(&self) {
+        self.inner.lock().unwrap().killing = false;
+    }
+
+    pub fn kills(&self, ids: &[String]) -> bool {
+        self.inner.lock().unwrap().killing && ids.iter().any(|id| self.nature(id) == Some(Nature::Kills))
+    }
+
+    pub fn note_call(&self, process: usize, ids: &[String]) {
+        self.log.note(format_args!("process {process} looks up {}", names(ids.iter())));
+        let call = Call { at: self.now(), process };
+        self.inner.lock().unwrap().calls.push(call);
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        self.inner.lock().unwrap().calls.clone()
+    }
+
+    pub async fn answer(&self, ids: &[String], credential: &str) -> Result<Answer, LookupError> {
+        let mood = self.inner.lock().unwrap().mood;
+        if mood == Mood::Silent {
+            std::future::pending::<()>().await;
+        }
+        let quota = self.count(credential);
+        let throttled = |quota: Quota| LookupError::Throttled {
+            status: 429,
+            pause: Duration::from_millis(quota.reset_in as u64),
+            quota: Some(Quota { remaining: 0, ..quota }),
+        };
+        match mood {
+            Mood::OverCapacity => return Err(LookupError::Outage("HTTP 503".to_owned())),
+            Mood::Rubbish => return Err(LookupError::BadAnswer("an HTML page".to_owned())),
+            Mood::Throttles => return Err(throttled(quota.unwrap_or_else(|full| full))),
+            Mood::Works | Mood::Silent => {}
+        }
+        let quota = quota.map_err(throttled)?;
+        if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() || ids.is_empty() {
+            self.log.wrong(format_args!("the ids of a call are not distinct: {ids:?}"));
+        }
+        if ids.iter().any(|id| self.is_poison(id)) {
+            return Err(LookupError::BadRequest("HTTP 400".to_owned()));
+        }
+        let outcomes = ids.iter().map(|id| self.outcome(id)).collect();
+        Ok(Answer { outcomes, quota: Some(quota), unasked: 0 })
+    }
+
+    /// Counts a call; `Err` when the window is used up.
+    fn count(&self, credential: &str) -> Result<Quota, Quota> {
+        let now = self.now();
+        let window = now.div_euclid(WINDOW);
+        let reset_at = (window + 1) * WINDOW;
+        let mut inner = self.inner.lock().unwrap();
+        let used = inner.used.entry((credential.to_owned(), window)).or_default();
+        let full = *used >= self.calls_per_window;
+        *used += u32::from(!full);
+        let remaining = self.calls_per_window - *used;
+        let quota = Quota { limit: self.calls_per_window, remaining, reset_at, reset_in: reset_at - now };
+        if full { Err(quota) } else { Ok(quota) }
+    }
+
+    fn outcome(&self, id: &str) -> Outcome {
+        let now = self.now();
+        let odd_minute = now.div_euclid(60_000) % 2 == 1;
+        match self.nature(id) {
+            Some(Nature::Withheld) if odd_minute => {
+                Outcome::Withheld { tweet: Tweet { text: None, ..self.tweet(id) }, countries: "XY".to_owned() }
+            }
+            Some(Nature::Broken) if odd_minute => Outcome::Broken("no id".to_owned()),
+            Some(Nature::GoneAt(since)) if now >= since => Outcome::Unavailable,
+            Some(Nature::Flaps(turn)) if now.div_euclid(turn) % 2 == 1 => Outcome::Unavailable,
+            Some(_) => Outcome::Found(self.tweet(id)),
+            None => Outcome::Unavailable,
+        }
+    }
+
+    /// A tweet whose count says when it was read.
+    fn tweet(&self, id: &str) -> Tweet {
+        Tweet {
+            id: id.to_owned(),
+            created_at: Self::created_at(id).unwrap(),
+            text: Some("text".to_owned()),
+            author_id: None,
+            author_name: None,
+            metrics: Metrics { retweet_count: Some(self.now()), ..Metrics::default() },
+            raw: String::new(),
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! Who watches the services: everything done to them passes here, and is compared with the invariants
+//! as it happens. It keeps its own books, so a wrong queue is found out as well as a wrong worker.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use twitter_updater::clock::Millis;
+use twitter_updater::queue::{
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled,
+    Settled, Stats, Verdict,
+};
+use twitter_updater::store::{
+    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
+    StoreError, StoredTweet,
+};
+use twitter_updater::tweet::TweetState;
+
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::memory_store::MemoryStore;
+
+/// Lines kept to tell what led to a failure.
+const TAIL: usize = 60;
+
+/// What happened, in order; its hash says whether two runs were the same.
+#[derive(Debug)]
+pub struct Log {
+    clock: Arc<ServiceClock>,
+    inner: Mutex<Lines>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    hasher: DefaultHasher,
+    tail: VecDeque<String>,
+    /// The first thing that was not as it should be, and what led to it.
+    wrong: Option<String>,
+    all: bool,
+}
+
+impl Log {
+    /// `all`: every line is printed as well.
+    pub fn new(clock: Arc<ServiceClock>, all: bool) -> Arc<Self> {
+        Arc::new(Self { clock, inner: Mutex::new(Lines { all, ..Lines::default() }) })
+    }
+
+    pub fn note(&self, what: std::fmt::Arguments<'_>) {
+        let mut line = String::with_capacity(80);
+        let _ = write!(line, "{} {what}", self.clock.now());
+        let mut inner = self.inner.lock().unwrap();
+        inner.hasher.write(line.as_bytes());
+        if inner.all {
+            println!("{line}");
+        }
+        if inner.tail.len() == TAIL {
+            inner.tail.pop_front();
+        }
+        inner.tail.push_back(line);
+    }
+
+    /// Something is not as it should be.
+    pub fn wrong(&self, what: std::fmt::Arguments<'_>) {
+        self.note(format_args!("WRONG: {what}"));
+        let mut inner = self.inner.lock().unwrap();
+        if inner.wrong.is_none() {
+            let tail: Vec<_> = inner.tail.iter().map(String::as_str).collect();
+            inner.wrong = Some(format!("{what}\n  {}", tail.join("\n  ")));
+        }
+    }
+
+    pub fn first_wrong(&self) -> Option<String> {
+        self.inner.lock().unwrap().wrong.clone()
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.inner.lock().unwrap().hasher.finish()
+    }
+}
+
+/// Ids as they are told of.
+pub fn names<'a>(ids: impl Iterator<Item = &'a String>) -> String {
+    ids.map(|id| &id[id.len().saturating_sub(5)..]).collect::<Vec<_>>().join(" ")
+}
+
+/// The store, watched.
+#[derive(Debug)]
+pub struct WatchedStore {
+    pub inner: MemoryStore,
+    pub log: Arc<Log>,
+    /// When the store was last told of an id, by the world's clock.
+    told: Mutex<BTreeMap<String, Millis>>,
+    /// How much older than what it replaces an answer's content may be, ms: their calls overlapped.
+    pub overlap: Mutex<Millis>,
+}
+
+impl WatchedStore {
+    pub fn new(log: Arc<Log>, overlap: Millis) -> Self {
+        Self { inner: MemoryStore::default(), log, told: Mutex::default(), overlap: Mutex::new(overlap) }
+    }
+
+    pub fn told_at(&self, id: &str) -> Option<Millis> {
+        self.told.lock().unwrap().get(id).copied()
+    }
+
+    async fn state(&self, namespace: &str, id: &str) -> Option<TweetState> {
+        self.inner.tweet(namespace, id).await.unwrap().map(|row| row.state)
+    }
+}
+
+#[async_trait]
+impl Store for WatchedStore {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        let now = self.log.clock.now();
+        let mut before = Vec::new();
+        for seen in observations {
+            before.push(self.inner.tweet(namespace, &seen.id).await?);
+        }
+        let saved = self.inner.save(namespace, observations).await?;
+        let ids = names(observations.iter().map(|seen| &seen.id));
+        self.log.note(format_args!("save {ids}: {} saved, {} older", saved.saved, saved.older));
+        for (seen, before) in observations.iter().zip(before) {
+            self.told.lock().unwrap().insert(seen.id.clone(), now);
+            let (Some(before), Some(after)) = (before, self.inner.tweet(namespace, &seen.id).await?) else { continue };
+            if after.checked_at < before.checked_at {
+                self.log.wrong(format_args!("{}: an answer went back in time", seen.id));
+            }
+            // The scripted count is the moment at which it was read.
+            let age = before.metrics.retweet_count.unwrap_or(0) - after.metrics.retweet_count.unwrap_or(0);
+            if age > *self.overlap.lock().unwrap() {
+                self.log.wrong(format_args!("{}: overwritten with what is {age} ms older", seen.id));
+            }
+            if before.state == TweetState::Dead && after.state != TweetState::Dead {
+                self.log.wrong(format_args!("{}: the dead live again", seen.id));
+            }
+        }
+        Ok(saved)
+    }
+
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        self.log.note(format_args!("bury {} in the store", names(ids.iter().map(|(id, _)| id))));
+        self.inner.bury(namespace, at, ids).await
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.inner.migrate().await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.inner.check().await
+    }
+
+    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+        self.log.note(format_args!("record {}", names(tweets.iter().map(|tweet| &tweet.id))));
+        self.inner.record(namespace, at, tweets).await
+    }
+
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        self.inner.standing(namespace, ids).await
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        self.inner.exhume(namespace, at, tweets).await
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        self.inner.page(namespace, of, below, limit).await
+    }
+
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+        self.inner.tweet(namespace, id).await
+    }
+
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+        self.inner.history(namespace, id).await
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        self.inner.counts(namespace).await
+    }
+}
+
+/// The queue, watched.
+#[derive(Debug)]
+pub struct WatchedQueue {
+    pub inner: MemoryQueue,
+    store: Arc<WatchedStore>,
+    log: Arc<Log>,
+    books: Mutex<Books>,
+}
+
+/// What must be so, by what was done.
+#[derive(Debug, Default)]
+struct Books {
+    /// Who holds an id: its fence.
+    held: BTreeMap<String, Millis>,
+    /// Leases on an id that ran out, and retries that count, since it last succeeded.
+    deliveries: BTreeMap<String, u32>,
+    /// Claims by token: fence, and when it was, by the world's clock.
+    claims: BTreeMap<String, (Millis, Millis)>,
+    last_fence: Millis,
+    /// Jobs as they were claimed, with the queue's clock.
+    claimed: Vec<(Millis, Job)>,
+    counts: Counts,
+}
+
+/// What a run went through: a simulation that never gets anywhere proves nothing.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    pub claims: u64,
+    pub claims_repeated: u64,
+    pub leases_run_out: u64,
+    pub settled: u64,
+    pub settles_lost: u64,
+    pub released: u64,
+    pub finished: u64,
+    pub buried: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Self) {
+        self.claims += other.claims;
+        self.claims_repeated += other.claims_repeated;
+        self.leases_run_out += other.leases_run_out;
+        self.settled += other.settled;
+        self.settles_lost += other.settles_lost;
+        self.released += other.released;
+        self.finished += other.finished;
+        self.buried += other.buried;
+    }
+}
+
+impl WatchedQueue {
+    pub fn new(inner: MemoryQueue, store: Arc<WatchedStore>, log: Arc<Log>) -> Self {
+        Self { inner, store, log, books: Mutex::default() }
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.books().counts
+    }
+
+    /// Jobs as they were claimed so far, with the queue's clock.
+    pub fn claimed(&self) -> Vec<(Millis, Job)> {
+        self.books().claimed.clone()
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap()
+    }
+
+    fn check_claim(&self, request: &ClaimRequest<'_>, batch: &Batch) {
+        let (log, now) = (&self.log, batch.claimed_at);
+        let mut books = self.books();
+        let deadline = batch.fence.deadline;
+        let mine: BTreeSet<&String> = batch.jobs.iter().map(|job| &job.id).collect();
+        if let Some((fence, _)) = books.claims.get(request.token).copied().filter(|(fence, _)| *fence > now) {
+            let still: BTreeSet<&String> =
+                books.held.iter().filter(|(_, of)| **of == fence).map(|(id, _)| id).collect();
+            if !still.is_empty() {
+                if deadline != fence || mine != still {
+                    log.wrong(format_args!("token {}: another batch, {mine:?} and not {still:?}", request.token));
+                }
+                books.counts.claims_repeated += 1;
+                return;
+            }
+        }
+        if deadline <= books.last_fence {
+            log.wrong(format_args!("fence {deadline} after {}", books.last_fence));
+        }
+        if batch.jobs.len() > request.limit || batch.jobs.is_empty() {
+            log.wrong(format_args!("a batch of {}", batch.jobs.len()));
+        }
+        books.last_fence = deadline;
+        books.claims.insert(request.token.to_owned(), (deadline, log.clock.now()));
+        books.counts.claims += 1;
+        for job in &batch.jobs {
+            if let Some(fence) = books.held.insert(job.id.clone(), deadline) {
+                if fence > now {
+                    log.wrong(format_args!("{} is claimed while another holds it until {fence}", job.id));
+                }
+                *books.deliveries.entry(job.id.clone()).or_default() += 1;
+                books.counts.leases_run_out += 1;
+            }
+            let most = books.deliveries.get(&job.id).copied().unwrap_or(0);
+            if job.deliveries != most {
+                log.wrong(format_args!("{} is claimed with {} deliveries and had {most}", job.id, job.deliveries));
+            }
+            books.claimed.push((now, job.clone()));
+        }
+        // Nobody left behind is more urgent than anybody taken. Suspects travel apart.
+        if batch.jobs.iter().all(|job| job.deliveries == 0) {
+            let least = self.inner.with_model(|model| {
+                let least = batch.jobs.iter().map(|job| model.urgency(now, &job.lane, job.due)).min_by(f64::total_cmp);
+                (least, model.most_urgent(now))
+            });
+            if least.1 > least.0 {
+                log.wrong(format_args!("urgency (taken, left) {least:?}"));
+            }
+        }
+    }
+
+    /// Whether that claim still holds an id; if so, it does no longer.
+    fn let_go(&self, fence: &Fence, now: Millis, id: &str) -> bool {
+        let mut books = self.books();
+        let ours = now < fence.deadline && books.held.get(id) == Some(&fence.deadline);
+        if ours {
+            books.held.remove(id);
+        }
+        ours
+    }
+
+    /// What the store must know before the queue hears of a verdict.
+    async fn check_verdict(&self, fence: &Fence, id: &str, verdict: &Verdict) {
+        let state = self.store.state(self.namespace(), id).await;
+        let since = self.books().claims.get(&fence.token).map(|(_, at)| *at);
+        match verdict {
+            Verdict::Reschedule { .. } if self.store.told_at(id) < since => {
+                self.log.wrong(format_args!("{id} is rescheduled, and its answer is not in the store"));
+            }
+            Verdict::Finish if state != Some(TweetState::Ended) => {
+                self.log.wrong(format_args!("{id} is finished, and the store says {state:?}"));
+            }
+            Verdict::Bury { .. } if state != Some(TweetState::Dead) => {
+                self.log.wrong(format_args!("{id} is buried, and the store says {state:?}"));
+            }
+            _ => {}
+        }
+        let mut books = self.books();
+        match verdict {
+            Verdict::Retry { counted: true, .. } => *books.deliveries.entry(id.to_owned()).or_default() += 1,
+            Verdict::Retry { .. } => {}
+            _ => drop(books.deliveries.remove(id)),
+        }
+        books.counts.finished += u64::from(*verdict == Verdict::Finish);
+        books.counts.buried += u64::from(matches!(verdict, Verdict::Bury { .. }));
+    }
+
+    fn check_settled(&self, settled: Settled, expected: u64) {
+        if settled.settled != expected {
+            self.log.wrong(format_args!("{settled:?}, and the claim held {expected} of them"));
+        }
+        let mut books = self.books();
+        books.counts.settled += settled.settled;
+        books.counts.settles_lost += settled.lost;
+    }
+}
+
+#[async_trait]
+impl Queue for WatchedQueue {
+    fn namespace(&self) -> &str {
+        self.inner.namespace()
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        let answers = self.inner.schedule(jobs).await?;
+        self.log.note(format_args!("schedule {}: {answers:?}", names(jobs.iter().map(|job| &job.id))));
+        Ok(answers)
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+        let claim = self.inner.claim(request).await?;
+        if let Claim::Batch(batch) = &claim {
+            let ids = names(batch.jobs.iter().map(|job| &job.id));
+            self.log.note(format_args!("{} claims {ids} until {}", request.token, batch.fence.deadline));
+            self.check_claim(request, batch);
+        }
+        Ok(claim)
+    }
+
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+        let now = self.inner.now();
+        let settled = self.inner.settle(fence, verdicts).await?;
+        let ids = names(verdicts.iter().map(|(job, _)| &job.id));
+        self.log.note(format_args!("{} settles {ids}: {settled:?}", fence.token));
+        let mut expected = 0;
+        for (job, verdict) in verdicts {
+            if self.let_go(fence, now, &job.id) {
+                expected += 1;
+                self.check_verdict(fence, &job.id, verdict).await;
+            }
+        }
+        self.check_settled(settled, expected);
+        Ok(settled)
+    }
+
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+        let now = self.inner.now();
+        let released = self.inner.release(fence, jobs).await?;
+        self.log.note(format_args!("{} releases {}: {released:?}", fence.token, names(jobs.iter().map(|job| &job.id))));
+        let expected = jobs.iter().filter(|job| self.let_go(fence, now, &job.id)).count();
+        self.check_settled(released, expected as u64);
+        self.books().counts.released += released.settled;
+        Ok(released)
+    }
+
+    async fn check(&self) -> Result<Vec<String>, QueueError> {
+        self.inner.check().await
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        self.inner.adopt(token, ids, lease).await
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        self.inner.exhume(jobs).await
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        self.inner.forget(ids).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        self.inner.dead(from, limit).await
+    }
+
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.try_alone(fence).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        self.inner.stats().await
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        self.inner.due().await
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        self.inner.locate(ids).await
+    }
+
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        self.inner.incoming(drainer, limit).await
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        self.inner.accept_incoming(members).await
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        self.inner.refuse_incoming(members).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.put_incoming(members).await
+    }
+
+    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
+        self.inner.beat(worker, fields, counters).await
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+        self.inner.leave(worker).await
+    }
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        self.inner.pause(reason).await
+    }
+}

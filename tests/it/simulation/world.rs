@@ -1,0 +1,158 @@
+//! One simulated world: the services and what is put into them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use twitter_updater::chance;
+use twitter_updater::clock::Millis;
+use twitter_updater::queue::{Lane, NewJob, Queue, QueueError, Scheduled};
+use twitter_updater::store::{NewTweet, Store, StoreError};
+use twitter_updater::tweet::TweetId;
+use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::updater::{UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::worker::ClaimSettings;
+
+use crate::support::memory_ledger::MemoryLedger;
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::queue_model::Rules;
+
+use super::link::{LinkedQueue, LinkedStore};
+use super::network::{Dice, Network, Way};
+use super::provider::{Nature, Provider};
+use super::watch::{Log, WatchedQueue, WatchedStore};
+
+pub const NAMESPACE: &str = "tweet:update";
+/// When simulated time begins: 2027-01-15T08:00:00Z.
+pub const ORIGIN: Millis = 1_800_000_000_000;
+
+/// How the processes of a world are set up.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub rules: Rules,
+    pub ages: AgeTable,
+    pub claims: ClaimSettings,
+    pub slots: usize,
+    pub credentials: usize,
+    pub calls_per_window: u32,
+    pub lookup_timeout: Duration,
+    pub save_timeout: Duration,
+    pub max_deliveries: u32,
+    pub unavailable: UnavailableSettings,
+    /// How much older than what it replaces an answer's content may be, ms.
+    pub overlap: Millis,
+}
+
+impl Default for Setup {
+    /// Intervals of minutes, so that a few of them pass.
+    fn default() -> Self {
+        Self {
+            rules: Rules::default(),
+            ages: "10m: 20s, 1h: 30s, 1d: 60s, 30d: 90s".parse().unwrap(),
+            claims: ClaimSettings {
+                limit: 8,
+                linger: Duration::from_secs(2),
+                lookahead: 0.02,
+                lease: Duration::from_secs(20),
+            },
+            slots: 2,
+            credentials: 1,
+            calls_per_window: 300,
+            lookup_timeout: Duration::from_secs(4),
+            save_timeout: Duration::from_secs(4),
+            max_deliveries: 3,
+            unavailable: UnavailableSettings {
+                lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(30)),
+                limit: 3,
+                after: 60_000,
+            },
+            overlap: 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub setup: Setup,
+    pub dice: Dice,
+    /// The queue's and the ledger's clock, which may be put forward or back.
+    pub queue_clock: Arc<ServiceClock>,
+    pub log: Arc<Log>,
+    pub network: Arc<Network>,
+    pub queue: Arc<WatchedQueue>,
+    pub store: Arc<WatchedStore>,
+    pub ledger: Arc<MemoryLedger>,
+    pub provider: Arc<Provider>,
+}
+
+impl World {
+    pub fn new(dice: Dice, setup: Setup, print: bool) -> Arc<Self> {
+        let clock = ServiceClock::starting_at(ORIGIN);
+        let queue_clock = ServiceClock::starting_at(ORIGIN);
+        let log = Log::new(clock.clone(), print);
+        let store = Arc::new(WatchedStore::new(log.clone(), setup.overlap));
+        let queue = MemoryQueue::new(NAMESPACE, queue_clock.clone(), setup.rules);
+        Arc::new(Self {
+            queue: Arc::new(WatchedQueue::new(queue, store.clone(), log.clone())),
+            ledger: Arc::new(MemoryLedger::new(queue_clock.clone())),
+            provider: Provider::new(clock, log.clone(), setup.calls_per_window),
+            network: Network::new(dice.clone()),
+            store,
+            log,
+            queue_clock,
+            dice,
+            setup,
+        })
+    }
+
+    pub fn now(&self) -> Millis {
+        self.provider.now()
+    }
+
+    /// A new tweet of that age.
+    pub fn tweet(&self, age: Millis, sequence: u32, nature: Nature) -> String {
+        let id = TweetId::at(self.now() - age, sequence).to_string();
+        self.provider.add(&id, nature);
+        id
+    }
+
+    /// Records and schedules, again and again until both are done, as a starter does.
+    pub async fn put_in(&self, ids: &[String], delay: impl Fn(&Lane) -> Millis) {
+        let way = Way::new(usize::MAX, self.network.clone());
+        let store = LinkedStore { way: way.clone(), store: self.store.clone() };
+        let queue = LinkedQueue { way, queue: self.queue.clone() };
+        while let Err(why) = self.try_put_in(&store, &queue, ids, &delay).await {
+            self.log.note(format_args!("put in: {why}"));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn try_put_in(
+        &self,
+        store: &LinkedStore,
+        queue: &LinkedQueue,
+        ids: &[String],
+        delay: &impl Fn(&Lane) -> Millis,
+    ) -> Result<(), String> {
+        let now = self.now();
+        let (mut tweets, mut jobs) = (Vec::new(), Vec::new());
+        for id in ids {
+            let created_at = TweetId::parse(id).unwrap().created_at().unwrap();
+            let Some(lane) = self.setup.ages.lane(created_at, now) else { continue };
+            let delay = delay(lane);
+            tweets.push(NewTweet { id: id.clone(), created_at, next_due: Some(now + delay), content: None });
+            jobs.push(NewJob { id: id.clone(), lane: lane.clone(), delay });
+        }
+        let told = |why: StoreError| why.to_string();
+        store.record(NAMESPACE, now, &tweets).await.map_err(told)?;
+        let answers = queue.schedule(&jobs).await.map_err(|why: QueueError| why.to_string())?;
+        // Whoever has it may be about to end its life.
+        if answers.contains(&Scheduled::Leased) { Err("a worker has it".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// Runs a simulation: one thread, a clock that jumps, and all chance out of one seed.
+pub fn simulate<T>(seed: u64, run: impl Future<Output = T>) -> T {
+    let _replayed = chance::replayed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(run)
+}

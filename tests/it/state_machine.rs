@@ -1,0 +1,398 @@
+//! Random commands to both real backends and to the reference (`QueueModel`): the same answers, the same
+//! places, command by command. A failing sequence is shrunk and printed.
+//!
+//! Real backends have real clocks, so time must not decide: delays are nothing or an hour; each command comes
+//! milliseconds after the one before, which orders what is due; both lanes are equally patient; and leases
+//! are an hour, or over before the next command. (A short lease after a long one would be stretched, since
+//! fences rise: the short ones come first.)
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
+use tokio::runtime::Runtime;
+use twitter_updater::clock::Millis;
+use twitter_updater::queue::{
+    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Settled, Verdict,
+};
+
+use crate::support::queue_model::{Claimed, QueueModel};
+use crate::support::redis::{TestRedis, namespace};
+
+const IDS: usize = 8;
+const FAR: Millis = 3_600_000;
+/// Between two commands: in the reference, and at the least in truth.
+const STEP: (Millis, Duration) = (10, Duration::from_millis(2));
+
+#[derive(Debug, Clone)]
+enum Command {
+    /// Ids, each with its lane, and whether it is due in an hour.
+    Schedule(Vec<(usize, usize, bool)>),
+    Claim {
+        limit: usize,
+        /// Its lease is over before the next command.
+        dies: bool,
+    },
+    /// A claim's reply was lost: once more, under its token.
+    ClaimAgain {
+        claim: Index,
+        limit: usize,
+    },
+    /// Verdicts for some of a claim's jobs, by position; perhaps a late one, or the same again.
+    Settle {
+        claim: Index,
+        verdicts: Vec<Option<Said>>,
+    },
+    Release {
+        claim: Index,
+        which: Vec<bool>,
+    },
+    Pause(bool),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Said {
+    Reschedule { lane: usize, far: bool },
+    Finish,
+    Retry { far: bool, counted: bool },
+    Bury,
+}
+
+/// What a command answers, without times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Answer {
+    None,
+    Scheduled(Vec<Scheduled>),
+    /// Ids with their lanes and deliveries, most urgent first; sorted, when they had been claimed before.
+    Batch(Vec<(String, String, u32)>),
+    Empty {
+        paused: bool,
+    },
+    Settled(Settled),
+}
+
+/// Where an id is, without times.
+#[derive(Debug, PartialEq, Eq)]
+enum Where {
+    Delayed {
+        lane: String,
+        due: bool,
+    },
+    /// By which claim.
+    Leased(Option<usize>),
+    Dead(String),
+}
+
+/// A claim as the reference knows it.
+#[derive(Debug, Clone)]
+struct Known {
+    token: usize,
+    deadline: Millis,
+    jobs: Vec<Job>,
+}
+
+#[derive(Debug, Clone)]
+struct Reference {
+    now: Millis,
+    model: QueueModel,
+    claims: Vec<Known>,
+    tokens: usize,
+    /// There has been a lease of an hour.
+    long: bool,
+    /// The last claim's lease was over at once.
+    dies: bool,
+    answer: Answer,
+}
+
+fn id(number: usize) -> String {
+    format!("{}", 100 + number)
+}
+
+fn lane(number: usize) -> Lane {
+    Lane::new(["left", "right"][number], Duration::from_secs(3_600))
+}
+
+fn delay(far: bool) -> Millis {
+    if far { FAR } else { 0 }
+}
+
+fn request(token: &str, limit: usize, dies: bool) -> ClaimRequest<'_> {
+    let lease = if dies { Duration::from_millis(1) } else { Duration::from_secs(3_600) };
+    ClaimRequest { token, limit, linger: Duration::ZERO, lookahead: 0.0, lease }
+}
+
+fn new_jobs(ids: &[(usize, usize, bool)]) -> Vec<NewJob> {
+    ids.iter().map(|(number, of, far)| NewJob { id: id(*number), lane: lane(*of), delay: delay(*far) }).collect()
+}
+
+fn said(jobs: &[Job], verdicts: &[Option<Said>]) -> Vec<(Job, Verdict)> {
+    let verdict = |said: Said| match said {
+        Said::Reschedule { lane: of, far } => Verdict::Reschedule { lane: lane(of), delay: delay(far) },
+        Said::Finish => Verdict::Finish,
+        Said::Retry { far, counted } => Verdict::Retry { after: delay(far), counted },
+        Said::Bury => Verdict::Bury { reason: "a test".to_owned() },
+    };
+    // By id, whatever the order in which a repeated claim answers them.
+    let mut jobs = jobs.to_vec();
+    jobs.sort_by(|a, b| a.id.cmp(&b.id));
+    jobs.into_iter().zip(verdicts).filter_map(|(job, said)| Some((job, verdict((*said)?)))).collect()
+}
+
+fn some(jobs: &[Job], which: &[bool]) -> Vec<Job> {
+    let mut jobs = jobs.to_vec();
+    jobs.sort_by(|a, b| a.id.cmp(&b.id));
+    jobs.into_iter().zip(which).filter(|(_, which)| **which).map(|(job, _)| job).collect()
+}
+
+fn batch(jobs: &[Job], repeated: bool) -> Answer {
+    let mut told: Vec<_> = jobs.iter().map(|job| (job.id.clone(), job.lane.to_string(), job.deliveries)).collect();
+    if repeated {
+        told.sort();
+    }
+    Answer::Batch(told)
+}
+
+fn place(place: Place, now: Millis, claim: impl Fn(Millis) -> Option<usize>) -> Where {
+    match place {
+        Place::Delayed { lane, due } => Where::Delayed { lane, due: due <= now },
+        Place::Leased { fence } => Where::Leased(claim(fence)),
+        Place::Dead { reason, .. } => Where::Dead(reason),
+    }
+}
+
+impl Reference {
+    fn claim(&mut self, token: usize, limit: usize, dies: bool) {
+        self.dies = dies;
+        let named = token.to_string();
+        self.answer = match self.model.claim(self.now, &request(&named, limit, dies)) {
+            Claimed::Empty { paused, .. } => Answer::Empty { paused: paused.is_some() },
+            Claimed::Batch { deadline, jobs, repeated } => {
+                let answer = batch(&jobs, repeated);
+                if !repeated {
+                    self.long |= !dies;
+                    self.claims.push(Known { token, deadline, jobs });
+                }
+                answer
+            }
+        };
+    }
+
+    fn settled(applied: &[bool]) -> Answer {
+        let settled = applied.iter().filter(|applied| **applied).count() as u64;
+        Answer::Settled(Settled { settled, lost: applied.len() as u64 - settled })
+    }
+
+    fn whereabouts(&self) -> Vec<Option<Where>> {
+        let claim = |fence| self.claims.iter().position(|claim| claim.deadline == fence);
+        (0..IDS).map(|number| Some(place(self.model.place(&id(number))?, self.now, claim))).collect()
+    }
+}
+
+impl ReferenceStateMachine for Reference {
+    type State = Self;
+    type Transition = Command;
+
+    fn init_state() -> BoxedStrategy<Self> {
+        let start = Self {
+            now: 1_000_000,
+            model: QueueModel::default(),
+            claims: Vec::new(),
+            tokens: 0,
+            long: false,
+            dies: false,
+            answer: Answer::None,
+        };
+        Just(start).boxed()
+    }
+
+    fn transitions(state: &Self) -> BoxedStrategy<Command> {
+        let said = prop_oneof![
+            4 => (0..2usize, any::<bool>()).prop_map(|(lane, far)| Said::Reschedule { lane, far }),
+            1 => Just(Said::Finish),
+            2 => any::<(bool, bool)>().prop_map(|(far, counted)| Said::Retry { far, counted }),
+            1 => Just(Said::Bury),
+        ];
+        // Each id once: of one given twice, Redis does not get to know the second lane.
+        let schedule = prop::collection::btree_map(0..IDS, (0..2usize, prop::bool::weighted(0.2)), 1..IDS);
+        let limit = 1..12usize;
+        let mut dies = prop::bool::weighted(if state.long { 0.0 } else { 0.8 }).boxed();
+        if state.long {
+            dies = Just(false).boxed();
+        }
+        let claim = (limit.clone(), dies).prop_map(|(limit, dies)| Command::Claim { limit, dies });
+        let schedule = schedule
+            .prop_map(|ids| Command::Schedule(ids.into_iter().map(|(id, (lane, far))| (id, lane, far)).collect()));
+        if state.claims.is_empty() {
+            return prop_oneof![2 => schedule, 2 => claim].boxed();
+        }
+        let verdicts = prop::collection::vec(prop::option::weighted(0.8, said), IDS);
+        let settle = (any::<Index>(), verdicts).prop_map(|(claim, verdicts)| Command::Settle { claim, verdicts });
+        let release = (any::<Index>(), prop::collection::vec(any::<bool>(), IDS))
+            .prop_map(|(claim, which)| Command::Release { claim, which });
+        let again = (any::<Index>(), limit).prop_map(|(claim, limit)| Command::ClaimAgain { claim, limit });
+        let pause = prop::bool::weighted(0.3).prop_map(Command::Pause);
+        prop_oneof![3 => schedule, 5 => claim, 2 => again, 5 => settle, 2 => release, 1 => pause].boxed()
+    }
+
+    fn preconditions(state: &Self, command: &Command) -> bool {
+        match command {
+            Command::Claim { dies, .. } => !(*dies && state.long),
+            Command::ClaimAgain { .. } | Command::Settle { .. } | Command::Release { .. } => !state.claims.is_empty(),
+            Command::Schedule(_) | Command::Pause(_) => true,
+        }
+    }
+
+    fn apply(mut state: Self, command: &Command) -> Self {
+        state.now += STEP.0;
+        match command {
+            Command::Schedule(ids) => {
+                let answers = new_jobs(ids).iter().map(|job| state.model.schedule(state.now, job)).collect();
+                state.answer = Answer::Scheduled(answers);
+            }
+            Command::Claim { limit, dies } => {
+                state.tokens += 1;
+                state.claim(state.tokens, *limit, *dies);
+            }
+            Command::ClaimAgain { claim, limit } => {
+                let token = claim.get(&state.claims).token;
+                // What is claimed anew must not make later short leases impossible.
+                let dies = !state.long;
+                state.claim(token, *limit, dies);
+            }
+            Command::Settle { claim, verdicts } => {
+                let Known { deadline, jobs, .. } = claim.get(&state.claims).clone();
+                let applied = state.model.settle(state.now, deadline, &said(&jobs, verdicts));
+                state.answer = Self::settled(&applied);
+            }
+            Command::Release { claim, which } => {
+                let Known { deadline, jobs, .. } = claim.get(&state.claims).clone();
+                let applied = state.model.release(state.now, deadline, &some(&jobs, which));
+                state.answer = Self::settled(&applied);
+            }
+            Command::Pause(pause) => {
+                state.model.pause(pause.then_some("a test"));
+                state.answer = Answer::None;
+            }
+        }
+        state
+    }
+}
+
+/// Connections belong to the runtime that made them: one for all cases.
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
+
+/// A real queue, and the claims made of it, in the reference's order.
+struct Real {
+    name: &'static str,
+    queue: Arc<dyn Queue>,
+    claims: Vec<(usize, Batch)>,
+}
+
+struct Backends {
+    all: Vec<Real>,
+    _folder: tempfile::TempDir,
+}
+
+impl Real {
+    async fn claim(&mut self, reference: &Reference, token: usize, limit: usize) -> Answer {
+        let (named, dies) = (token.to_string(), reference.dies);
+        match self.queue.claim(&request(&named, limit, dies)).await.unwrap() {
+            Claim::Empty { paused, .. } => Answer::Empty { paused: paused.is_some() },
+            Claim::Batch(claimed) => {
+                let repeated = self.claims.iter().any(|(_, known)| known.fence == claimed.fence);
+                let answer = batch(&claimed.jobs, repeated);
+                if !repeated {
+                    if dies {
+                        while self.queue.stats().await.unwrap().now_ms < claimed.fence.deadline {
+                            tokio::time::sleep(Duration::from_millis(1)).await;
+                        }
+                    }
+                    self.claims.push((token, claimed));
+                }
+                assert_eq!(self.claims.len(), reference.claims.len(), "{}: {answer:?}", self.name);
+                answer
+            }
+        }
+    }
+
+    async fn apply(&mut self, reference: &Reference, command: &Command) -> Answer {
+        match command {
+            Command::Schedule(ids) => Answer::Scheduled(self.queue.schedule(&new_jobs(ids)).await.unwrap()),
+            Command::Claim { limit, .. } => self.claim(reference, reference.tokens, *limit).await,
+            Command::ClaimAgain { claim, limit } => {
+                let token = claim.get(&self.claims).0;
+                self.claim(reference, token, *limit).await
+            }
+            Command::Settle { claim, verdicts } => {
+                let (_, batch) = claim.get(&self.claims);
+                Answer::Settled(self.queue.settle(&batch.fence, &said(&batch.jobs, verdicts)).await.unwrap())
+            }
+            Command::Release { claim, which } => {
+                let (_, batch) = claim.get(&self.claims);
+                Answer::Settled(self.queue.release(&batch.fence, &some(&batch.jobs, which)).await.unwrap())
+            }
+            Command::Pause(pause) => {
+                self.queue.pause(pause.then_some("a test")).await.unwrap();
+                Answer::None
+            }
+        }
+    }
+
+    async fn whereabouts(&self) -> Vec<Option<Where>> {
+        let ids: Vec<_> = (0..IDS).map(id).collect();
+        let now = self.queue.stats().await.unwrap().now_ms;
+        let claim = |fence| self.claims.iter().position(|(_, batch)| batch.fence.deadline == fence);
+        let mut whereabouts = Vec::new();
+        for mut places in self.queue.locate(&ids).await.unwrap() {
+            assert!(places.len() <= 1, "{}: in several places: {places:?}", self.name);
+            whereabouts.push(places.pop().map(|found| place(found, now, claim)));
+        }
+        whereabouts
+    }
+}
+
+impl StateMachineTest for Backends {
+    type SystemUnderTest = Self;
+    type Reference = Reference;
+
+    fn init_test(_: &Reference) -> Self {
+        RUNTIME.block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("queue.db");
+            let redis: Arc<dyn Queue> = Arc::new(RedisQueue::new(TestRedis::shared().pool(), &namespace()));
+            let embedded: Arc<dyn Queue> =
+                Arc::new(EmbeddedQueue::open(&file, "test", Duration::from_secs(20)).await.unwrap());
+            let real = |(name, queue)| Real { name, queue, claims: Vec::new() };
+            Self { all: [("Redis", redis), ("SQLite", embedded)].map(real).into(), _folder: folder }
+        })
+    }
+
+    fn apply(mut backends: Self, reference: &Reference, command: Command) -> Self {
+        RUNTIME.block_on(async {
+            tokio::time::sleep(STEP.1).await; // orders what is due
+            for real in &mut backends.all {
+                let answer = real.apply(reference, &command).await;
+                assert_eq!(answer, reference.answer, "{}, not as the reference", real.name);
+            }
+        });
+        backends
+    }
+
+    fn check_invariants(backends: &Self, reference: &Reference) {
+        RUNTIME.block_on(async {
+            for real in &backends.all {
+                assert_eq!(real.whereabouts().await, reference.whereabouts(), "{}, not as the reference", real.name);
+            }
+        });
+    }
+}
+
+prop_state_machine! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_backends_do_as_the_reference_does(sequential 5..50 => Backends);
+}
