@@ -3,4 +3,5 @@
 
 mod crash;
 mod poison;
+mod redis;
 mod zombie;
