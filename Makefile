@@ -1,12 +1,13 @@
 # make test   everything that must hold, on a machine with Rust and Debian's packages
 # make lint   checks whose tools have to be compiled or fetched first
+# make fuzz   looks for input that breaks a reader; needs a nightly toolchain
 # make demo   the first thing to look at
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit load lint demo
+.PHONY: test services format clippy doc unit load lint fuzz demo
 
 test: services format clippy doc unit load
 
@@ -42,6 +43,13 @@ load:
 lint:
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
+
+# The properties are those of tests/it/fuzz.rs, which `make test` holds for a few seconds.
+fuzz:
+	command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
+	for target in lookup_answer enqueue_line configuration; do
+	  cargo +nightly fuzz run "$$target" -- -max_total_time=$${SECONDS_EACH:-60}
+	done
 
 demo:
 	cargo run --release -- demo

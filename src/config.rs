@@ -218,7 +218,7 @@ impl Settings {
     /// # Errors
     /// An unknown key, a value of the wrong form, or a contradiction.
     pub fn load(layers: &[&str], file: Option<&Path>) -> Result<Self, BadConfig> {
-        Self::load_from(layers, file, Environment::with_prefix(ENVIRONMENT_PREFIX))
+        Self::load_files(layers, file, Environment::with_prefix(ENVIRONMENT_PREFIX))
     }
 
     /// As [`Settings::load`], with these variables in place of the environment.
@@ -226,24 +226,36 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`].
     pub fn load_with(layers: &[&str], file: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self::load_from(layers, file, Environment::with_prefix(ENVIRONMENT_PREFIX).source(Some(variables)))
+        Self::load_files(layers, file, environment(variables))
     }
 
-    fn load_from(layers: &[&str], file: Option<&Path>, environment: Environment) -> Result<Self, BadConfig> {
+    fn load_files(layers: &[&str], file: Option<&Path>, environment: Environment) -> Result<Self, BadConfig> {
+        let Some(file) = file else { return Self::load_from(layers, None, environment) };
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| BadConfig(format!("{} cannot be read: {error}", file.display())))?;
+        Self::load_from(layers, Some((file, &text)), environment)
+    }
+
+    /// As [`Settings::load_with`], with a file of this name and text, which need not be there.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
+        Self::load_from(&[], Some((file, text)), environment(variables))
+    }
+
+    fn load_from(layers: &[&str], file: Option<(&Path, &str)>, environment: Environment) -> Result<Self, BadConfig> {
         let mut files = Config::builder();
         for layer in std::iter::once(&DEFAULT).chain(layers) {
             files = files.add_source(File::from_str(layer, FileFormat::Toml));
         }
-        if let Some(file) = file {
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| BadConfig(format!("{} cannot be read: {error}", file.display())))?;
+        if let Some((file, text)) = file {
             // Read here first, for an error without a drawing of the line: it may hold a password.
-            toml::from_str::<toml::Table>(&text).map_err(|error| not_toml(file, &text, &error))?;
-            files = files.add_source(File::from_str(&text, FileFormat::Toml));
+            toml::from_str::<toml::Table>(text).map_err(|error| not_toml(file, text, &error))?;
+            files = files.add_source(File::from_str(text, FileFormat::Toml));
         }
         let whose = |error: config::ConfigError| match file {
-            Some(file) => BadConfig(format!("{}: {}", file.display(), one_line(&error))),
+            Some((file, _)) => BadConfig(format!("{}: {}", file.display(), one_line(&error))),
             None => BadConfig(one_line(&error)),
         };
         let files = files.build().map_err(whose)?;
@@ -363,17 +375,28 @@ impl Settings {
     }
 }
 
+/// An environment of these variables alone.
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Environment::with_prefix(ENVIRONMENT_PREFIX).source(Some(variables))
+}
+
 /// One line that names the line and not what it says.
 fn not_toml(file: &Path, text: &str, error: &toml::de::Error) -> BadConfig {
     let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
-    let why = error.message().lines().next().unwrap_or_default();
+    let why = plain(error.message().lines().next().unwrap_or_default());
     BadConfig(format!("{} is not TOML, line {line}: {why}", file.display()))
+}
+
+/// In one line, and without what would steer a terminal: a key may hold anything.
+fn plain(text: &str) -> String {
+    text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:
 /// it may be a password.
 fn one_line(error: &config::ConfigError) -> String {
-    let text = error.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let text = plain(&error.to_string());
     match (text.find("string \""), text.rfind("\", expected")) {
         (Some(start), Some(end)) if start < end => format!("{}a text{}", &text[..start], &text[end + 1..]),
         _ => text,

@@ -49,18 +49,19 @@
 //! 1. **One place.** An id is delayed (in one lane), leased, dead, or its life has ended and the store
 //!    says so; never nowhere. What adds is written before what removes; found in two places, leased
 //!    wins. — `queue::random_commands_leave_each_id_in_one_place`, `queue::redis_only::found_in_two_places_leased_wins`,
-//!    `load::kill`, `faults::crash`, `faults::redis`
+//!    `load::kill`, `faults::crash`, `faults::redis`, `faults::network`
 //! 2. **A claim is a lease** by the queue's clock. Leases that ran out are claimable at once by the next
 //!    claim. — `queue::an_expired_lease_needs_no_rescuer`
 //! 3. **The fence** is the lease's deadline, unique and rising; a settle after it changes nothing. —
 //!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`,
 //!    `queue::failover::a_clock_that_stepped_back_delays_and_breaks_nothing`
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
-//!    an answer is dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`
+//!    an answer is dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`,
+//!    `faults::store`
 //! 5. **An outage is nobody's fault**: whole-request failures give the ids back with their old due time,
 //!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
 //!    becomes a suspect, and no more. — `updater`, `worker`, `simulation::outage`,
-//!    `queue::an_expired_batch_is_halved_until_each_is_alone`
+//!    `faults::store`, `queue::an_expired_batch_is_halved_until_each_is_alone`
 //! 6. **Dead and ended are in the store before the queue hears of it**, so a wiped queue is rebuilt from
 //!    the store and revives neither. — `updater`, `rebuild`
 //! 7. **Nothing is held across the lookup but the lease.** — by construction: [`updater`] takes a

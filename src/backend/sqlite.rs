@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use super::BackendError;
@@ -22,9 +23,14 @@ pub async fn open(path: &Path, busy_timeout: Duration, connections: u32) -> Resu
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full) // what is committed stays so through a power cut
         .busy_timeout(busy_timeout);
+    let pool = SqlitePoolOptions::new()
+        .max_connections(connections)
+        // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and the
+        // connection would begin no other.
+        .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
     let since = Stopwatch::start();
     loop {
-        let error = match SqlitePoolOptions::new().max_connections(connections).connect_with(options.clone()).await {
+        let error = match pool.clone().connect_with(options.clone()).await {
             Ok(pool) => return Ok(pool),
             Err(error) => error,
         };
@@ -57,5 +63,21 @@ pub fn decide(error: sqlx::Error) -> BackendError {
             BackendError::Unavailable(text)
         }
         _ => BackendError::Refused(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_transaction_that_sqlite_ended_itself_spoils_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = open(&folder.path().join("jobs.db"), Duration::from_secs(5), 1).await.unwrap();
+        let mut ended = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        // As SQLite does where a write finds no room, and tells nobody.
+        sqlx::raw_sql("ROLLBACK").execute(&mut *ended).await.unwrap();
+        drop(ended);
+        pool.begin_with("BEGIN IMMEDIATE").await.unwrap().commit().await.unwrap();
     }
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqwest::{Method, Request, Url};
 
+pub use self::answer::read as read_answer;
 pub use self::object::{parse_ingested, parse_tweet};
 use super::http::{HttpClient, HttpOptions, Reply};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};

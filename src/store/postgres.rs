@@ -31,6 +31,12 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// an operator's UPDATE in another order may make one.
 const CONFLICT_RETRIES: u32 = 3;
 
+/// What a connection begins with. A server set to `synchronous_commit = off` forgets in a crash what it has
+/// said to be saved, and the queue has heard of it by then: a tweet whose life had ended would be nowhere.
+/// `local` is the least that does not; what is set to more stays.
+const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), \
+     CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'local', false) END";
+
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrator = sqlx::migrate!("src/store/migrations/postgres");
     migrator.dangerous_set_table_name("store_migrations");
@@ -129,13 +135,7 @@ impl PostgresStore {
             // Not a startup parameter: connection poolers refuse those they do not know.
             .after_connect(move |connection, _| {
                 let timeout_ms = timeout_ms.clone();
-                Box::pin(async move {
-                    sqlx::query("SELECT set_config('statement_timeout', $1, false)")
-                        .bind(timeout_ms)
-                        .execute(connection)
-                        .await
-                        .map(drop)
-                })
+                Box::pin(async move { sqlx::query(SESSION).bind(timeout_ms).execute(connection).await.map(drop) })
             })
             .connect_lazy_with(options);
         // A server that vanished without a word keeps no timeout of its own: so do we, later than it would.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::error::{compare, is_busy, judge, judge_migration};
 use super::rows::{self, HistoryRow, ListedRow, Row, TweetRow, clean, columns, history_columns, number};
@@ -75,7 +75,11 @@ impl SqliteStore {
             .busy_timeout(busy_timeout)
             .foreign_keys(true)
             .disable_statement_logging();
-        let pool = SqlitePoolOptions::new().acquire_timeout(busy_timeout + TURN_TIMEOUT);
+        let pool = SqlitePoolOptions::new()
+            .acquire_timeout(busy_timeout + TURN_TIMEOUT)
+            // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and
+            // the connection would begin no other.
+            .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
         let since = Stopwatch::start();
         let writer = loop {
             match pool.clone().max_connections(1).connect_with(options.clone()).await {

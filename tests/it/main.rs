@@ -5,6 +5,7 @@ mod agree;
 mod cli;
 mod credentials;
 mod faults;
+mod fuzz;
 mod layers;
 mod ledger;
 mod load;

@@ -2,6 +2,8 @@
 //! on by itself.
 
 mod crash;
+mod network;
 mod poison;
 mod redis;
+mod store;
 mod zombie;

@@ -37,6 +37,26 @@ async fn a_statement_that_takes_too_long_is_given_up() {
     assert_eq!(store.save(NS, &newer).await.unwrap(), Saved { saved: 1, older: 0, changed: 0 });
 }
 
+/// The servers here are set to forget it; see also `faults::store`.
+#[tokio::test]
+async fn what_is_saved_outlives_a_crash_of_the_server() {
+    let (store, mut connection) = migrated().await;
+    let own: String = sqlx::query_scalar("SHOW synchronous_commit").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(own, "off");
+    connection
+        .execute(
+            "CREATE TABLE seen (setting TEXT);
+             CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$;
+             CREATE TRIGGER note BEFORE INSERT ON tweet FOR EACH ROW EXECUTE FUNCTION note()",
+        )
+        .await
+        .unwrap();
+    store.save(NS, &[found("1", T, counts(1, 2))]).await.unwrap();
+    let seen: Vec<String> = sqlx::query_scalar("SELECT setting FROM seen").fetch_all(&mut connection).await.unwrap();
+    assert_eq!(seen, ["local"]);
+}
+
 #[tokio::test]
 async fn migrations_have_no_time_limit() {
     let url = postgres::database().await;

@@ -1,6 +1,7 @@
 //! What tests share: private servers and the places they live in.
 
 pub mod census;
+pub mod disk;
 pub mod http;
 pub mod journal;
 pub mod memory_ledger;
@@ -8,6 +9,7 @@ pub mod memory_queue;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod queue_model;
 pub mod redis;
 pub mod rig;

@@ -37,6 +37,7 @@ while read -r word; do
   case $word in
     start) pg start; answer $? ;;
     stop) pg -m fast stop; answer $? ;;
+    crash) pg -m immediate stop; answer $? ;;
   esac
 done
 pg -m immediate stop
@@ -81,6 +82,11 @@ impl OwnPostgres {
     /// Stops the server: connections break, and new ones are refused when this returns.
     pub fn stop(&mut self) {
         self.say("stop");
+    }
+
+    /// Ends the server as a crash does, in the middle of whatever it does: it starts with a recovery.
+    pub fn crash(&mut self) {
+        self.say("crash");
     }
 
     /// The url of its database `name`.
@@ -144,7 +150,7 @@ fn in_path(program: &str) -> Option<PathBuf> {
 }
 
 /// PostgreSQL does not run as root: where we are root, the keeper and the server are `postgres`.
-fn as_postgres() -> Command {
+pub fn as_postgres() -> Command {
     let id = Command::new("id").arg("-u").output().expect("id -u");
     let mut command = Command::new("env");
     if id.stdout.trim_ascii() == b"0" {

@@ -31,13 +31,14 @@ pub struct Backends {
 impl World {
     pub async fn new(backends: Backends, folder: &Path, api: &str) -> Self {
         let redis = backends.redis.then(|| TestRedis::start(&["--appendonly", "yes"]));
+        let postgres = if backends.postgres { Some(postgres::database().await) } else { None };
         let url = redis.as_ref().map(|redis| &*redis.url);
-        let world = Self::over(url, backends.postgres, folder, api).await;
+        let world = Self::over(url, postgres, folder, api).await;
         Self { redis, ..world }
     }
 
-    /// Over the Redis of that address, if there is one.
-    pub async fn over(redis: Option<&str>, postgres: bool, folder: &Path, api: &str) -> Self {
+    /// Over the Redis and the PostgreSQL database of these addresses, where there are any.
+    pub async fn over(redis: Option<&str>, postgres: Option<String>, folder: &Path, api: &str) -> Self {
         let file = folder.join("jobs.db");
         let tweets = folder.join("tweets.db");
         let mut settings = variables(&[
@@ -59,8 +60,7 @@ impl World {
             }
             None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, patience).await.unwrap()),
         };
-        let store: Arc<dyn Store> = if postgres {
-            let url = postgres::database().await;
+        let store: Arc<dyn Store> = if let Some(url) = postgres {
             settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &url)]));
             Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap())
         } else {

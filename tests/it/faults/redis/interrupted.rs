@@ -30,7 +30,7 @@ async fn one_of_a_cluster_killed_and_started_again() {
     let mut cluster = Cluster::start().await;
     let folder = tempfile::tempdir().unwrap();
     let api = Swing::api().await;
-    let world = World::over(Some(&cluster.url), false, folder.path(), &api.base_url()).await;
+    let world = World::over(Some(&cluster.url), None, folder.path(), &api.base_url()).await;
     let mut swing = Swing::over(world, api, folder).await;
     let at = cluster.master_of(&format!("{{{NAMESPACE}}}:leased")).await;
     cluster.masters[at].kill();

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use twitter_updater::updater::NAMESPACE;
 
 use super::swing::{Swing, WITHIN, tweets};
+use crate::support::postgres;
 use crate::support::redis::{TestRedis, Watched};
 use crate::support::wait::until_true;
 use crate::support::world::World;
@@ -80,7 +81,7 @@ async fn a_failover_to_a_replica_that_lags() {
     let folder = tempfile::tempdir().unwrap();
     let mut redis = Watched::start().await;
     let api = Swing::api().await;
-    let world = World::over(Some(&redis.url), true, folder.path(), &api.base_url()).await;
+    let world = World::over(Some(&redis.url), Some(postgres::database().await), folder.path(), &api.base_url()).await;
     let mut swing = Swing::over(world, api, folder).await;
     let early = swing.ids.clone();
 

@@ -1,0 +1,99 @@
+//! What holds for whatever comes in from outside. The fuzz targets look for what breaks it, and
+//! `tests/it/fuzz.rs` holds it for a few seconds in every test run.
+
+use std::path::Path;
+
+use twitter_updater::config::Settings;
+use twitter_updater::lookup::twitter_v1::{parse_ingested, read_answer};
+use twitter_updater::lookup::{LookupError, Outcome};
+use twitter_updater::starter::{Lines, read_tweet, twitter_id_date};
+
+/// A word that no message repeats where it stands for a secret or a tweet's text.
+pub const CANARY: &str = "canary";
+
+/// One line that can be logged.
+fn is_a_message(text: &str) {
+    assert!(!text.is_empty());
+    assert!(!text.contains(char::is_control), "more than a line: {text:?}");
+}
+
+/// A short one about a tweet. A date that is none is told, cut to the length of one, and nothing else of it.
+fn is_about_a_tweet(text: &str) {
+    is_a_message(text);
+    assert!(text.len() < 400, "{text:?}");
+    let date = text.strip_prefix("created_at \"").and_then(|rest| rest.strip_suffix("\" is not a date"));
+    match date {
+        Some(date) => assert!(date.chars().count() <= 40, "{text:?}"),
+        None => assert!(!text.contains(CANARY), "it repeats what came: {text:?}"),
+    }
+}
+
+/// Where a configuration's secrets stand.
+const SECRET_PLACES: [&str; 3] = ["://me:canary@localhost", "?password=canary\"", "\ntoken = \"canary\""];
+
+/// A body said to be the answer to a lookup of these ids.
+pub fn lookup_answer(body: &[u8], ids: &[String]) {
+    match read_answer(body, ids) {
+        Ok((outcomes, _)) => {
+            assert_eq!(outcomes.len(), ids.len());
+            for outcome in outcomes {
+                match outcome {
+                    Outcome::Withheld { tweet, countries } => {
+                        assert!(tweet.text.is_none() && !countries.is_empty(), "{tweet:?} {countries:?}");
+                    }
+                    Outcome::Broken(why) => is_about_a_tweet(&why),
+                    Outcome::Found(_) | Outcome::Unavailable => {}
+                }
+            }
+        }
+        Err(LookupError::BadAnswer(why)) => is_about_a_tweet(&why),
+        Err(other) => panic!("a body decides nothing else: {other:?}"),
+    }
+}
+
+/// A file of tweets to enqueue, read in chunks of this size.
+pub fn enqueue_line(file: &[u8], chunk: usize) {
+    let read = async {
+        let mut lines = Lines::new(tokio::io::BufReader::with_capacity(chunk.max(1), file));
+        let mut number = 0;
+        while let Some(line) = lines.next().await.expect("memory can be read") {
+            assert!(line.number > number, "{} after {number}", line.number);
+            number = line.number;
+            let tweet = match line.text {
+                Ok(text) => read_tweet(text, parse_ingested),
+                Err(why) => Err(why.to_owned()),
+            };
+            match tweet {
+                Ok(tweet) => {
+                    let date = twitter_id_date(&tweet.id);
+                    assert!(tweet.content.is_none() || date.is_ok(), "a tweet with an id that is none: {tweet:?}");
+                    date.err().iter().for_each(|why| is_about_a_tweet(why));
+                }
+                Err(why) => is_about_a_tweet(&why),
+            }
+        }
+        assert!(lines.bytes() <= file.len() as u64);
+    };
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(read);
+}
+
+/// A configuration file.
+pub fn configuration(text: &str) {
+    match Settings::load_text(Path::new("settings.toml"), text, &[]) {
+        Ok(settings) => {
+            let shown = settings.shown();
+            assert!(shown.parse::<toml::Table>().is_ok(), "{shown}");
+            // The files with secrets are not read: they may be any.
+            settings.callers().err().iter().for_each(|error| is_a_message(&error.to_string()));
+        }
+        Err(error) => {
+            let error = error.to_string();
+            assert!(error.starts_with("configuration: "), "{error}");
+            is_a_message(&error);
+            // Elsewhere it is an unknown word like any other, and the message names those.
+            let secrets = SECRET_PLACES.iter().map(|place| text.matches(place).count()).sum::<usize>();
+            let only_secret = text.matches(CANARY).count() == secrets;
+            assert!(!only_secret || !error.contains(CANARY), "it repeats a secret: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The network between two updaters and their services cuts, half-closes, delays and trickles, at random:
+//! replies of claims, settles, permits, saves and lookups are lost, or their requests. Nothing else is.
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use twitter_updater::clock::wall_ms;
+use twitter_updater::lane::Lane;
+use twitter_updater::queue::{NewJob, Place};
+use twitter_updater::simulator::{self, SimulatorOptions};
+use twitter_updater::store::NewTweet;
+use twitter_updater::tweet::TweetId;
+use twitter_updater::updater::NAMESPACE;
+
+use crate::support::census::{assert_answers_are_in_order, census};
+use crate::support::process::{Process, Variables, run_with_input, text, variables};
+use crate::support::proxy::{Line, Upstream};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+/// Tweets that are due every second.
+const YOUNG: u32 = 1_000;
+/// Tweets that become due after every third fault, and again in an hour.
+const OLD: u32 = 100;
+const PROCESSES: usize = 2;
+/// An id whose call failed alone has a minute's rest, and a back-off ends within one.
+const WITHIN: Duration = Duration::from_secs(150);
+
+/// The services that a process talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    Redis,
+    Postgres,
+    Api,
+}
+
+use Service::{Api, Postgres, Redis};
+
+/// So many faults on the lines to these services. The seed gives the faults, their order and the pauses
+/// between them; what they meet is the machine's choice.
+async fn survives(services: &[Service], faults: usize) {
+    let seed = std::env::var("NETWORK_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    println!("{services:?}: again with NETWORK_SEED={seed}");
+    let mut lots = StdRng::seed_from_u64(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions {
+        latency: Duration::from_millis(40),
+        jitter: Duration::from_millis(30),
+        calls_per_window: 0,
+        missing_share: 0.0,
+        body_padding: 0,
+        growth: Duration::from_secs(60), // of tweets made just now: every answer is another
+        ..SimulatorOptions::default()
+    };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let mut world = World::new(Backends { redis: true, postgres: true }, folder.path(), &api.base_url()).await;
+    world.settings.extend(variables(&[
+        ("tweet_age", "1h: 1s, 30d: 1h"),
+        ("queue.redis.response_timeout", "800ms"),
+        ("queue.redis.connect_timeout", "800ms"),
+        ("store.postgres.statement_timeout", "800ms"),
+    ]));
+    let ids: Vec<String> = (0..YOUNG).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
+    let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let mut lines = Vec::new();
+    for service in services {
+        lines.push(line(*service, &mut world.settings).await);
+    }
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap();
+    let mut processes: Vec<Process> =
+        (0..PROCESSES).map(|_| Process::start(&["updater"], &world.settings, &log)).collect();
+    until_true("all is well at first", WITHIN, async || world.all_fresh(&ids, 0).await).await;
+
+    let mut old = Vec::new();
+    for fault in 0..faults {
+        if fault % 3 == 0 {
+            old.extend(feed(&world, old.len() as u32).await);
+        }
+        let pause = Duration::from_millis(lots.random_range(5..120));
+        lines[lots.random_range(0..services.len())].befall(&mut lots);
+        tokio::time::sleep(pause).await;
+    }
+    let quiet = wall_ms();
+    for (service, line) in services.iter().zip(&lines) {
+        let happened = line.happened();
+        println!("{service:?}: {happened:?}");
+        assert!(happened["in flight"] > 0, "{service:?}: no fault met a request");
+    }
+    until_true("every tweet is updated in the quiet after it", WITHIN, async || {
+        for process in &mut processes {
+            assert!(process.runs(), "{}", logged());
+        }
+        world.all_fresh(&ids, quiet).await && in_an_hour(&world, &old).await
+    })
+    .await;
+    println!("all is fresh {} ms after the last fault", wall_ms() - quiet);
+    for process in processes {
+        let status = process.terminate();
+        assert!(status.success(), "{status}\n{}", logged());
+    }
+    let log = logged();
+    assert!(!log.contains("panicked"), "{log}");
+
+    for standing in world.store.standing(NAMESPACE, &old).await.unwrap() {
+        assert!(standing.unwrap().checked_at.is_some(), "settled and not saved");
+    }
+    assert_answers_are_in_order(&*world.store, &ids).await;
+    let ids = [ids, old].concat();
+    let all = ids.len();
+    let found = census(&*world.queue, &*world.store, &ids).await;
+    // What a cut left leased is claimable when its lease has run out.
+    assert_eq!((found.delayed + found.leased, found.dead, found.ended), (all, 0, 0), "{found:?}");
+    let stats = world.queue.stats().await.unwrap();
+    assert_eq!((stats.delayed + stats.leased) as usize, all, "nothing but what was put in");
+    println!("{:?}", stats.counters);
+    api.stop().await;
+}
+
+/// New tweets of a day ago, due now.
+async fn feed(world: &World, before: u32) -> Vec<String> {
+    let now = wall_ms();
+    let ids: Vec<String> = (0..OLD).map(|n| TweetId::at(now - 86_400_000, before + n).to_string()).collect();
+    let new = |id: &String| NewTweet { id: id.clone(), created_at: now, next_due: Some(now), content: None };
+    world.store.record(NAMESPACE, now, &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
+    let lane = Lane::new("30d", Duration::from_secs(3_600));
+    let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
+    world.queue.schedule(&jobs).await.unwrap();
+    ids
+}
+
+/// Whether the queue has done with each of these: by a settle, since nothing else puts them so far off.
+async fn in_an_hour(world: &World, ids: &[String]) -> bool {
+    let later = wall_ms() + 3_000_000;
+    let places = world.queue.locate(ids).await.unwrap();
+    places.iter().all(|places| matches!(&places[..], [Place::Delayed { due, .. }] if *due > later))
+}
+
+/// A line to that service, which the settings lead through from now on.
+async fn line(service: Service, settings: &mut Variables) -> Line {
+    let key = match service {
+        Redis => "queue.redis.url",
+        Postgres => "store.postgres.url",
+        Api => "twitter.api",
+    };
+    let (name, _) = variables(&[(key, "")]).remove(0);
+    let (_, address) = settings.iter_mut().find(|(known, _)| *known == name).unwrap();
+    let (upstream, through) = match service {
+        Redis => {
+            let socket = address.strip_prefix("redis+unix://").unwrap();
+            (Upstream::Unix(socket.into()), "redis://ADDR/".to_owned())
+        }
+        Postgres => {
+            let (database, rest) = address.strip_prefix("postgres:///").unwrap().split_once("?host=").unwrap();
+            let socket = format!("{}/.s.PGSQL.5432", rest.split('&').next().unwrap());
+            (Upstream::Unix(socket.into()), format!("postgres://postgres@ADDR/{database}?sslmode=disable"))
+        }
+        Api => {
+            let addr = address.strip_prefix("http://").unwrap().trim_end_matches('/').parse().unwrap();
+            (Upstream::Tcp(addr), "http://ADDR".to_owned())
+        }
+    };
+    let line = Line::to(upstream).await;
+    *address = through.replace("ADDR", &line.addr.to_string());
+    line
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_redis() {
+    survives(&[Redis], 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_postgresql() {
+    survives(&[Postgres], 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_the_api() {
+    survives(&[Api], 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_everything() {
+    survives(&[Redis, Postgres, Api], 300).await;
+}
