@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use self::credentials::masked_secret;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+use crate::backend::redis::address::{self, Parts};
 use crate::credential::{Caller, Pacing};
 use crate::tweet_age::AgeTable;
 
@@ -327,8 +328,8 @@ impl Settings {
         let scheme = |url: &SecretString| {
             reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
         };
-        if !["redis", "rediss", "redis+unix", "unix"].contains(&&*scheme(&self.queue.redis.url)) {
-            return refuse("queue.redis.url is not a redis://, rediss:// or redis+unix:// address".to_owned());
+        if let Err(why) = address::check(self.queue.redis.url.expose_secret()) {
+            return refuse(format!("queue.redis.url cannot be used: {why}"));
         }
         if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
             return refuse("store.postgres.url is not a postgres:// address".to_owned());
@@ -409,20 +410,34 @@ fn is_password(parameter: &str) -> bool {
 
 /// An address without its passwords.
 fn masked(url: &str) -> String {
-    let Ok(mut url) = reqwest::Url::parse(url) else { return "(not an address)".to_owned() };
+    masked_if_address(url).unwrap_or_else(|| "(not an address)".to_owned())
+}
+
+fn masked_if_address(url: &str) -> Option<String> {
+    let Parts { scheme, user, hosts, path, query } = Parts::of(url)?;
+    // Several hosts are more than an address may have: it is looked at with its first.
+    let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
+    if !others.is_empty() && [path, query].iter().any(|rest| rest.contains('@')) {
+        return None; // a password with a slash: what looks like hosts is a part of it
+    }
+    let mut url = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
     if url.password().is_some() {
         // Refused only for addresses that cannot have a password, which then have none.
         let _ = url.set_password(Some("***"));
     }
-    let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    if query.iter().any(|(key, _)| is_password(key)) {
-        let shown = query.into_iter().map(|(key, value)| {
+    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    if pairs.iter().any(|(key, _)| is_password(key)) {
+        let shown = pairs.into_iter().map(|(key, value)| {
             let value = if is_password(&key) { "***".to_owned() } else { value };
             (key, value)
         });
         url.query_pairs_mut().clear().extend_pairs(shown);
     }
-    url.to_string()
+    if others.is_empty() {
+        return Some(url.to_string());
+    }
+    let Parts { scheme, user, hosts, path, query } = Parts::of(url.as_str())?;
+    Some(format!("{scheme}://{user}{hosts},{others}{path}{query}"))
 }
 
 fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
@@ -521,6 +536,12 @@ mod tests {
         }
         assert!(settings.shown().contains("redis+unix:///s?user=me&pass=***"), "{}", settings.shown());
         assert_eq!(masked("redis://me:canary@h/3"), "redis://me:***@h/3");
+        let several = "redis+sentinel://me:canary@h,i:7,[::1]:8/name/3?sentinel_password=canary";
+        assert_eq!(masked(several), "redis+sentinel://me:***@h,i:7,[::1]:8/name/3?sentinel_password=***");
+        assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://:***@h:1,i:2");
+        for odd in ["redis+cluster://me:1,canary/2@h:1,i:2", "redis+cluster://me:1,canary#2@h:1,i:2"] {
+            assert_eq!(masked(odd), "(not an address)");
+        }
         assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
     }
 }

@@ -49,11 +49,12 @@
 //! 1. **One place.** An id is delayed (in one lane), leased, dead, or its life has ended and the store
 //!    says so; never nowhere. What adds is written before what removes; found in two places, leased
 //!    wins. — `queue::random_commands_leave_each_id_in_one_place`, `queue::redis_only::found_in_two_places_leased_wins`,
-//!    `load::kill`, `faults::network`
+//!    `load::kill`, `faults::crash`, `faults::redis`, `faults::network`
 //! 2. **A claim is a lease** by the queue's clock. Leases that ran out are claimable at once by the next
 //!    claim. — `queue::an_expired_lease_needs_no_rescuer`
 //! 3. **The fence** is the lease's deadline, unique and rising; a settle after it changes nothing. —
-//!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`
+//!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`,
+//!    `queue::failover::a_clock_that_stepped_back_delays_and_breaks_nothing`
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
 //!    an answer is dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`,
 //!    `faults::store`

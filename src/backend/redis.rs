@@ -1,14 +1,18 @@
 //! Redis: the pool, the scripts' common part, and what its errors mean.
 
+pub mod address;
+mod connect;
+
+use std::collections::HashMap;
 use std::time::Duration;
 
-use deadpool_redis::{Connection, Manager, Pool, Runtime};
-use redis::io::tcp::TcpSettings;
-use redis::{
-    AsyncConnectionConfig, ErrorKind, FromRedisValue, IntoConnectionInfo, RedisError, Script, ScriptInvocation,
-};
+use deadpool::Runtime;
+use deadpool::managed::{Object, Pool, PoolError};
+use redis::{Cmd, ErrorKind, FromRedisValue, InfoDict, RedisError, RedisResult, Script, ScriptInvocation};
 use secrecy::{ExposeSecret, SecretString};
 
+use self::address::Address;
+use self::connect::{Connection, Connector};
 use super::BackendError;
 
 /// Still drains when memory is full.
@@ -27,21 +31,23 @@ pub fn script(flags: &str, own: &str) -> Script {
 /// How to reach Redis.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// `redis://`, `rediss://` or `redis+unix://`; may hold a password, so it is shown nowhere.
+    /// One of the forms in [`address`]; may hold a password, so it is shown nowhere.
     pub url: SecretString,
     /// Connections, at the most.
     pub connections: usize,
-    /// How long to wait for a connection.
+    /// How long to wait for a connection to a server. Sentinels that are silent, or nodes, are given up after
+    /// that, and the others asked.
     pub connect_timeout: Duration,
     /// How long to wait for an answer. (The client's own default is 500 ms, which a Redis that
     /// rewrites its AOF exceeds now and then.)
     pub response_timeout: Duration,
 }
 
-/// Connections to one Redis, shared by all namespaces of a process.
+/// Connections to one Redis (a server, whatever server its Sentinels name, or a cluster), shared by all
+/// namespaces of a process.
 #[derive(Clone)]
 pub struct RedisPool {
-    pool: Pool,
+    pool: Pool<Connector>,
 }
 
 impl std::fmt::Debug for RedisPool {
@@ -56,19 +62,16 @@ impl RedisPool {
     /// # Errors
     /// [`BackendError::Refused`] for a URL that is none.
     pub fn new(options: &RedisOptions) -> Result<Self, BackendError> {
-        // The error of a bad URL may quote it, password included; ours does not.
-        let refused = |_| BackendError::Refused("queue.redis.url is not a redis:// address".to_owned());
-        let info = options.url.expose_secret().into_connection_info().map_err(refused)?;
-        let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(options.connect_timeout))
-            .set_response_timeout(Some(options.response_timeout));
-        let manager = Manager::new_with_config(info, config).map_err(refused)?;
-        let pool = Pool::builder(manager)
+        let refused = |why: &str| BackendError::Refused(format!("queue.redis.url cannot be used: {why}"));
+        let address = Address::read(options.url.expose_secret()).map_err(refused)?;
+        // The client's own error may quote the address, password included; ours does not.
+        let connector = Connector::new(address, options).map_err(|_| refused("its parts contradict each other"))?;
+        let patience = options.connect_timeout.saturating_mul(connector.connects_in_a_row());
+        let pool = Pool::builder(connector)
             .max_size(options.connections.max(1))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(options.response_timeout))
-            .create_timeout(Some(options.connect_timeout))
+            .create_timeout(Some(patience))
             .recycle_timeout(Some(options.response_timeout))
             .build()
             .map_err(|error| BackendError::Refused(format!("the Redis pool cannot be built: {error}")))?;
@@ -76,48 +79,100 @@ impl RedisPool {
     }
 
     /// A connection, checked or new.
-    ///
-    /// # Errors
-    /// [`BackendError::Unavailable`] when there is none to be had in time.
-    pub async fn connection(&self) -> Result<Connection, BackendError> {
+    async fn connection(&self) -> Result<Object<Connector>, BackendError> {
         self.pool.get().await.map_err(|error| match error {
-            deadpool_redis::PoolError::Backend(error) => decide(&error),
+            PoolError::Backend(error) => decide(&error),
             other => BackendError::Unavailable(format!("no connection to Redis: {other}")),
+        })
+    }
+
+    /// What came of a call. Where it shows that this is not the server to talk to any more, no connection
+    /// to it is kept: the next one finds the one that is.
+    fn heard<T>(&self, connection: Object<Connector>, answer: RedisResult<T>) -> Result<T, BackendError> {
+        answer.map_err(|error| {
+            if is_gone(&error) {
+                drop::<Connection>(Object::take(connection));
+                self.pool.retain(|_, _| false);
+            }
+            decide(&error)
         })
     }
 
     /// Runs a script.
     ///
     /// # Errors
-    /// What the server says, or that it says nothing.
+    /// [`BackendError`]: what the server says, or that it says nothing.
     pub async fn invoke<T: FromRedisValue>(&self, invocation: &ScriptInvocation<'_>) -> Result<T, BackendError> {
         let mut connection = self.connection().await?;
-        invocation.invoke_async(&mut *connection).await.map_err(|error| decide(&error))
+        let answer = invocation.invoke_async(&mut *connection).await;
+        self.heard(connection, answer)
     }
 
-    /// Runs a pipeline.
+    /// Runs a command on one namespace's keys.
     ///
     /// # Errors
-    /// What the server says, or that it says nothing.
+    /// [`BackendError`]: what the server says, or that it says nothing.
+    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, BackendError> {
+        let mut connection = self.connection().await?;
+        let answer = command.query_async(&mut *connection).await;
+        self.heard(connection, answer)
+    }
+
+    /// Runs a pipeline, all of whose keys are of one namespace.
+    ///
+    /// # Errors
+    /// [`BackendError`]: what the server says, or that it says nothing.
     pub async fn run<T: FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Result<T, BackendError> {
         let mut connection = self.connection().await?;
-        pipeline.query_async(&mut *connection).await.map_err(|error| decide(&error))
+        let answer = pipeline.query_async(&mut *connection).await;
+        self.heard(connection, answer)
     }
+
+    /// What each server that holds keys says of itself: one, or each master of a cluster.
+    ///
+    /// # Errors
+    /// [`BackendError`]: what the server says, or that it says nothing.
+    pub async fn info(&self) -> Result<Vec<InfoDict>, BackendError> {
+        let mut connection = self.connection().await?;
+        let command = redis::cmd("INFO");
+        let answer = match &*connection {
+            Connection::Server(_) => command.query_async(&mut *connection).await.map(|info| vec![info]),
+            Connection::Cluster(_) => {
+                let by_node: RedisResult<HashMap<String, InfoDict>> = command.query_async(&mut *connection).await;
+                by_node.map(|nodes| nodes.into_values().collect())
+            }
+        };
+        self.heard(connection, answer)
+    }
+}
+
+/// The code of a server's refusal; of a pipeline's, the first one's.
+fn code(error: &RedisError) -> Option<String> {
+    let refusals = error.clone().into_server_errors();
+    let first = refusals.as_ref().and_then(|all| all.first());
+    first.map(|(_, refusal)| refusal.code().to_owned()).or_else(|| error.code().map(str::to_owned))
+}
+
+/// Whether nobody answers, or one that is no master any more.
+fn is_gone(error: &RedisError) -> bool {
+    error.is_io_error() || matches!(code(error).as_deref(), Some("READONLY" | "MASTERDOWN"))
 }
 
 /// What a Redis error means for the caller.
 #[must_use]
 pub fn decide(error: &RedisError) -> BackendError {
-    // A server's error starts with its code; ours (input, output) carry no secret.
-    let text = error.to_string();
-    if error.code() == Some("OOM") || text.contains("OOM command not allowed") {
+    let text = error.to_string(); // a server's own words, or of input and output: no secret
+    let code = code(error);
+    let code = code.as_deref();
+    if code == Some("OOM") {
         return BackendError::Full("Redis has reached its maxmemory: raise it, or let the queue drain".to_owned());
     }
     match error.kind() {
         ErrorKind::AuthenticationFailed => BackendError::Refused("Redis refuses the user or password".to_owned()),
-        ErrorKind::Server(_) | ErrorKind::Extension => match error.code() {
+        ErrorKind::Server(_) | ErrorKind::Extension => match code {
             Some(
-                "LOADING" | "BUSY" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS",
+                "LOADING" | "BUSY" | "NOSCRIPT" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF"
+                | "NOREPLICAS",
             )
             | Some("MOVED" | "ASK" | "UNBLOCKED") => BackendError::Unavailable(text),
             _ => BackendError::Refused(format!("Redis refuses: {text}")),
@@ -126,5 +181,48 @@ pub fn decide(error: &RedisError) -> BackendError {
             BackendError::Refused(format!("Redis answered in a shape we do not know: {text}"))
         }
         _ => BackendError::Unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(says: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{says}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn what_passes_is_told_from_what_does_not() {
+        for says in [
+            "LOADING Redis is loading the dataset in memory",
+            "BUSY Redis is busy running a script",
+            "NOSCRIPT No matching script. Please use EVAL.",
+            "READONLY You can't write against a read only replica.",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "CLUSTERDOWN The cluster is down",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 127.0.0.1:6381",
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+        ] {
+            assert!(matches!(decide(&refusal(says)), BackendError::Unavailable(_)), "{says}");
+        }
+        let full = "OOM command not allowed when used memory > 'maxmemory'.";
+        assert!(matches!(decide(&refusal(full)), BackendError::Full(_)));
+        for says in ["NOPERM this user has no permissions", "WRONGTYPE Operation against a key", "ERR unknown command"]
+        {
+            assert!(matches!(decide(&refusal(says)), BackendError::Refused(_)), "{says}");
+        }
+    }
+
+    #[test]
+    fn a_replica_and_silence_end_a_connection() {
+        assert!(is_gone(&refusal("READONLY You can't write against a read only replica.")));
+        assert!(is_gone(&RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut))));
+        assert!(!is_gone(&refusal("OOM command not allowed when used memory > 'maxmemory'.")));
     }
 }

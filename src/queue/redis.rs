@@ -15,7 +15,7 @@ use super::{
     Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue,
     QueueError, Scheduled, Settled, Stats, Verdict, WorkerStats, check_id,
 };
-use crate::backend::redis::{ALLOW_OOM, DENY_OOM, NO_WRITES, RedisPool, decide, script};
+use crate::backend::redis::{ALLOW_OOM, DENY_OOM, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis, QueueTime};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
@@ -27,6 +27,7 @@ const CLAIM_LIMIT: usize = 5_000;
 /// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
 const SCHEDULE_CHUNK: usize = 1_000;
 
+static REGISTER: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/register.lua")));
 static SCHEDULE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("lua/schedule.lua")));
 static CLAIM: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/claim.lua")));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/settle.lua")));
@@ -49,6 +50,11 @@ impl RedisQueue {
     #[must_use]
     pub fn new(pool: RedisPool, namespace: &str) -> Self {
         Self { pool, namespace: namespace.to_owned(), keys: Keys::new(namespace) }
+    }
+
+    /// The names of the lanes there are.
+    async fn lanes(&self) -> Result<Vec<String>, QueueError> {
+        self.pool.ask(redis::cmd("HKEYS").arg(self.keys.lanes())).await
     }
 
     async fn settle_groups(&self, fence: &Fence, groups: Groups<'_>) -> Result<Settled, QueueError> {
@@ -155,6 +161,31 @@ fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
     flat.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
 }
 
+/// What is worth knowing of a server, its version and settings first.
+fn check_server(info: &redis::InfoDict) -> Result<Vec<String>, QueueError> {
+    let version: String = info.get("redis_version").unwrap_or_default();
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < 7) {
+        return Err(QueueError::Refused(format!("Redis 7 or newer is needed, this is {version:?}")));
+    }
+    let policy: String = info.get("maxmemory_policy").unwrap_or_default();
+    if policy != "noeviction" {
+        return Err(QueueError::Refused(format!(
+            "Redis has maxmemory-policy {policy:?} and would throw scheduled tweets away; set it to noeviction"
+        )));
+    }
+    let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");
+    let mut findings =
+        vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
+    if !aof {
+        findings.push(
+            "Redis runs without an AOF: a restart loses what was scheduled since its last snapshot (appendonly yes)"
+                .to_owned(),
+        );
+    }
+    Ok(findings)
+}
+
 #[async_trait]
 impl Queue for RedisQueue {
     fn namespace(&self) -> &str {
@@ -162,32 +193,15 @@ impl Queue for RedisQueue {
     }
 
     async fn check(&self) -> Result<Vec<String>, QueueError> {
-        let mut connection = self.pool.connection().await?;
-        let info: redis::InfoDict =
-            redis::cmd("INFO").query_async(&mut *connection).await.map_err(|error| decide(&error))?;
-        let version: String = info.get("redis_version").unwrap_or_default();
-        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-        if major.is_none_or(|major| major < 7) {
-            return Err(QueueError::Refused(format!("Redis 7 or newer is needed, this is {version:?}")));
+        let mut findings = Vec::new();
+        for info in self.pool.info().await? {
+            for finding in check_server(&info)? {
+                if !findings.contains(&finding) {
+                    findings.push(finding); // the masters of a cluster are mostly alike
+                }
+            }
         }
-        let policy: String = info.get("maxmemory_policy").unwrap_or_default();
-        if policy != "noeviction" {
-            return Err(QueueError::Refused(format!(
-                "Redis has maxmemory-policy {policy:?} and would throw scheduled tweets away; set it to noeviction"
-            )));
-        }
-        let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");
-        let mut findings =
-            vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
-        if !aof {
-            findings.push(
-                "Redis runs without an AOF: a restart loses what was scheduled since its last snapshot (appendonly yes)"
-                    .to_owned(),
-            );
-        }
-        let mut register = redis::pipe();
-        register.sadd(keys::NAMESPACES, &self.namespace).ignore();
-        register.query_async::<()>(&mut *connection).await.map_err(|error| decide(&error))?;
+        let () = self.pool.invoke(REGISTER.key(keys::NAMESPACES).arg(&self.namespace)).await?;
         Ok(findings)
     }
 
@@ -314,12 +328,7 @@ impl Queue for RedisQueue {
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        let mut connection = self.pool.connection().await?;
-        let lanes: Vec<String> = redis::cmd("HKEYS")
-            .arg(self.keys.lanes())
-            .query_async(&mut *connection)
-            .await
-            .map_err(|error| decide(&error))?;
+        let lanes = self.lanes().await?;
         let mut places = Vec::with_capacity(ids.len());
         for ids in ids.chunks(SCHEDULE_CHUNK) {
             let mut ask = redis::pipe();
@@ -328,8 +337,7 @@ impl Queue for RedisQueue {
                 ask.cmd("ZMSCORE").arg(set).arg(ids);
             }
             ask.cmd("HMGET").arg(self.keys.dead_why()).arg(ids);
-            let answers: Vec<Vec<Option<String>>> =
-                ask.query_async(&mut *connection).await.map_err(|error| decide(&error))?;
+            let answers: Vec<Vec<Option<String>>> = self.pool.run(&ask).await?;
             let score = |set: usize, at: usize| -> Option<Millis> {
                 let text = answers.get(set)?.get(at)?.as_ref()?;
                 text.parse::<f64>().ok().map(|score| score as Millis)

@@ -84,8 +84,8 @@ pub struct Doubts {
     /// Requests refused as a whole, or failed while others were answered, since the last one that was
     /// answered.
     refused_in_a_row: AtomicU32,
-    /// The last call was answered: where the next one is refused, it is no fault of the API's.
-    last_answered: AtomicBool,
+    /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
+    others_answered: AtomicBool,
 }
 
 impl Doubts {
@@ -147,7 +147,8 @@ impl Handler for TweetUpdate {
             self.credentials.give_back(permit).await;
             return self.bury_killer(batch, job).await;
         }
-        let Requested { answered, refused, failed, unanswered, outlook, .. } = self.request_tweets(batch, permit).await;
+        let requested = self.request_tweets(batch, permit).await;
+        let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
             Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },
@@ -161,6 +162,8 @@ impl Handler for TweetUpdate {
             (job, Verdict::Retry { after: FAILED_RETRY_MS, counted })
         };
         handled.verdicts.extend(failed.into_iter().map(later));
+        let uncounted = Verdict::Retry { after: FAILED_RETRY_MS, counted: false };
+        handled.verdicts.extend(postponed.into_iter().map(|job| (job, uncounted.clone())));
         handled.release = unanswered;
         handled
     }

@@ -30,9 +30,10 @@ pub(super) struct Requested {
     pub answered: Vec<(Job, Outcome, Millis)>,
     /// Jobs whose request was refused while they were alone in it, and why.
     pub refused: Vec<(Job, String)>,
-    /// Jobs whose call failed while they were alone in it and others were answered; suspects that failed
-    /// alone.
+    /// Jobs whose call failed while they were alone in it and others were answered.
     pub failed: Vec<Job>,
+    /// Jobs that travel apart, whose call failed, and nobody knows whose fault it is: others first.
+    pub postponed: Vec<Job>,
     /// Jobs nobody was asked about, or nobody answered about.
     pub unanswered: Vec<Job>,
     /// What it says of the services.
@@ -63,7 +64,6 @@ impl TweetUpdate {
     /// Asks for the whole batch.
     pub(super) async fn request_tweets(&self, batch: &Batch, permit: Permit) -> Requested {
         let mut requested = Requested::default();
-        let answered_before = self.doubts.last_answered.load(Ordering::Relaxed);
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
         let mut parts = Vec::new();
@@ -114,29 +114,30 @@ impl TweetUpdate {
             requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
         }
         if requested.answered.is_empty() {
-            self.blame_nobody_unless_told_apart(batch, answered_before, &mut requested);
+            self.blame_nobody_unless_told_apart(batch, &mut requested);
         }
         requested
     }
 
-    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. A suspect
-    /// that travels alone was told from them before; so were several that travel together, where the call
-    /// before theirs was answered.
-    fn blame_nobody_unless_told_apart(&self, batch: &Batch, answered_before: bool, requested: &mut Requested) {
+    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. One that
+    /// travels alone is told from them where others were answered since such a one was blamed last, and so
+    /// are suspects, which travel apart. An API that refuses everybody so blames once per process.
+    fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested) {
         let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
-        let told_apart = suspects && (batch.jobs.len() == 1 || answered_before);
-        if !told_apart && !requested.refused.is_empty() {
+        let apart = suspects || batch.jobs.len() == 1;
+        let refused = !requested.refused.is_empty() || self.doubts.refused_in_a_row.load(Ordering::Relaxed) > 0;
+        let told_apart = || apart && self.doubts.others_answered.swap(false, Ordering::Relaxed);
+        if !requested.refused.is_empty() && !told_apart() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
             }
             requested.unanswered.extend(requested.refused.drain(..).map(|(job, _)| job));
         }
-        // Given back as they were, suspects would be the most urgent again, and a few bad ids the first thing
-        // that is asked for whenever it is their turn.
+        // Given back as they were, they would be the most urgent again, and a few bad ids all that is ever
+        // asked for: others first, whose answers tell.
         let out = matches!(requested.outlook, Outlook::Outage(_));
-        let refused_in_a_row = self.doubts.refused_in_a_row.load(Ordering::Relaxed);
-        if suspects && (batch.jobs.len() == 1 && out || refused_in_a_row > 0) {
-            requested.failed.append(&mut requested.unanswered);
+        if apart && refused || suspects && batch.jobs.len() == 1 && out {
+            requested.postponed.append(&mut requested.unanswered);
         }
     }
 
@@ -213,11 +214,11 @@ impl TweetUpdate {
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
         crash::point("after_answer");
         crash::poison(&ids);
-        self.doubts.last_answered.store(answer.is_ok(), Ordering::Relaxed);
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {
                 self.doubts.refused_in_a_row.store(0, Ordering::Relaxed);
+                self.doubts.others_answered.store(true, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
                 counters.unasked.add(answer.unasked);
                 Used { window: Some(answer.quota.unwrap_or_else(Window::unmetered)), park: None }

@@ -166,7 +166,7 @@ fn the_redis_keys_are_those_of_keys_rs() {
 #[test]
 fn the_tests_that_hold_the_invariants_exist() {
     let mut tests = String::new();
-    for file in ["queue.rs", "updater.rs", "rebuild.rs", "worker.rs", "store.rs", "load/kill.rs"] {
+    for file in ["queue.rs", "queue/failover.rs", "updater.rs", "rebuild.rs", "worker.rs", "store.rs", "load/kill.rs"] {
         let path = format!("{}/tests/it/{file}", env!("CARGO_MANIFEST_DIR"));
         tests += &std::fs::read_to_string(path).unwrap();
     }

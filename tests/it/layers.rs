@@ -16,7 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("metrics", &["clock"]),
     ("figures", &["clock"]),
     ("tweet_age", &["clock", "lane", "tweet"]),
-    ("config", &["credential", "tweet_age"]),
+    ("config", &["backend", "credential", "tweet_age"]),
     ("credential", &["backend", "chance", "clock"]),
     ("backend", &["clock"]),
     ("queue", &["backend", "clock", "lane"]),

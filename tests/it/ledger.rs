@@ -8,7 +8,7 @@ use twitter_updater::credential::{Account, Ask, EmbeddedLedger, Grant, Ledger, P
 
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::ServiceClock;
-use crate::support::redis::{TestRedis, namespace};
+use crate::support::redis::{Cluster, TestRedis, namespace, pool};
 use crate::support::wait::until_true;
 
 const ENDPOINT: &str = "statuses/lookup";
@@ -20,13 +20,21 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-async fn redis_world() -> World {
-    let (redis, provider) = (TestRedis::shared(), namespace());
+fn world_at(redis: &str) -> World {
+    let provider = namespace();
     World {
-        one: Arc::new(RedisLedger::new(redis.pool(), &provider)),
-        two: Arc::new(RedisLedger::new(redis.pool(), &provider)),
+        one: Arc::new(RedisLedger::new(pool(redis), &provider)),
+        two: Arc::new(RedisLedger::new(pool(redis), &provider)),
         _folder: tempfile::tempdir().unwrap(),
     }
+}
+
+async fn redis_world() -> World {
+    world_at(&TestRedis::shared().url)
+}
+
+async fn cluster_world() -> World {
+    world_at(&Cluster::shared().await.url)
 }
 
 async fn embedded_world() -> World {
@@ -47,6 +55,10 @@ macro_rules! contract {
         mod on_redis {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::redis_world().await).await; })*
+        }
+        mod on_a_cluster {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::cluster_world().await).await; })*
         }
         mod on_embedded {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! The queue's contract: one suite, run on every backend.
 
+mod failover;
 mod half_way;
 mod suspects;
 
@@ -7,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use twitter_updater::backend::redis::{RedisOptions, RedisPool};
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, NewJob, Place, Queue, QueueError,
@@ -16,7 +18,7 @@ use twitter_updater::queue::{
 use self::suspects::*;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
-use crate::support::redis::{TestRedis, namespace};
+use crate::support::redis::{Cluster, TestRedis, namespace, pool};
 
 /// One queue, seen by two processes.
 struct World {
@@ -25,13 +27,21 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-async fn redis_world() -> World {
-    let (redis, namespace) = (TestRedis::shared(), namespace());
+fn world_at(redis: &str) -> World {
+    let namespace = namespace();
     World {
-        one: Arc::new(RedisQueue::new(redis.pool(), &namespace)),
-        two: Arc::new(RedisQueue::new(redis.pool(), &namespace)),
+        one: Arc::new(RedisQueue::new(pool(redis), &namespace)),
+        two: Arc::new(RedisQueue::new(pool(redis), &namespace)),
         _folder: tempfile::tempdir().unwrap(),
     }
+}
+
+async fn redis_world() -> World {
+    world_at(&TestRedis::shared().url)
+}
+
+async fn cluster_world() -> World {
+    world_at(&Cluster::shared().await.url)
 }
 
 async fn embedded_world() -> World {
@@ -53,6 +63,10 @@ macro_rules! contract {
         mod on_redis {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::redis_world().await).await; })*
+        }
+        mod on_a_cluster {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::cluster_world().await).await; })*
         }
         mod on_embedded {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -869,7 +883,7 @@ async fn random_commands_leave_each_id_in_one_place(world: World) {
 mod redis_only {
     use super::*;
 
-    fn world(redis: &TestRedis) -> (RedisQueue, String) {
+    pub fn world(redis: &TestRedis) -> (RedisQueue, String) {
         let namespace = namespace();
         (RedisQueue::new(redis.pool(), &namespace), format!("{{{namespace}}}:"))
     }
@@ -1029,14 +1043,14 @@ mod redis_only {
     async fn a_wrong_password_shows_nowhere() {
         let redis = TestRedis::start(&["--requirepass", "right"]);
         let url = redis.url.replace("redis+unix://", "redis+unix://:wrong-canary@");
-        let options = twitter_updater::backend::redis::RedisOptions {
+        let options = RedisOptions {
             url: url.into(),
             connections: 1,
             connect_timeout: Duration::from_secs(2),
             response_timeout: Duration::from_secs(2),
         };
         assert!(!format!("{options:?}").contains("canary"));
-        if let Ok(pool) = twitter_updater::backend::redis::RedisPool::new(&options) {
+        if let Ok(pool) = RedisPool::new(&options) {
             let error = RedisQueue::new(pool, "n").check().await.unwrap_err();
             assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
         }

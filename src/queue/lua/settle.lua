@@ -9,7 +9,8 @@
 --          bury        value = reason
 -- returns {settled, lost}
 --
--- One ZRANGEBYSCORE tells which ids the claim still holds, since no other claim has its fence. A
+-- One ZRANGEBYSCORE tells which ids the claim still holds, since no other claim has its fence. (A failover may
+-- lose a claim and set the clock back, and give its fence to another: its token is not on record then.) A
 -- lease that ran out holds nothing, whether or not somebody has claimed the ids since.
 -- The write that adds comes before the one that removes.
 
@@ -18,7 +19,7 @@ local now = now_ms()
 local LEASED, DELIVERIES, FAILURES = key('leased'), key('deliveries'), key('failures')
 
 local held, n_held = {}, 0
-if now < tonumber(fence) then
+if now < tonumber(fence) and redis.call('GETRANGE', key('claim:' .. token), 0, #fence) == fence .. ' ' then
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASED, fence, fence)) do
     held[id] = true
     n_held = n_held + 1

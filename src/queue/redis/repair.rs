@@ -7,7 +7,7 @@ use redis::Script;
 
 use super::super::{Adopted, Buried, Fence, QueueError, Scheduled, check_id};
 use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
-use crate::backend::redis::{DENY_OOM, decide, script};
+use crate::backend::redis::{DENY_OOM, script};
 use crate::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
@@ -33,15 +33,9 @@ pub(super) async fn dead(queue: &RedisQueue, from: u64, limit: u32) -> Result<Ve
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let mut connection = queue.pool.connection().await?;
-    let page: Vec<(String, f64)> = redis::cmd("ZRANGE")
-        .arg(queue.keys.dead())
-        .arg(from)
-        .arg(from + u64::from(limit) - 1)
-        .arg("WITHSCORES")
-        .query_async(&mut *connection)
-        .await
-        .map_err(|error| decide(&error))?;
+    let mut range = redis::cmd("ZRANGE");
+    range.arg(queue.keys.dead()).arg(from).arg(from + u64::from(limit) - 1).arg("WITHSCORES");
+    let page: Vec<(String, f64)> = queue.pool.ask(&range).await?;
     if page.is_empty() {
         return Ok(Vec::new());
     }
@@ -50,7 +44,7 @@ pub(super) async fn dead(queue: &RedisQueue, from: u64, limit: u32) -> Result<Ve
     for (id, _) in &page {
         ask.arg(id);
     }
-    let reasons: Vec<Option<String>> = ask.query_async(&mut *connection).await.map_err(|error| decide(&error))?;
+    let reasons: Vec<Option<String>> = queue.pool.ask(&ask).await?;
     let buried = |((id, at), reason): ((String, f64), Option<String>)| Buried {
         id,
         at: at as Millis,
@@ -60,12 +54,7 @@ pub(super) async fn dead(queue: &RedisQueue, from: u64, limit: u32) -> Result<Ve
 }
 
 pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), QueueError> {
-    let mut connection = queue.pool.connection().await?;
-    let lanes: Vec<String> = redis::cmd("HKEYS")
-        .arg(queue.keys.lanes())
-        .query_async(&mut *connection)
-        .await
-        .map_err(|error| decide(&error))?;
+    let lanes = queue.lanes().await?;
     for ids in ids.chunks(SCHEDULE_CHUNK) {
         let mut remove = redis::pipe();
         remove.atomic();
@@ -74,7 +63,7 @@ pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), Que
         }
         remove.cmd("ZREM").arg(queue.keys.dead()).arg(ids).ignore();
         remove.cmd("HDEL").arg(queue.keys.dead_why()).arg(ids).ignore();
-        remove.query_async::<()>(&mut *connection).await.map_err(|error| decide(&error))?;
+        let () = queue.pool.run(&remove).await?;
     }
     Ok(())
 }

@@ -32,8 +32,10 @@ fn a_redis_that_is_not_there_is_not_replaced() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = format!("redis://:canary@{free}");
     let no_socket = format!("redis+unix://{}/none.sock?pass=canary", home.folder.path().display());
+    let no_sentinel = format!("redis+sentinel://:canary@{free},{free}/service?sentinel_password=canary");
+    let no_node = format!("redis+cluster://:canary@{free},{free}");
     for arguments in QUEUE {
-        for url in [&nobody, &no_socket] {
+        for url in [&nobody, &no_socket, &no_sentinel, &no_node] {
             refuses(
                 &home,
                 arguments,

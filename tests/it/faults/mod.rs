@@ -4,5 +4,6 @@
 mod crash;
 mod network;
 mod poison;
+mod redis;
 mod store;
 mod zombie;

@@ -20,6 +20,7 @@ use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::disk::TinyDisk;
 use crate::support::postgres::{self, as_postgres};
 use crate::support::process::{Process, Variables, command, variables};
+use crate::support::redis::TestRedis;
 use crate::support::wait::until_true;
 use crate::support::world::World;
 
@@ -69,7 +70,9 @@ impl Fleet {
             ..SimulatorOptions::default()
         };
         let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
-        let mut world = World::over(true, postgres, folder, &api.base_url()).await;
+        let redis = TestRedis::start(&["--appendonly", "yes"]);
+        let mut world = World::over(Some(&redis.url), postgres, folder, &api.base_url()).await;
+        world.redis = Some(redis);
         let concurrency = SLOTS.to_string();
         world.settings.extend(variables(&[
             ("tweet_age", "30d: 1h"),

@@ -1,51 +1,170 @@
-//! A private redis-server on a unix socket in a temporary folder. It ends with the test process,
-//! however that ends: a shell between the two waits for the end of its standard input.
+//! Private redis-servers in temporary folders: one, or several that belong together. They end with the test
+//! process, however that ends: a shell between the two waits for the end of its standard input.
 
-use std::io::{BufRead, BufReader};
+mod groups;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::backend::redis::{RedisOptions, RedisPool};
 
-/// One running redis-server.
+pub use self::groups::{Cluster, Watched};
+
+/// Says the server's process id, and ends it unless told that it is dead already.
+const WATCHDOG: &str = r#""$@" & server=$!; echo $server; read dead; [ "$dead" ] || kill $server; wait $server"#;
+
+/// One redis-server; it may be killed and started again over the same files.
 pub struct TestRedis {
     pub url: String,
-    watchdog: Child,
-    _alive: Option<ChildStdin>,
-    _folder: TempDir,
+    settings: Vec<String>,
+    server: Option<Server>,
+    folder: TempDir,
 }
 
-impl TestRedis {
-    /// Starts one with these further settings (`--maxmemory 3mb`) and waits until it says it is ready.
-    pub fn start(settings: &[&str]) -> Self {
-        let folder = tempfile::Builder::new().prefix("tu-redis-").tempdir().unwrap();
-        let socket = folder.path().join("redis.sock");
+/// Its process.
+struct Server {
+    pid: String,
+    watchdog: Child,
+    alive: Option<ChildStdin>,
+}
+
+impl Server {
+    /// Starts one and waits until it says that; otherwise answers all that it said.
+    fn start(arguments: &[String], says: &str) -> Result<Self, String> {
         let mut watchdog = Command::new("sh")
-            .args(["-c", r#""$@" & server=$!; cat; kill $server; wait $server"#, "sh", "redis-server"])
-            .args(["--port", "0", "--save", "", "--unixsocket"])
-            .arg(&socket)
-            .arg("--dir")
-            .arg(folder.path())
-            .args(settings)
+            .args(["-c", WATCHDOG, "sh", "redis-server"])
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null()) // the shell's word on a server that was killed
             .spawn()
             .unwrap();
         let alive = watchdog.stdin.take();
         let mut output = BufReader::new(watchdog.stdout.take().unwrap()).lines();
-        let mut said = Vec::new();
-        loop {
+        let mut server = Self { pid: String::new(), watchdog, alive };
+        let (mut said, mut ready) = (Vec::new(), false);
+        while server.pid.is_empty() || !ready {
             match output.next() {
-                Some(Ok(line)) if line.contains("Ready to accept") || line.contains("ready to accept") => break,
-                Some(Ok(line)) => said.push(line),
-                _ => panic!("redis-server did not start (is redis-server installed?):\n{}", said.join("\n")),
+                // The shell's line; the server may be quicker.
+                Some(Ok(line)) if !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    server.pid = line;
+                }
+                Some(Ok(line)) => {
+                    ready |= line.to_lowercase().contains(says);
+                    said.push(line);
+                }
+                _ => return Err(said.join("\n")),
             }
         }
         std::thread::spawn(move || output.for_each(drop)); // its log must not fill the pipe
-        Self { url: format!("redis+unix://{}", socket.display()), watchdog, _alive: alive, _folder: folder }
+        Ok(server)
+    }
+
+    /// Starts one that listens at a port nobody has; the arguments are made for it and another one. Answers
+    /// the port, and the arguments.
+    fn start_at_a_port(arguments: impl Fn(u16, u16) -> Vec<String>, says: &str) -> (Self, u16, Vec<String>) {
+        let mut said = String::new();
+        for _ in 0..10 {
+            let (port, other) = (free_port(), free_port());
+            let arguments = arguments(port, other);
+            match Self::start(&arguments, says) {
+                Ok(server) => return (server, port, arguments),
+                Err(all) => said = all, // somebody was quicker
+            }
+        }
+        panic!("redis-server did not start:\n{said}");
+    }
+
+    /// kill -9.
+    fn kill(mut self) {
+        assert!(Command::new("kill").args(["-KILL", &self.pid]).status().unwrap().success());
+        self.alive.as_mut().unwrap().write_all(b"dead\n").unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.alive.take());
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// A port of the loopback that is free now; below those that connections get.
+fn free_port() -> u16 {
+    loop {
+        let port = rand::random_range(12_000..32_000);
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Settings of a server in that folder.
+fn server_in(folder: &Path, listen: &[&str], settings: &[&str]) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    [&["--save", "", "--dir", folder], listen, settings].concat().into_iter().map(str::to_owned).collect()
+}
+
+const READY: &str = "ready to accept";
+
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("tu-redis-").tempdir().unwrap()
+}
+
+impl TestRedis {
+    /// Starts one with these further settings (`--maxmemory 3mb`) on a unix socket.
+    pub fn start(settings: &[&str]) -> Self {
+        let folder = folder();
+        let socket = folder.path().join("redis.sock").display().to_string();
+        let settings = server_in(folder.path(), &["--port", "0", "--unixsocket", &socket], settings);
+        let server = Server::start(&settings, READY)
+            .unwrap_or_else(|said| panic!("redis-server did not start (is redis-server installed?):\n{said}"));
+        Self { url: format!("redis+unix://{socket}"), settings, server: Some(server), folder }
+    }
+
+    /// Starts one at a port of the loopback.
+    pub fn start_at_a_port(settings: &[&str]) -> Self {
+        let folder = folder();
+        let arguments = |port: u16, bus: u16| {
+            let listen = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-port", &bus.to_string()];
+            server_in(folder.path(), &listen, settings)
+        };
+        let (server, port, settings) = Server::start_at_a_port(arguments, READY);
+        Self { url: format!("redis://127.0.0.1:{port}"), settings, server: Some(server), folder }
+    }
+
+    /// `host:port`, of one that has them.
+    pub fn host_and_port(&self) -> &str {
+        self.url.strip_prefix("redis://").unwrap()
+    }
+
+    /// kill -9, as a crash of its machine's processes. What it had told its kernel to write is written.
+    pub fn kill(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.kill();
+        }
+    }
+
+    /// Ends it in order: its files are complete.
+    pub fn stop(&mut self) {
+        self.server = None;
+    }
+
+    /// Starts it again over what its files hold.
+    pub fn start_again(&mut self) {
+        self.server = Some(Server::start(&self.settings, READY).unwrap());
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The server all tests of this process share, each in its own namespace.
@@ -55,26 +174,33 @@ impl TestRedis {
     }
 
     pub fn pool(&self) -> RedisPool {
-        RedisPool::new(&RedisOptions {
-            url: SecretString::from(self.url.clone()),
-            connections: 8,
-            connect_timeout: Duration::from_secs(5),
-            response_timeout: Duration::from_secs(20),
-        })
-        .unwrap()
+        pool(&self.url)
     }
 
     /// A plain connection, for looking behind the queue's back.
-    pub async fn connection(&self) -> redis::aio::MultiplexedConnection {
-        redis::Client::open(self.url.as_str()).unwrap().get_multiplexed_async_connection().await.unwrap()
+    pub async fn connection(&self) -> MultiplexedConnection {
+        connect(&self.url).await
     }
 }
 
-impl Drop for TestRedis {
-    fn drop(&mut self) {
-        drop(self._alive.take());
-        let _ = self.watchdog.wait();
-    }
+/// Connections to whatever that address names.
+pub fn pool(url: &str) -> RedisPool {
+    RedisPool::new(&RedisOptions {
+        url: SecretString::from(url.to_owned()),
+        connections: 8,
+        connect_timeout: Duration::from_secs(5),
+        response_timeout: Duration::from_secs(20),
+    })
+    .unwrap()
+}
+
+async fn connect(url: &str) -> MultiplexedConnection {
+    try_connect(url).await.unwrap()
+}
+
+async fn try_connect(url: &str) -> redis::RedisResult<MultiplexedConnection> {
+    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await
 }
 
 /// A namespace no other test uses.

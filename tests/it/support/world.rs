@@ -11,14 +11,15 @@ use twitter_updater::updater::NAMESPACE;
 
 use super::postgres;
 use super::process::{Variables, variables};
-use super::redis::TestRedis;
+use super::redis::{TestRedis, pool};
 
 /// Services for one case, and the settings that name them.
 pub struct World {
     pub settings: Variables,
     pub queue: Arc<dyn Queue>,
     pub store: Arc<dyn Store>,
-    _redis: Option<TestRedis>,
+    /// Where the queue is, if it is in Redis.
+    pub redis: Option<TestRedis>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,12 +30,15 @@ pub struct Backends {
 
 impl World {
     pub async fn new(backends: Backends, folder: &Path, api: &str) -> Self {
+        let redis = backends.redis.then(|| TestRedis::start(&["--appendonly", "yes"]));
         let postgres = if backends.postgres { Some(postgres::database().await) } else { None };
-        Self::over(backends.redis, postgres, folder, api).await
+        let url = redis.as_ref().map(|redis| &*redis.url);
+        let world = Self::over(url, postgres, folder, api).await;
+        Self { redis, ..world }
     }
 
-    /// The same, over that PostgreSQL database.
-    pub async fn over(redis: bool, postgres: Option<String>, folder: &Path, api: &str) -> Self {
+    /// Over the Redis and the PostgreSQL database of these addresses, where there are any.
+    pub async fn over(redis: Option<&str>, postgres: Option<String>, folder: &Path, api: &str) -> Self {
         let file = folder.join("jobs.db");
         let tweets = folder.join("tweets.db");
         let mut settings = variables(&[
@@ -49,11 +53,10 @@ impl World {
             ("store.sqlite.path", tweets.to_str().unwrap()),
         ]);
         let patience = Duration::from_secs(10);
-        let redis = redis.then(|| TestRedis::start(&["--appendonly", "yes"]));
-        let queue: Arc<dyn Queue> = match &redis {
-            Some(redis) => {
-                settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]));
-                Arc::new(RedisQueue::new(redis.pool(), NAMESPACE))
+        let queue: Arc<dyn Queue> = match redis {
+            Some(url) => {
+                settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", url)]));
+                Arc::new(RedisQueue::new(pool(url), NAMESPACE))
             }
             None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, patience).await.unwrap()),
         };
@@ -64,7 +67,7 @@ impl World {
             Arc::new(SqliteStore::open(&tweets, patience).await.unwrap())
         };
         store.migrate().await.unwrap();
-        Self { settings, queue, store, _redis: redis }
+        Self { settings, queue, store, redis: None }
     }
 
     /// The settings, and one more variable.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use twitter_updater::credential::{Account, Leave};
-use twitter_updater::queue::{Job, Verdict};
+use twitter_updater::queue::{Job, Place, Verdict};
 use twitter_updater::simulator::{Endpoint, Fault, Rule, SimulatorOptions};
 use twitter_updater::store::{PostgresStore, Store};
 use twitter_updater::tweet::TweetState;
@@ -331,21 +331,34 @@ async fn a_further_call_without_a_permit_is_not_made() {
     assert_eq!(rig.stored_tweets().await, 2);
 }
 
-/// One id in a batch that is refused: it may be the id, or the API refuses whatever is asked.
+/// One id in a batch that is refused: it may be the id, or the API refuses whatever is asked. Others are
+/// asked first.
 #[tokio::test]
 async fn an_id_that_was_never_told_from_others_is_not_blamed() {
-    for fault in [code(400, 214), page(413)] {
-        let rig = Rig::start(Setup { max_deliveries: 1, ..Setup::default() }).await;
-        let id = rig.there(1, 3 * DAY);
-        rig.schedule_late(&id, 5_000).await;
-        let dues = rig.dues(&id).await;
-        rig.api_fails(fault);
-        for _ in 0..3 {
-            let Round { batch, handled } = rig.round().await;
-            assert!(matches!(handled.outlook, Outlook::Outage(_)), "{:?}", handled.outlook);
-            assert_eq!((handled.verdicts.len(), handled.release.len(), batch.jobs[0].deliveries), (0, 1, 0));
-            assert_eq!(rig.dues(&id).await, dues);
-        }
-        assert_eq!(rig.stored_tweets().await, 0);
+    let rig = Rig::start(Setup { max_deliveries: 1, ..Setup::default() }).await;
+    let id = rig.there(1, 3 * DAY);
+    rig.schedule_late(&id, 5_000).await;
+    rig.api_fails(code(400, 214));
+    let handled = rig.round().await.handled;
+    assert!(matches!(handled.outlook, Outlook::Outage(_)), "{:?}", handled.outlook);
+    let [(_, Verdict::Retry { counted: false, .. })] = &handled.verdicts[..] else { panic!("{handled:?}") };
+    assert!(matches!(rig.place(&id[0]).await, Some(Place::Delayed { .. })), "and it is not dead");
+    assert_eq!(rig.stored_tweets().await, 0);
+}
+
+/// Nothing is smaller than one id.
+#[tokio::test]
+async fn an_id_that_is_too_large_a_request_by_itself_is_not_blamed() {
+    let rig = Rig::start(Setup { max_deliveries: 1, ..Setup::default() }).await;
+    let id = rig.there(1, 3 * DAY);
+    rig.schedule_late(&id, 5_000).await;
+    let dues = rig.dues(&id).await;
+    rig.api_fails(page(413));
+    for _ in 0..3 {
+        let Round { batch, handled } = rig.round().await;
+        assert!(matches!(handled.outlook, Outlook::Outage(_)), "{:?}", handled.outlook);
+        assert_eq!((handled.verdicts.len(), handled.release.len(), batch.jobs[0].deliveries), (0, 1, 0));
+        assert_eq!(rig.dues(&id).await, dues);
     }
+    assert_eq!(rig.stored_tweets().await, 0);
 }

@@ -1,0 +1,189 @@
+//! The forms of `queue.redis.url`.
+//!
+//! | form | is |
+//! |---|---|
+//! | `redis://[user:password@]host[:port][/db]` | one server |
+//! | `redis+unix:///path` | one server's socket |
+//! | `redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/db]` | the master that these Sentinels name |
+//! | `redis+cluster://[user:password@]host[:port][,host[:port]…]` | the cluster these nodes belong to |
+//!
+//! `rediss…` speaks TLS, with Sentinels and servers alike. User and password are the servers'; where the
+//! Sentinels want one, it is `?sentinel_user=…&sentinel_password=…`.
+
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::SentinelNodeConnectionInfo;
+use redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+
+const SENTINEL_PORT: u16 = 26_379;
+
+/// Whether it is an address.
+///
+/// # Errors
+/// What is wrong with it; nothing of it is repeated, since it may hold a password.
+pub fn check(url: &str) -> Result<(), &'static str> {
+    Address::read(url).map(drop)
+}
+
+/// Where Redis is.
+pub(super) enum Address {
+    One(ConnectionInfo),
+    Sentinel { sentinels: Vec<ConnectionInfo>, service: String, servers: SentinelNodeConnectionInfo },
+    Cluster(Vec<ConnectionInfo>),
+}
+
+impl Address {
+    /// Reads it; the error as that of [`check`].
+    pub fn read(url: &str) -> Result<Self, &'static str> {
+        let parts =
+            Parts::of(url).ok_or("it is none of redis://, redis+unix://, redis+sentinel:// and redis+cluster://")?;
+        let (scheme, is_sentinel) = match parts.scheme {
+            "redis+sentinel" => ("redis", true),
+            "rediss+sentinel" => ("rediss", true),
+            "redis+cluster" => ("redis", false),
+            "rediss+cluster" => ("rediss", false),
+            _ => return Ok(Self::One(server(url)?)),
+        };
+        let Parts { user, hosts, path, query, .. } = parts;
+        let hosts = hosts.split(',');
+        if !is_sentinel {
+            let node = |host| server(&format!("{scheme}://{user}{host}{path}{query}"));
+            return Ok(Self::Cluster(hosts.map(node).collect::<Result<_, _>>()?));
+        }
+        let path = path.strip_prefix('/').unwrap_or_default();
+        let (service, db) = path.split_once('/').unwrap_or((path, ""));
+        if service.is_empty() {
+            return Err("it has to name the service the Sentinels watch: …host:26379/service");
+        }
+        // Who the servers let in, told as one of them would be.
+        let like_a_server = server(&format!("{scheme}://{user}server/{db}{query}"))?;
+        let mut servers = SentinelNodeConnectionInfo::default()
+            .set_redis_connection_info(like_a_server.redis_settings().clone())
+            .set_tcp_settings(tcp());
+        if scheme == "rediss" {
+            servers = servers.set_tls_mode(TlsMode::Secure);
+        }
+        let own = sentinels_own(query);
+        let sentinel = |host: &str| {
+            let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
+            Ok(server(&format!("{scheme}://{host}{port}"))?.set_redis_settings(own.clone()))
+        };
+        let sentinels = hosts.map(sentinel).collect::<Result<_, &'static str>>()?;
+        Ok(Self::Sentinel { sentinels, service: service.to_owned(), servers })
+    }
+}
+
+/// Answers come as soon as they are there.
+fn tcp() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+fn server(url: &str) -> Result<ConnectionInfo, &'static str> {
+    let info = url
+        .into_connection_info()
+        .map_err(|_| "it is none of redis://, redis+unix://, redis+sentinel:// and redis+cluster://")?;
+    Ok(info.set_tcp_settings(tcp()))
+}
+
+/// How Sentinels let us in.
+fn sentinels_own(query: &str) -> RedisConnectionInfo {
+    let mut own = RedisConnectionInfo::default();
+    let Some(url) = redis::parse_redis_url(&format!("redis://sentinel{query}")) else { return own };
+    for (key, value) in url.query_pairs() {
+        own = match &*key {
+            "sentinel_user" => own.set_username(value),
+            "sentinel_password" => own.set_password(value),
+            _ => own,
+        };
+    }
+    own
+}
+
+fn has_port(host: &str) -> bool {
+    host.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// An address of one or several hosts, taken apart.
+pub struct Parts<'a> {
+    /// Before `://`.
+    pub scheme: &'a str,
+    /// `user:password@`, or nothing.
+    pub user: &'a str,
+    /// Separated by commas.
+    pub hosts: &'a str,
+    /// From the first slash on.
+    pub path: &'a str,
+    /// From the question mark on.
+    pub query: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    /// `None` where it has no scheme.
+    #[must_use]
+    pub fn of(url: &'a str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (path, query) = path.split_at(path.find(['?', '#']).unwrap_or(path.len()));
+        let (user, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        Some(Self { scheme, user, hosts, path, query })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server() {
+        for url in ["redis://127.0.0.1:6379", "rediss://u:p@host/2", "redis+unix:///run/redis.sock?pass=p"] {
+            assert!(matches!(Address::read(url), Ok(Address::One(_))), "{url}");
+        }
+    }
+
+    #[test]
+    fn sentinels_and_their_service() {
+        let url = "redis+sentinel://me:a%40b@one,two:5,[::1],[::2]:7/tweets/3?sentinel_user=s&sentinel_password=x%26y";
+        let Ok(Address::Sentinel { sentinels, service, servers }) = Address::read(url) else { panic!("{url}") };
+        let addresses: Vec<_> = sentinels.iter().map(|info| info.addr().to_string()).collect();
+        assert_eq!(addresses, ["one:26379", "two:5", "::1:26379", "::2:7"]);
+        assert_eq!(service, "tweets");
+        let own = sentinels[3].redis_settings();
+        assert_eq!((own.username(), own.password(), own.db()), (Some("s"), Some("x&y"), 0));
+        let servers = format!("{servers:?}");
+        assert!(
+            servers.contains("\"me\"") && servers.contains("db: 3") && servers.contains("tls_mode: None"),
+            "{servers}"
+        );
+        let Ok(Address::Sentinel { sentinels, servers, .. }) = Address::read("rediss+sentinel://one/x") else {
+            panic!()
+        };
+        assert!(matches!(sentinels[0].addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
+        assert!(format!("{servers:?}").contains("Secure"));
+    }
+
+    #[test]
+    fn nodes_of_a_cluster() {
+        let Ok(Address::Cluster(nodes)) = Address::read("rediss+cluster://:p@one:1,two:2") else { panic!() };
+        let addresses: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
+        assert_eq!(addresses, ["one:1", "two:2"]);
+        assert!(nodes.iter().all(|node| node.redis_settings().password() == Some("p")));
+        assert!(matches!(nodes[1].addr(), redis::ConnectionAddr::TcpTls { .. }));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_and_not_repeated() {
+        for url in [
+            "canary",
+            "http://canary",
+            "redis+sentinel://:canary@one:26379",
+            "redis+sentinel://:canary@one:26379//0",
+            "redis+sentinel://:canary@one:x/service",
+            "redis+sentinel://:canary@one/service/db",
+            "redis+sentinel:///service",
+            "redis+cluster://:canary@",
+            "redis+cluster://:canary@one,,two",
+        ] {
+            let why = Address::read(url).err().unwrap_or_else(|| panic!("{url} was taken"));
+            assert!(!why.contains("canary"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Connections of each kind, for the pool.
+//!
+//! deadpool-redis has pools for Sentinel and Cluster of its own; they take no timeouts, and a response
+//! timeout of 500 ms is too short for a Redis that rewrites its AOF.
+
+use std::sync::Arc;
+
+use deadpool::managed::{self, Metrics, RecycleResult};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::{SentinelClient, SentinelServerType};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+use tokio::sync::Mutex;
+
+use super::RedisOptions;
+use super::address::Address;
+
+/// Makes connections, and checks them before they are used again.
+pub enum Connector {
+    /// To one server.
+    One(deadpool_redis::Manager),
+    /// To the master that the Sentinels name at the time.
+    Sentinel(Arc<Mutex<SentinelClient>>, AsyncConnectionConfig),
+    /// To all nodes of a cluster.
+    Cluster(ClusterClient),
+}
+
+impl Connector {
+    pub(super) fn new(address: Address, options: &RedisOptions) -> RedisResult<Self> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(options.connect_timeout))
+            .set_response_timeout(Some(options.response_timeout));
+        Ok(match address {
+            Address::One(server) => Self::One(deadpool_redis::Manager::new_with_config(server, config)?),
+            Address::Sentinel { sentinels, service, servers } => {
+                let client = SentinelClient::build(sentinels, service, Some(servers), SentinelServerType::Master)?;
+                Self::Sentinel(Arc::new(Mutex::new(client)), config)
+            }
+            Address::Cluster(nodes) => Self::Cluster(
+                ClusterClientBuilder::new(nodes)
+                    .connection_timeout(options.connect_timeout)
+                    .response_timeout(options.response_timeout)
+                    .tcp_settings(TcpSettings::default().set_nodelay(true))
+                    .build()?,
+            ),
+        })
+    }
+
+    /// How many connects follow one another before there is one to use, each of which may have to be given up.
+    pub(super) fn connects_in_a_row(&self) -> u32 {
+        match self {
+            Self::One(_) => 1,
+            // To the Sentinels at the same time, to the master to ask whether it is one, to the master; to the
+            // nodes named, to those that they name, to one of them for the slots.
+            Self::Sentinel(..) | Self::Cluster(_) => 3,
+        }
+    }
+}
+
+impl managed::Manager for Connector {
+    type Type = Connection;
+    type Error = RedisError;
+
+    async fn create(&self) -> RedisResult<Connection> {
+        Ok(match self {
+            Self::One(manager) => Connection::Server(manager.create().await?),
+            Self::Sentinel(client, config) => {
+                Connection::Server(client.lock().await.get_async_connection_with_config(config).await?)
+            }
+            Self::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
+        })
+    }
+
+    async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<RedisError> {
+        match (self, connection) {
+            (Self::One(manager), Connection::Server(connection)) => manager.recycle(connection, metrics).await,
+            (_, Connection::Server(connection)) => Ok(redis::cmd("PING").query_async::<()>(connection).await?),
+            // It mends itself; and a node that is out is none of the others' business.
+            (_, Connection::Cluster(_)) => Ok(()),
+        }
+    }
+}
+
+/// A connection to whatever it is.
+pub enum Connection {
+    /// To one server.
+    Server(MultiplexedConnection),
+    /// To all nodes of a cluster: each command goes to its key's.
+    Cluster(ClusterConnection),
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::Server(connection) => connection.req_packed_command(command),
+            Self::Cluster(connection) => connection.req_packed_command(command),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::Server(connection) => connection.req_packed_commands(commands, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(commands, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::Server(connection) => connection.get_db(),
+            Self::Cluster(connection) => connection.get_db(),
+        }
+    }
+}
