@@ -1,4 +1,5 @@
 # make test   everything that must hold, on a machine with Rust and Debian's packages
+# make soak   the same faults for an hour, by other seeds
 # make lint   checks whose tools have to be compiled or fetched first
 # make fuzz   looks for input that breaks a reader; needs a nightly toolchain
 # make demo   the first thing to look at
@@ -7,9 +8,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit load lint fuzz demo
+.PHONY: test services format clippy doc unit faults load soak lint fuzz demo
 
-test: services format clippy doc unit load
+test: services format clippy doc unit faults load
 
 # What the tests start for themselves, privately. Missing is a failure, never a skipped test.
 services:
@@ -32,13 +33,26 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 
+# Everything that can break, broken on purpose. They print what they covered.
+FAULTS := faults:: queue::half_way simulation:: model:: state_machine::
+
 unit:
-	cargo test --locked --lib --bins --test it -- --skip load::
+	cargo test --locked --lib --bins --test it -- --skip load:: $(FAULTS:%=--skip %)
 	cargo test --locked --doc
+
+faults:
+	cargo test --locked --test it -- $(FAULTS) --nocapture
 
 # Whole systems under load want the machine to themselves.
 load:
 	cargo test --locked --test it load:: -- --test-threads=1 --nocapture
+
+# A hundred thousand seeds, then the real processes again and again, the network by a new seed each time.
+soak:
+	SEEDS=$${SEEDS:-100000} cargo test --locked --test it simulation::seeds -- --nocapture
+	for round in $$(seq $${ROUNDS:-20}); do
+	  NETWORK_SEED=$$RANDOM cargo test --locked --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
+	done
 
 lint:
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny

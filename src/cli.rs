@@ -288,7 +288,8 @@ async fn run(cli: Cli) -> Result<u8> {
             };
             tokio::select! {
                 done = app::run_rebuild(&rebuild, every, json, &stop) => done?,
-                () = stop.abandoning() => {} // a service does not answer any more; leases run out
+                // A service does not answer any more: leases run out.
+                () = stop.abandoning() => tracing::warn!("rebuild was cut off in the middle of a page: run it again"),
             }
             Ok(0)
         }

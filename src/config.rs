@@ -417,8 +417,8 @@ fn masked_if_address(url: &str) -> Option<String> {
     let Parts { scheme, user, hosts, path, query } = Parts::of(url)?;
     // Several hosts are more than an address may have: it is looked at with its first.
     let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
-    if !others.is_empty() && [path, query].iter().any(|rest| rest.contains('@')) {
-        return None; // a password with a slash: what looks like hosts is a part of it
+    if [path, query].iter().any(|rest| rest.contains('@')) {
+        return None; // a password with a slash: what looks like a host, or hosts, is a part of it
     }
     let mut url = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
     if url.password().is_some() {

@@ -60,7 +60,7 @@ impl Book {
         let free = (told - others).max(0);
         let reset_in = window.reset_in.max(0);
         let reset_at = now + reset_in;
-        if window.reset_at == self.reset {
+        if self.limit > 0 && window.reset_at == self.reset {
             // Answers overtake each other: inside one window the least figure is the truest. While other
             // permits are out, their calls may be in it or not: what they may cost is held back, and freed
             // when all is quiet. The end is told in whole seconds and from afar: the earliest is the truest.

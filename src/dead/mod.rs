@@ -7,12 +7,13 @@
 
 mod text;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::clock::{self, Millis};
-use crate::queue::{NewJob, Place, Queue};
+use crate::queue::{NewJob, Place, Queue, Scheduled};
 use crate::starter::{Lanes, StarterError};
 use crate::store::{Exhumed, Listing, Standing, Store, StoredTweet};
 use crate::tweet::TweetState;
@@ -44,6 +45,8 @@ pub struct DeadList {
     pub in_store: u64,
     /// How many the queue has in all.
     pub in_queue: u64,
+    /// There are more than are listed.
+    pub more: bool,
 }
 
 /// What is to become of the dead.
@@ -108,9 +111,10 @@ impl Dead {
             dead: Vec::new(),
             in_store: self.store.counts(namespace).await?.dead,
             in_queue: self.queue.stats().await?.dead,
+            more: false,
         };
         let mut below: Option<String> = None;
-        while list.dead.len() < limit {
+        while list.dead.len() <= limit {
             let page = self.store.page(namespace, Listing::Dead, below.as_deref(), PAGE).await?;
             let Some(last) = page.last() else { break };
             below = Some(last.id.clone());
@@ -123,7 +127,7 @@ impl Dead {
             }
         }
         let mut from = 0;
-        while list.dead.len() < limit {
+        while list.dead.len() <= limit {
             let page = self.queue.dead(from, PAGE).await?;
             if page.is_empty() {
                 break;
@@ -137,6 +141,7 @@ impl Dead {
                 }
             }
         }
+        list.more = list.dead.len() > limit;
         list.dead.truncate(limit);
         Ok(list)
     }
@@ -206,11 +211,17 @@ impl Dead {
         let known: Vec<Known<'_>> = (ids.iter().zip(standings).zip(places))
             .map(|((id, standing), places)| Known { id, standing, places })
             .collect();
-        let answers: Vec<Done> = known.iter().map(|known| self.judge(act, known)).collect();
+        let mut answers: Vec<Done> = known.iter().map(|known| self.judge(act, known)).collect();
         let todo: Vec<&Known<'_>> =
             known.iter().zip(&answers).filter(|(_, done)| **done == Done::Done).map(|(known, _)| known).collect();
         match act {
-            Act::Retry => self.retry(&todo).await?,
+            Act::Retry => {
+                // One that a worker has, it is perhaps about to bury.
+                let leased = self.retry(&todo).await?;
+                for (_, done) in known.iter().zip(&mut answers).filter(|(known, _)| leased.contains(known.id)) {
+                    *done = Done::Refused("a worker has it right now: try again in a minute".to_owned());
+                }
+            }
             Act::Drop => self.drop(&todo).await?,
         }
         Ok(answers)
@@ -243,15 +254,17 @@ impl Dead {
         }
     }
 
-    async fn retry(&self, todo: &[&Known<'_>]) -> Result<(), StarterError> {
+    /// Answers those that a worker has right now.
+    async fn retry(&self, todo: &[&Known<'_>]) -> Result<HashSet<String>, StarterError> {
         if todo.is_empty() {
-            return Ok(());
+            return Ok(HashSet::new());
         }
         let now = clock::wall_ms();
         let rows: Vec<Exhumed> = todo.iter().map(|known| self.exhumed(known, Some(now))).collect();
         self.store.exhume(self.queue.namespace(), now, &rows).await?;
-        self.queue.exhume(&self.jobs(todo, now)).await?;
-        Ok(())
+        let answers = self.queue.exhume(&self.jobs(todo, now)).await?;
+        let leased = todo.iter().zip(answers).filter(|(_, answer)| *answer == Scheduled::Leased);
+        Ok(leased.map(|(known, _)| known.id.clone()).collect())
     }
 
     async fn drop(&self, todo: &[&Known<'_>]) -> Result<(), StarterError> {

@@ -18,9 +18,10 @@ fn when_known(at: Option<Millis>) -> String {
     at.map_or_else(|| "-".to_owned(), when)
 }
 
-/// One line of text, whatever was stored.
+/// One line of text, whatever was stored: nothing in it steers a terminal.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Display for DeadList {
@@ -39,7 +40,7 @@ impl fmt::Display for DeadList {
             let (buried, reason) = (when_known(dead.buried_at), one_line(&dead.reason));
             writeln!(f, "{:<20} {buried:<20} {known_to:<8} {reason}", dead.id)?;
         }
-        if (self.dead.len() as u64) < self.in_store.max(self.in_queue) {
+        if self.more {
             writeln!(f, "the first {}; --limit shows more", self.dead.len())?;
         }
         Ok(())
@@ -73,7 +74,7 @@ impl fmt::Display for Whereabouts {
         row("next due", &when_known(stored.next_due))?;
         row("lookups", &stored.lookups.to_string())?;
         row("misses", &stored.misses.to_string())?;
-        row("author", stored.author_name.as_deref().unwrap_or("-"))?;
+        row("author", &stored.author_name.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
         row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line))
     }
 }

@@ -10,8 +10,8 @@
 //! | `{ns}:leased` | ZSET | id → fence: the lease's deadline, ms since the epoch |
 //! | `{ns}:fence` | STRING | the last fence |
 //! | `{ns}:claim:<token>` | STRING | the batch of that claim, or the fence of a rebuild's page, until it is settled or its lease ends |
-//! | `{ns}:deliveries` | HASH | id → leases that ran out (only ids that have any) |
-//! | `{ns}:failures` | HASH | id → those of them that were its own: alone in its batch and its process |
+//! | `{ns}:deliveries` | HASH | id → leases that ran out, and counted retries (only ids that have any) |
+//! | `{ns}:failures` | HASH | id → those of them that were its own fault |
 //! | `{ns}:trials` | HASH | id → the fence under which it is alone in its process |
 //! | `{ns}:turns` | STRING | claims since suspects last had theirs |
 //! | `{ns}:incoming` | ZSET | id → the post's date, ms since the epoch (0: take it from the id) |

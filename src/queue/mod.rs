@@ -165,6 +165,12 @@ pub enum Verdict {
         /// Whether this counts as a delivery and as a failure: only when the job itself is at fault.
         counted: bool,
     },
+    /// Not done, and perhaps the job's own fault; due again in its lane after a while. It counts as a
+    /// delivery, so it travels apart from now on, and never as a failure.
+    Suspect {
+        /// How long from now, in milliseconds.
+        after: Millis,
+    },
     /// Set aside for a person to look at; the store says so already.
     Bury {
         /// One line for that person.

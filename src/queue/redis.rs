@@ -258,6 +258,7 @@ impl Queue for RedisQueue {
                     let word = if *counted { "retry+" } else { "retry" };
                     ((word, &*job.lane, String::new()), after.max(&0).to_string())
                 }
+                Verdict::Suspect { after } => (("suspect", &*job.lane, String::new()), after.max(&0).to_string()),
                 Verdict::Bury { reason } => (("bury", "", String::new()), reason.clone()),
             };
             groups.entry(group).or_default().push((&job.id, value));
@@ -274,7 +275,7 @@ impl Queue for RedisQueue {
     }
 
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
-        let held: u64 = self.pool.invoke(TRIAL.key(&self.keys.prefix).arg(fence.deadline)).await?;
+        let held: u64 = self.pool.invoke(TRIAL.key(&self.keys.prefix).arg(fence.deadline).arg(&fence.token)).await?;
         Ok(held > 0)
     }
 

@@ -4,7 +4,7 @@
 mod request;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -81,9 +81,6 @@ pub struct Doubts {
     missing: Mutex<HashSet<String>>,
     /// Ids whose calls failed, and how often, until they are answered.
     failed: Mutex<HashMap<String, u32>>,
-    /// Requests refused as a whole, or failed while others were answered, since the last one that was
-    /// answered.
-    refused_in_a_row: AtomicU32,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
     others_answered: AtomicBool,
 }
@@ -157,10 +154,7 @@ impl Handler for TweetUpdate {
         };
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
         // a failure is never sure.
-        let later = |job: Job| {
-            let counted = job.deliveries == 0;
-            (job, Verdict::Retry { after: FAILED_RETRY_MS, counted })
-        };
+        let later = |job| (job, Verdict::Suspect { after: FAILED_RETRY_MS });
         handled.verdicts.extend(failed.into_iter().map(later));
         let uncounted = Verdict::Retry { after: FAILED_RETRY_MS, counted: false };
         handled.verdicts.extend(postponed.into_iter().map(|job| (job, uncounted.clone())));

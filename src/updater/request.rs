@@ -38,6 +38,9 @@ pub(super) struct Requested {
     pub unanswered: Vec<Job>,
     /// What it says of the services.
     pub outlook: Outlook,
+    /// Calls of this batch that were refused as a whole, or failed while others were answered, since the last
+    /// one that was answered.
+    in_a_row: u32,
     /// Why a credential was of no use: an outage, unless another one was answered.
     unready: Option<String>,
 }
@@ -52,11 +55,13 @@ struct Part {
 }
 
 impl Part {
-    /// In two, the first half on top.
+    /// In two, either half on top, by lot: the same bad ids at the same places must not use up what a batch
+    /// may try, time after time, before anybody else is asked for.
     fn halve(mut self, parts: &mut Vec<Part>) {
         let jobs = self.jobs.split_off(self.jobs.len() / 2);
-        parts.push(Part { jobs, failed_before: self.failed_before, ..Part::default() });
-        parts.push(Part { jobs: self.jobs, failed_before: self.failed_before, ..Part::default() });
+        let second = Part { jobs, failed_before: self.failed_before, ..Part::default() };
+        let first = Part { jobs: self.jobs, failed_before: self.failed_before, ..Part::default() };
+        parts.extend(if chance::share() < 0.5 { [first, second] } else { [second, first] });
     }
 }
 
@@ -70,13 +75,10 @@ impl TweetUpdate {
         let whole =
             Part { jobs: batch.jobs.clone(), failed_before: self.doubts.failed_twice(&batch.jobs), ..Part::default() };
         // A batch that keeps failing may be failing alone: a half of it tells, or an id that the API cannot
-        // stand would be first in line for ever. Either half, by lot: in an outage one call is enough, and
-        // the half without that id has its turn soon.
+        // stand would be first in line for ever. In an outage one call is enough, and the half without that id
+        // has its turn soon.
         if whole.failed_before && batch.jobs.len() > 1 {
             whole.halve(&mut parts);
-            if chance::share() < 0.5 {
-                parts.reverse();
-            }
         } else {
             parts.push(whole);
         }
@@ -98,6 +100,7 @@ impl TweetUpdate {
             let error = match self.look_up(&part.jobs, permit).await {
                 Ok(answer) => {
                     self.doubts.answered(&part.jobs);
+                    requested.in_a_row = 0;
                     requested
                         .answered
                         .extend(part.jobs.into_iter().zip(answer.outcomes).map(|(job, outcome)| (job, outcome, at)));
@@ -125,7 +128,7 @@ impl TweetUpdate {
     fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested) {
         let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
         let apart = suspects || batch.jobs.len() == 1;
-        let refused = !requested.refused.is_empty() || self.doubts.refused_in_a_row.load(Ordering::Relaxed) > 0;
+        let refused = requested.in_a_row > 0;
         let told_apart = || apart && self.doubts.others_answered.swap(false, Ordering::Relaxed);
         if !requested.refused.is_empty() && !told_apart() {
             if requested.outlook == Outlook::Unchanged {
@@ -150,7 +153,8 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
             }
             LookupError::BadRequest(why) | LookupError::BatchTooLarge(why) => {
-                let in_a_row = self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+                requested.in_a_row += 1;
+                let in_a_row = requested.in_a_row;
                 if in_a_row > REFUSED_IN_A_ROW {
                     // Not this id, and not that one: the API refuses us all. Nobody is blamed for it.
                     requested.outlook = Outlook::Outage(format!("{in_a_row} requests in a row are refused: {why}"));
@@ -193,9 +197,8 @@ impl TweetUpdate {
     /// A call that failed: an outage, unless it failed before while others of its batch are answered.
     fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
         let others_are_answered = !requested.answered.is_empty();
-        let in_a_row = self.doubts.refused_in_a_row.load(Ordering::Relaxed);
-        if part.failed_before && others_are_answered && in_a_row < REFUSED_IN_A_ROW {
-            self.doubts.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
+        if part.failed_before && others_are_answered && requested.in_a_row < REFUSED_IN_A_ROW {
+            requested.in_a_row += 1;
             tracing::warn!(ids = part.jobs.len(), error = why, "the call fails while others of its batch are answered");
             if part.jobs.len() > 1 { part.halve(parts) } else { requested.failed.extend(part.jobs) }
         } else {
@@ -217,7 +220,6 @@ impl TweetUpdate {
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {
-                self.doubts.refused_in_a_row.store(0, Ordering::Relaxed);
                 self.doubts.others_answered.store(true, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
                 counters.unasked.add(answer.unasked);

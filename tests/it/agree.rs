@@ -8,6 +8,7 @@ use twitter_updater::config::{DEFAULT, DEMO, Settings};
 
 const README: &str = include_str!("../../README.md");
 const ARCHITECTURE: &str = include_str!("../../docs/architecture.md");
+const RELIABILITY: &str = include_str!("../../docs/reliability.md");
 const KEYS: &str = include_str!("../../src/queue/keys.rs");
 const LIB: &str = include_str!("../../src/lib.rs");
 
@@ -163,16 +164,38 @@ fn the_redis_keys_are_those_of_keys_rs() {
     assert_eq!(listed, documented);
 }
 
+/// The modules and functions below a folder of tests: `faults`, `faults::crash`, `on_redis` …
+fn tests_below(folder: &std::path::Path, names: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        names.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());
+        if path.is_dir() {
+            tests_below(&path, names);
+        } else {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for word in ["fn ", "mod "] {
+                for (at, _) in text.match_indices(word) {
+                    let rest = &text[at + word.len()..];
+                    names.insert(rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn the_tests_that_hold_the_invariants_exist() {
-    let mut tests = String::new();
-    for file in ["queue.rs", "queue/failover.rs", "updater.rs", "rebuild.rs", "worker.rs", "store.rs", "load/kill.rs"] {
-        let path = format!("{}/tests/it/{file}", env!("CARGO_MANIFEST_DIR"));
-        tests += &std::fs::read_to_string(path).unwrap();
-    }
+    let mut names = BTreeSet::new();
+    tests_below(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"), &mut names);
     let invariants = LIB.split_once("# Invariants").unwrap().1;
-    for name in quoted(invariants).filter(|name| name.starts_with("queue::")) {
-        let function = name.rsplit("::").next().unwrap();
-        assert!(tests.contains(&format!("fn {function}(")), "{name}");
+    let mut checked = 0;
+    for text in [invariants, RELIABILITY] {
+        for name in quoted(text).filter(|name| name.contains("::") && !name.contains(' ')) {
+            for part in name.split("::") {
+                assert!(names.contains(part), "{name}: there is no test or module {part}");
+            }
+            checked += 1;
+        }
     }
+    assert!(checked > 30, "{checked}");
 }

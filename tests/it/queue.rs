@@ -95,6 +95,8 @@ contract!(
     counted_retries_travel_apart,
     a_success_clears_the_deliveries,
     only_a_trial_makes_a_lease_that_ran_out_a_failure,
+    a_suspect_travels_apart_and_has_not_failed,
+    an_orphan_that_is_tried_again_is_in_a_lane,
     suspects_have_one_call_in_four_while_others_wait,
     suspects_whose_leases_ran_out_wait_for_their_turn_too,
     a_pause_stops_claims_and_nothing_else,

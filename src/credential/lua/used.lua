@@ -26,7 +26,7 @@ if ARGV[4] ~= '' then
   local known_limit, length = tonumber(flat[1] or 0), tonumber(flat[6] or 0)
   local known_reset = tonumber(flat[4] or 0)
   local open = known_limit > 0 and now < tonumber(flat[3] or 0)
-  if reset == known_reset then
+  if known_limit > 0 and reset == known_reset then
     -- Answers overtake each other: inside one window the least figures are the truest. What other calls
     -- may cost is held back, and freed when all is quiet.
     local least = math.min(tonumber(flat[5] or told), told)

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS queue_job (
     due        INTEGER NOT NULL,           -- when due; of a dead one, when it was buried
     fence      INTEGER,                    -- the lease's deadline, while leased
     token      TEXT,                       -- the claim's token, while leased
-    deliveries INTEGER NOT NULL DEFAULT 0, -- leases that ran out since it last succeeded
+    deliveries INTEGER NOT NULL DEFAULT 0, -- leases that ran out, and counted retries, since it last succeeded
     failures   INTEGER NOT NULL DEFAULT 0, -- those of them that were its own fault
     trial      INTEGER,                    -- the fence under which it is alone in its process
     reason     TEXT,                       -- why it is dead

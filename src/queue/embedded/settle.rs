@@ -9,6 +9,7 @@ use crate::clock;
 
 const GIVE_BACK: &str = "state = 0, lane = given.lane, due = given.number";
 const RESCHEDULE: &str = "state = 0, lane = given.lane, due = given.number, deliveries = 0, failures = 0";
+const SUSPECT: &str = "state = 0, lane = given.lane, due = given.number, deliveries = deliveries + 1";
 const RETRY_COUNTED: &str = "state = 0, lane = given.lane, due = given.number, \
                              deliveries = deliveries + 1, failures = failures + 1";
 const BURY: &str = "state = 2, due = given.number, reason = given.text, deliveries = 0, failures = 0";
@@ -20,8 +21,10 @@ pub(super) async fn settle(
 ) -> Result<Settled, QueueError> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
-    let (mut reschedule, mut retry, mut retry_counted, mut bury, mut finish) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut reschedule, mut retry, mut suspect, mut retry_counted) = (vec![], vec![], vec![], vec![]);
+    let (mut bury, mut finish) = (vec![], vec![]);
     let mut lanes: Vec<&Lane> = Vec::new();
+    let mut back: Vec<&str> = Vec::new();
     for (job, verdict) in verdicts {
         match verdict {
             Verdict::Reschedule { lane, delay } => {
@@ -34,6 +37,11 @@ pub(super) async fn settle(
             Verdict::Retry { after, counted } => {
                 let rows = if *counted { &mut retry_counted } else { &mut retry };
                 rows.push(json!([job.id, &*job.lane, now + after.max(&0)]));
+                back.push(&job.lane);
+            }
+            Verdict::Suspect { after } => {
+                suspect.push(json!([job.id, &*job.lane, now + after.max(&0)]));
+                back.push(&job.lane);
             }
             Verdict::Bury { reason } => bury.push(json!([job.id, null, now, reason])),
         }
@@ -43,10 +51,12 @@ pub(super) async fn settle(
         for lane in lanes {
             queue.know_lane(&mut tx, &lane.name, Some(lane.patience)).await?;
         }
+        know_lanes(queue, &mut tx, back).await?;
         let mut counters = Vec::new();
         for (counter, set, rows) in [
             ("rescheduled", RESCHEDULE, reschedule),
             ("retried", GIVE_BACK, retry),
+            ("retried", SUSPECT, suspect),
             ("retried", RETRY_COUNTED, retry_counted),
             ("buried", BURY, bury),
         ] {
@@ -83,12 +93,7 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
     let now = clock::wall_ms();
     let mut settled = 0;
     if now < fence.deadline {
-        let mut lanes: Vec<&str> = jobs.iter().map(|job| &*job.lane).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
-        for lane in lanes {
-            queue.know_lane(&mut tx, lane, None).await?;
-        }
+        know_lanes(queue, &mut tx, jobs.iter().map(|job| &*job.lane).collect()).await?;
         let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane, job.due])).collect();
         settled = apply(queue, &mut tx, fence, GIVE_BACK, &json!(rows)).await?;
     }
@@ -98,13 +103,24 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
     Ok(Settled { settled, lost })
 }
 
+/// Jobs go back to these: also one that this file has never heard of (a lease adopted by it) is found there.
+async fn know_lanes(queue: &EmbeddedQueue, tx: &mut Tx, mut lanes: Vec<&str>) -> Result<(), QueueError> {
+    lanes.sort_unstable();
+    lanes.dedup();
+    for lane in lanes {
+        queue.know_lane(tx, lane, None).await?;
+    }
+    Ok(())
+}
+
 pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bool, QueueError> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let noted =
-        sqlx::query("UPDATE queue_job SET trial = fence WHERE namespace = ? AND state = 1 AND fence = ? AND fence > ?")
+        sqlx::query("UPDATE queue_job SET trial = fence WHERE namespace = ? AND state = 1 AND fence = ? AND token = ? AND fence > ?")
             .bind(&queue.namespace)
             .bind(fence.deadline)
+            .bind(&fence.token)
             .bind(now)
             .execute(&mut *tx)
             .await

@@ -3,6 +3,7 @@
 -- ARGV   fence, token, then groups, each: verdict, lane, patience (ms), n, then n times: id, value
 --          reschedule  value = delay (ms): due at now + delay in lane
 --          retry       value = delay (ms), uncounted
+--          suspect     value = delay (ms), counts a delivery
 --          retry+      value = delay (ms), counts a delivery and a failure
 --          release     value = the old due time (ms since the epoch), uncounted
 --          finish      value unused
@@ -59,10 +60,8 @@ while at <= #ARGV do
       else
         adds[#adds + 1] = digits(now + value)
         adds[#adds + 1] = id
-        if verdict == 'retry+' then
-          redis.call('HINCRBY', DELIVERIES, id, 1)
-          redis.call('HINCRBY', FAILURES, id, 1)
-        end
+        if verdict ~= 'retry' then redis.call('HINCRBY', DELIVERIES, id, 1) end
+        if verdict == 'retry+' then redis.call('HINCRBY', FAILURES, id, 1) end
       end
     else
       lost = lost + 1
@@ -79,7 +78,7 @@ while at <= #ARGV do
       in_chunks('ZADD', key('delayed:' .. lane), nil, adds)
     end
   end
-  local word = (verdict == 'retry+') and 'retry' or verdict
+  local word = (verdict == 'retry+' or verdict == 'suspect') and 'retry' or verdict
   counted[word] = (counted[word] or 0) + #done - before
 end
 

@@ -16,6 +16,9 @@ pub(super) async fn only_a_trial_makes_a_lease_that_ran_out_a_failure(world: Wor
     let second = batch(queue, brief("b")).await;
     assert_eq!((second.jobs[0].deliveries, second.jobs[0].failures), (1, 0), "others were in flight with it");
 
+    // After a failover, a claim that was lost may have had the same fence.
+    let lost = Fence { token: "lost".to_owned(), ..second.fence.clone() };
+    assert!(!queue.try_alone(&lost).await.unwrap());
     // The same twice: its reply may have been lost. A lease that is over is no trial.
     assert!(!queue.try_alone(&first.fence).await.unwrap());
     assert!(queue.try_alone(&second.fence).await.unwrap() && queue.try_alone(&second.fence).await.unwrap());
@@ -39,6 +42,28 @@ pub(super) async fn only_a_trial_makes_a_lease_that_ran_out_a_failure(world: Wor
     queue.settle(&fifth.fence, &reschedule(&fifth, &young(), 0)).await.unwrap();
     let sixth = batch(queue, request("f")).await;
     assert_eq!((sixth.jobs[0].deliveries, sixth.jobs[0].failures), (0, 0));
+}
+
+pub(super) async fn a_suspect_travels_apart_and_has_not_failed(world: World) {
+    let queue = &*world.one;
+    schedule(queue, &young(), 0, &["1"]).await;
+    let first = batch(queue, request("a")).await;
+    let verdict = Verdict::Suspect { after: 0 };
+    assert_eq!(queue.settle(&first.fence, &[(first.jobs[0].clone(), verdict)]).await.unwrap().settled, 1);
+    let again = batch(queue, request("b")).await;
+    assert_eq!((again.jobs[0].deliveries, again.jobs[0].failures), (1, 0));
+}
+
+/// A queue that knows no lane: a rebuild died between two steps of its first page.
+pub(super) async fn an_orphan_that_is_tried_again_is_in_a_lane(world: World) {
+    let queue = &*world.one;
+    let id = ["1".to_owned()];
+    queue.adopt("rebuild", &id, Duration::from_millis(50)).await.unwrap();
+    until_expired(queue).await;
+    let claimed = batch(queue, request("a")).await;
+    let retry = Verdict::Retry { after: 0, counted: false };
+    assert_eq!(queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), retry)]).await.unwrap().settled, 1);
+    assert_eq!(batch(queue, request("b")).await.jobs[0].id, "1");
 }
 
 pub(super) async fn suspects_have_one_call_in_four_while_others_wait(world: World) {

@@ -335,7 +335,9 @@ impl WatchedQueue {
         }
         let mut books = self.books();
         match verdict {
-            Verdict::Retry { counted: true, .. } => *books.deliveries.entry(id.to_owned()).or_default() += 1,
+            Verdict::Retry { counted: true, .. } | Verdict::Suspect { .. } => {
+                *books.deliveries.entry(id.to_owned()).or_default() += 1
+            }
             Verdict::Retry { .. } => {}
             _ => drop(books.deliveries.remove(id)),
         }

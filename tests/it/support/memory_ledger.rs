@@ -16,6 +16,8 @@ const LONGEST_WAIT: Millis = 60_000;
 #[derive(Debug)]
 pub struct MemoryLedger {
     clock: Arc<ServiceClock>,
+    /// Held while a call is granted: one step, as in the others.
+    granting: Mutex<()>,
     inner: Mutex<Inner>,
 }
 
@@ -55,7 +57,7 @@ impl Known {
 
 impl MemoryLedger {
     pub fn new(clock: Arc<ServiceClock>) -> Self {
-        Self { clock, inner: Mutex::default() }
+        Self { clock, granting: Mutex::default(), inner: Mutex::default() }
     }
 
     /// What is known of a window, with the permits that still count, and the time.
@@ -74,6 +76,7 @@ fn day(now: Millis) -> Millis {
 #[async_trait]
 impl Ledger for MemoryLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
+        let _granting = self.granting.lock().unwrap();
         let mut known = Vec::new();
         for name in ask.names {
             let window = self.with(name, ask.endpoint, |window, _| window.clone());

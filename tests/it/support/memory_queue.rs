@@ -146,7 +146,7 @@ impl Queue for MemoryQueue {
             let counter = match verdict {
                 Verdict::Reschedule { .. } => "rescheduled",
                 Verdict::Finish => "finished",
-                Verdict::Retry { .. } => "retried",
+                Verdict::Retry { .. } | Verdict::Suspect { .. } => "retried",
                 Verdict::Bury { .. } => "buried",
             };
             inner.count(counter, 1);
@@ -163,7 +163,7 @@ impl Queue for MemoryQueue {
 
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
-        Ok(inner.model.try_alone(now, fence.deadline))
+        Ok(inner.model.try_alone(now, fence.deadline, &fence.token))
     }
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {

@@ -281,6 +281,10 @@ impl QueueModel {
                     let at = At::Delayed { lane: job.lane.clone(), due: now + after.max(&0) };
                     (at, deliveries + u32::from(*counted), failures + u32::from(*counted))
                 }
+                Verdict::Suspect { after } => {
+                    self.lanes.entry(job.lane.clone()).or_insert(60_000);
+                    (At::Delayed { lane: job.lane.clone(), due: now + after.max(&0) }, deliveries + 1, failures)
+                }
                 Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
             };
             self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
@@ -303,8 +307,8 @@ impl QueueModel {
     }
 
     /// Notes that what this lease holds is alone in its process; says whether there is any.
-    pub fn try_alone(&mut self, now: Millis, deadline: Millis) -> bool {
-        let held = |at: &At| matches!(at, At::Leased { fence, .. } if *fence == deadline && now < deadline);
+    pub fn try_alone(&mut self, now: Millis, deadline: Millis, token: &str) -> bool {
+        let held = |at: &At| matches!(at, At::Leased { fence, token: of, .. } if *fence == deadline && **of == *token && now < deadline);
         let mut any = false;
         for entry in self.jobs.values_mut().filter(|entry| held(&entry.at)) {
             entry.trial = Some(deadline);

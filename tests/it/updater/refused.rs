@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use twitter_updater::clock::Millis;
+use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::credential::Leave;
 use twitter_updater::queue::{Claim, ClaimRequest, Place, Verdict};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
@@ -72,6 +72,28 @@ async fn only_the_id_that_spoils_its_requests_ends_dead() {
     assert!(batch.jobs.iter().all(|job| job.deliveries == 0));
     let claimed: BTreeSet<&String> = batch.jobs.iter().map(|job| &job.id).collect();
     assert_eq!(claimed, others.iter().chain(&due).collect());
+}
+
+/// Bad ids that are first in line, side by side, and right after the API refused everybody: they are found,
+/// and all others are updated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_ids_side_by_side_hold_nobody_up() {
+    let mut rig = Rig::start(Setup { slots: 2, ..Setup::default() }).await;
+    let ids = rig.there(60, 3 * DAY);
+    let (bad, good) = ids.split_at(3);
+    rig.schedule_late(bad, 60_000).await;
+    rig.schedule(good).await;
+    rig.api_fails(Fault::Status { status: 400, code: Some(214) });
+    rig.work();
+    eventually("everybody was refused", async || rig.journal.count(|event| matches!(event, Event::Released)) >= 2)
+        .await;
+    rig.api_is_well();
+    rig.api_fails(Fault::Poison { ids: bad.to_vec() });
+    eventually("all others are updated", async || {
+        rig.dues(good).await.is_some_and(|dues| dues.values().all(|due| *due > wall_ms() + 60_000))
+    })
+    .await;
+    rig.drain().await;
 }
 
 /// A 400 for whatever is asked is no id's fault, though each is refused as often as a bad one.
