@@ -37,7 +37,8 @@ doc:
 FAULTS := faults:: queue::half_way simulation:: model:: state_machine::
 
 unit:
-	cargo test --locked --lib --bins --test it -- --skip load:: $(FAULTS:%=--skip %)
+	cargo test --locked --lib --bins
+	cargo test --locked --test it -- --skip load:: $(FAULTS:%=--skip %)
 	cargo test --locked --doc
 
 faults:

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::clock::{Millis, Stopwatch};
-use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue};
+use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue, Verdict};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::worker::{ClaimSettings, Pipeline};
 
@@ -109,6 +109,45 @@ async fn so_many_batches_are_in_flight_and_no_more() {
     rig.drain().await;
     assert_eq!(rig.journal.in_flight(), (0, 4));
     rig.assert_each_looked_up_once(&ids);
+}
+
+/// A suspect that is alone in its batch is asked about when nothing else is in flight: if the process ends
+/// then, nobody else can be why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspect_is_tried_alone() {
+    let mut rig = Rig::start(setup(4, 10, 300)).await;
+    let ids = rig.there(31, 3 * DAY);
+    let (suspect, others) = ids.split_at(1);
+    rig.schedule(suspect).await;
+    let batch = rig.claim(1).await;
+    rig.schedule(others).await;
+    // Due after the others: three batches of theirs are on their way when it is claimed.
+    let verdict = [(batch.jobs[0].clone(), Verdict::Suspect { after: 0 })];
+    assert_eq!(rig.queue.settle(&batch.fence, &verdict).await.unwrap().settled, 1);
+    rig.work();
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+
+    let mut in_flight = BTreeSet::new();
+    let (mut alone, mut together) = (None, 0);
+    for (_, event) in rig.journal.events() {
+        match event {
+            Event::LookedUp { call, ids } => {
+                in_flight.insert(call);
+                if ids == suspect {
+                    assert_eq!(in_flight.len(), 1, "others are in flight");
+                    alone = Some(call);
+                } else {
+                    assert!(alone.is_none_or(|call| !in_flight.contains(&call)), "something was begun beside it");
+                    together = together.max(in_flight.len());
+                }
+            }
+            Event::Answered { call } => drop(in_flight.remove(&call)),
+            _ => {}
+        }
+    }
+    assert_eq!(together, 3, "the others went together");
+    assert!(alone.is_some(), "it was asked about");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
