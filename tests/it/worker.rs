@@ -122,7 +122,7 @@ async fn a_suspect_is_tried_alone() {
     let batch = rig.claim(1).await;
     rig.schedule(others).await;
     // Due after the others: three batches of theirs are on their way when it is claimed.
-    let verdict = [(batch.jobs[0].clone(), Verdict::Suspect { after: 0 })];
+    let verdict = [(batch.jobs[0].clone(), Verdict::Suspect { after: 20 })];
     assert_eq!(rig.queue.settle(&batch.fence, &verdict).await.unwrap().settled, 1);
     rig.work();
     rig.all_updated(&ids).await;
