@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use super::BackendError;
 use crate::clock::Stopwatch;
@@ -64,6 +64,29 @@ pub fn decide(error: sqlx::Error) -> BackendError {
         }
         _ => BackendError::Refused(text),
     }
+}
+
+/// Gives a table a column that files of older versions lack. The texts are the caller's own.
+///
+/// # Errors
+/// The file is out.
+pub async fn add_column(
+    file: &mut SqliteConnection,
+    table: &str,
+    column: &str,
+    declared: &str,
+) -> Result<(), BackendError> {
+    let known: i64 = sqlx::query_scalar("SELECT count(*) FROM pragma_table_info(?) WHERE name = ?")
+        .bind(table)
+        .bind(column)
+        .fetch_one(&mut *file)
+        .await
+        .map_err(decide)?;
+    if known == 0 {
+        let add = AssertSqlSafe(format!("ALTER TABLE {table} ADD COLUMN {column} {declared}"));
+        sqlx::query(add).execute(file).await.map_err(decide)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -45,13 +45,7 @@ impl EmbeddedLedger {
         let ledger = Self { pool, provider: provider.to_owned() };
         let mut tx = ledger.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
-        // A file of before windows had a length.
-        let length = "SELECT count(*) FROM pragma_table_info('quota_window') WHERE name = 'length'";
-        let known: i64 = sqlx::query_scalar(length).fetch_one(&mut *tx).await.map_err(decide)?;
-        if known == 0 {
-            let add = "ALTER TABLE quota_window ADD COLUMN length INTEGER NOT NULL DEFAULT 0";
-            sqlx::raw_sql(add).execute(&mut *tx).await.map_err(decide)?;
-        }
+        sqlite::add_column(&mut tx, "quota_window", "length", "INTEGER NOT NULL DEFAULT 0").await?;
         tx.commit().await.map_err(decide)?;
         Ok(ledger)
     }

@@ -2,6 +2,7 @@
 
 mod failover;
 mod half_way;
+mod older_file;
 mod suspects;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -66,6 +66,13 @@ impl EmbeddedQueue {
         let queue = Self { pool, namespace: namespace.to_owned() };
         let mut tx = queue.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
+        for (table, column, declared) in [
+            ("queue_job", "failures", "INTEGER NOT NULL DEFAULT 0"),
+            ("queue_job", "trial", "INTEGER"),
+            ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
+        ] {
+            sqlite::add_column(&mut tx, table, column, declared).await?;
+        }
         sqlx::query("INSERT INTO queue_namespace (namespace) VALUES (?) ON CONFLICT DO NOTHING")
             .bind(namespace)
             .execute(&mut *tx)
