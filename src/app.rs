@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -451,6 +452,14 @@ pub fn write_line(line: &str) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Writes what a command found out: one JSON object, or the text for people.
+///
+/// # Errors
+/// As [`write_line`].
+pub fn write_answer(json: bool, answer: &impl Serialize, text: &str) -> Result<()> {
+    if json { write_line(&serde_json::to_string(answer)?) } else { write_line(text.trim_end()) }
 }
 
 /// Starts logging to standard error.

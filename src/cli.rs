@@ -224,8 +224,7 @@ pub fn main() -> ExitCode {
 
 /// One line on standard error, and the code that says what kind of failure it is.
 fn failed(error: &anyhow::Error) -> ExitCode {
-    // The code says it also where nobody reads standard error any more.
-    let _ = writeln!(std::io::stderr(), "twitter-updater: {error:#}");
+    say(&format!("{error:#}"));
     ExitCode::from(code_of(error))
 }
 
@@ -255,16 +254,12 @@ async fn run(cli: Cli) -> Result<u8> {
         Command::Demo { run_for, tweets, dir, json } => {
             stop.on_signals(settings.updater.drain_deadline)?;
             let summary = demo::run(settings, DemoOptions { run_for, tweets, dir }, stop).await?;
-            app::write_line(&if json { serde_json::to_string(&summary)? } else { summary.to_string() })?;
+            app::write_answer(json, &summary, &summary.to_string())?;
             Ok(if summary.lost == 0 && summary.doubled == 0 { 0 } else { exit::FAILED })
         }
         Command::Enqueue { file, no_store, json } => {
             let summary = app::enqueue_file(&settings, &file, !no_store).await?;
-            app::write_line(&if json {
-                serde_json::to_string(&summary)?
-            } else {
-                summary.to_string().trim_end().to_owned()
-            })?;
+            app::write_answer(json, &summary, &summary.to_string())?;
             Ok(if summary.is_clean() { 0 } else { exit::INPUT })
         }
         Command::Updater => {
@@ -277,7 +272,7 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Status { json } => {
             let status = app::status(&settings).await?;
-            app::write_line(&if json { serde_json::to_string(&status)? } else { status::table(&status) })?;
+            app::write_answer(json, &status, &status::table(&status))?;
             Ok(0)
         }
         Command::Rebuild { every, rate, json } => {
@@ -296,11 +291,7 @@ async fn run(cli: Cli) -> Result<u8> {
         Command::Dead(command) => look_after_the_dead(command, &settings).await,
         Command::Credentials { check, json } => {
             let accounts = app::accounts(&settings, check).await?;
-            app::write_line(&if json {
-                serde_json::to_string(&accounts)?
-            } else {
-                accounts.to_string().trim_end().to_owned()
-            })?;
+            app::write_answer(json, &accounts, &accounts.to_string())?;
             Ok(if accounts.all_work() { 0 } else { exit::UNAVAILABLE })
         }
         Command::Plan { tweets_per_day, user_credentials, app_credentials, json } => {
@@ -310,11 +301,7 @@ async fn run(cli: Cli) -> Result<u8> {
                 let (user, app) = (user_credentials.unwrap_or(0), app_credentials.unwrap_or(0));
                 plan = plan.with_credentials(ages, buffer_ttl, Credentials { user, app });
             }
-            app::write_line(&if json {
-                serde_json::to_string(&plan)?
-            } else {
-                plan.to_string().trim_end().to_owned()
-            })?;
+            app::write_answer(json, &plan, &plan.to_string())?;
             Ok(0)
         }
         Command::Check => {
@@ -341,11 +328,7 @@ async fn look_after_the_dead(command: DeadCommand, settings: &Settings) -> Resul
     let (act, Whom { ids, all }) = match command {
         DeadCommand::List { limit, json } => {
             let list = dead.list(limit).await?;
-            app::write_line(&if json {
-                serde_json::to_string(&list)?
-            } else {
-                list.to_string().trim_end().to_owned()
-            })?;
+            app::write_answer(json, &list, &list.to_string())?;
             return Ok(0);
         }
         DeadCommand::Show { id } => {
@@ -365,7 +348,7 @@ async fn look_after_the_dead(command: DeadCommand, settings: &Settings) -> Resul
     Ok(if tally.refused == 0 { 0 } else { exit::INPUT })
 }
 
-/// A line on standard error; somebody may have stopped reading it.
+/// A line on standard error. Somebody may have stopped reading it: the exit code says it, too.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "twitter-updater: {line}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Service, open_store, write_line};
+use super::{Service, open_store, write_answer};
 use crate::config::Settings;
 use crate::dead::Dead;
 use crate::queue::Lane;
@@ -66,7 +66,7 @@ async fn round(rebuild: &Rebuild, json: bool, stop: &Stop) -> Result<()> {
     let done = rebuild.run(stop, |done| show(&display, done)).await;
     display.finish();
     let done = done?;
-    write_line(&if json { serde_json::to_string(&done)? } else { done.to_string() })
+    write_answer(json, &done, &done.to_string())
 }
 
 fn show(display: &ProgressDisplay, done: &Rebuilt) {

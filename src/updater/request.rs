@@ -113,10 +113,10 @@ impl TweetUpdate {
                 requested.unanswered.extend(parts.drain(..).flat_map(|part| part.jobs));
             }
         }
-        if requested.answered.is_empty() && requested.outlook == Outlook::Fine {
-            requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
-        }
         if requested.answered.is_empty() {
+            if requested.outlook == Outlook::Fine {
+                requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
+            }
             self.blame_nobody_unless_told_apart(batch, &mut requested);
         }
         requested

@@ -4,8 +4,8 @@ use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::super::{Batch, Claim, ClaimRequest, Fence, Job, QueueError, suspect_limit};
-use super::pick::{Candidate, Pick};
+use super::super::{Batch, Claim, ClaimRequest, Fence, Job, QueueError};
+use super::pick::{Candidate, Pick, halved};
 use super::{EmbeddedQueue, KnownLane, Tx};
 use crate::backend::sqlite::decide;
 use crate::clock::{self, Millis, QueueTime};
@@ -176,20 +176,8 @@ async fn expired(
         failures: row.get(3),
     };
     let (first, suspects): (Vec<Job>, Vec<Job>) = rows.iter().map(job).partition(|job| job.deliveries == 1);
-    Ok(Expired { first: halved(first, limit), suspects: halved(suspects, limit) })
-}
-
-/// The first of these, halved per delivery.
-fn halved(jobs: Vec<Job>, limit: usize) -> Vec<Job> {
-    let (mut kept, mut most) = (Vec::new(), 0);
-    for job in jobs {
-        most = most.max(job.deliveries);
-        if kept.len() >= suspect_limit(limit, most) {
-            break;
-        }
-        kept.push(job);
-    }
-    kept
+    let halved = |jobs| halved(jobs, limit, |job: &Job| job.deliveries);
+    Ok(Expired { first: halved(first), suspects: halved(suspects) })
 }
 
 /// Each lane's first `limit` jobs with at most so many deliveries.

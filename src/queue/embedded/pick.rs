@@ -2,6 +2,7 @@
 //!
 //! `lua/claim.lua` says the same in Redis; the contract suite holds the two together.
 
+use super::super::suspect_limit;
 use crate::clock::Millis;
 
 /// A delayed job as the picker sees it.
@@ -50,20 +51,24 @@ impl Pick<'_> {
 
     /// Suspects travel apart from the others, in batches halved per delivery. The most urgent job
     /// says which of the two this batch is.
-    fn suspects_apart(&self, picked: Vec<Candidate>) -> Vec<Candidate> {
+    fn suspects_apart(&self, mut picked: Vec<Candidate>) -> Vec<Candidate> {
         let of_suspects = picked.first().is_some_and(|job| job.deliveries > 0);
-        let mut kept = Vec::with_capacity(picked.len());
-        let mut most = 0;
-        for job in picked {
-            if (job.deliveries > 0) == of_suspects {
-                most = most.max(job.deliveries);
-                if kept.len() < super::super::suspect_limit(self.limit, most) {
-                    kept.push(job);
-                }
-            }
-        }
-        kept
+        picked.retain(|job| (job.deliveries > 0) == of_suspects);
+        halved(picked, self.limit, |job| job.deliveries)
     }
+}
+
+/// The first of these, halved per delivery.
+pub(super) fn halved<T>(jobs: Vec<T>, limit: usize, deliveries: impl Fn(&T) -> u32) -> Vec<T> {
+    let (mut kept, mut most) = (Vec::with_capacity(jobs.len()), 0);
+    for job in jobs {
+        most = most.max(deliveries(&job));
+        if kept.len() >= suspect_limit(limit, most) {
+            break;
+        }
+        kept.push(job);
+    }
+    kept
 }
 
 #[cfg(test)]
