@@ -37,13 +37,16 @@ local function in_chunks(command, target, option, values)
   return sum
 end
 
--- Adds to a counter, for ever and for this minute. Minutes are kept for two hours.
-local function count(now, name, by)
-  if by == 0 then return end
-  redis.call('HINCRBY', key('stats'), name, by)
-  local minute = key('rate:' .. digits(math.floor(now / 60000)))
-  if redis.call('HINCRBY', minute, name, by) == by then
-    redis.call('EXPIRE', minute, 7200)
+-- Adds to counters by name, for ever and for this minute. Minutes are kept for two hours.
+local function count(now, counters)
+  local stats, minute = key('stats'), key('rate:' .. digits(math.floor(now / 60000)))
+  for name, by in pairs(counters) do
+    if by ~= 0 then
+      redis.call('HINCRBY', stats, name, by)
+      if redis.call('HINCRBY', minute, name, by) == by then
+        redis.call('EXPIRE', minute, 7200)
+      end
+    end
   end
 end
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError};
-use redis::{Cmd, ErrorKind, FromRedisValue, InfoDict, RedisError, RedisResult, Script, ScriptInvocation};
+use redis::{Cmd, ErrorKind, FromRedisValue, InfoDict, RedisError, RedisResult, Script, ServerErrorKind, ToRedisArgs};
 use secrecy::{ExposeSecret, SecretString};
 
 use self::address::Address;
@@ -26,6 +26,29 @@ pub const NO_WRITES: &str = "flags=no-writes";
 #[must_use]
 pub fn script(flags: &str, own: &str) -> Script {
     Script::new(&format!("#!lua {flags}\n{}\n{own}", include_str!("common.lua")))
+}
+
+/// A script with its arguments, which lie in one buffer: the client's own invocations allocate each.
+#[derive(Debug)]
+pub struct Call<'a> {
+    script: &'a Script,
+    command: Cmd,
+}
+
+impl<'a> Call<'a> {
+    /// A call of that script on these keys, all in one slot.
+    #[must_use]
+    pub fn new(script: &'a Script, keys: &[&str]) -> Self {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(script.get_hash()).arg(keys.len()).arg(keys);
+        Self { script, command }
+    }
+
+    /// Adds an argument, or several.
+    pub fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Self {
+        self.command.arg(argument);
+        self
+    }
 }
 
 /// How to reach Redis.
@@ -98,13 +121,20 @@ impl RedisPool {
         })
     }
 
-    /// Runs a script.
+    /// Runs a script. A server that does not know it is told it.
     ///
     /// # Errors
     /// [`BackendError`]: what the server says, or that it says nothing.
-    pub async fn invoke<T: FromRedisValue>(&self, invocation: &ScriptInvocation<'_>) -> Result<T, BackendError> {
+    pub async fn invoke<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, BackendError> {
         let mut connection = self.connection().await?;
-        let answer = invocation.invoke_async(&mut *connection).await;
+        let mut answer = call.command.query_async(&mut *connection).await;
+        if answer.as_ref().is_err_and(|error: &RedisError| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+        {
+            answer = match call.script.load_async(&mut *connection).await {
+                Ok(_) => call.command.query_async(&mut *connection).await,
+                Err(error) => Err(error),
+            };
+        }
         self.heard(connection, answer)
     }
 

@@ -12,7 +12,7 @@ use ::redis::Script;
 use async_trait::async_trait;
 
 use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
-use crate::backend::redis::{ALLOW_OOM, NO_WRITES, RedisPool, script};
+use crate::backend::redis::{ALLOW_OOM, Call, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis};
 
 static ACQUIRE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/acquire.lua")));
@@ -42,7 +42,7 @@ impl RedisLedger {
 #[async_trait]
 impl Ledger for RedisLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
-        let mut call = ACQUIRE.key(&self.prefix);
+        let mut call = Call::new(&ACQUIRE, &[&self.prefix]);
         call.arg(ask.endpoint).arg(ask.permit).arg(clock::millis(ask.expiry)).arg(ask.backlog).arg(ask.names);
         let (word, value): (String, String) = self.pool.invoke(&call).await?;
         match (&*word, value.parse()) {
@@ -53,7 +53,7 @@ impl Ledger for RedisLedger {
     }
 
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
-        let mut call = USED.key(&self.prefix);
+        let mut call = Call::new(&USED, &[&self.prefix]);
         call.arg(name).arg(endpoint).arg(permit);
         match &used.window {
             Some(window) => {
@@ -72,19 +72,19 @@ impl Ledger for RedisLedger {
     }
 
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
-        let mut call = GIVE_BACK.key(&self.prefix);
+        let mut call = Call::new(&GIVE_BACK, &[&self.prefix]);
         call.arg(name).arg(endpoint).arg(permit);
         self.pool.invoke(&call).await
     }
 
     async fn free(&self, name: &str) -> Result<bool, LedgerError> {
-        let mut call = FREE.key(&self.prefix);
+        let mut call = Call::new(&FREE, &[&self.prefix]);
         call.arg(name);
         self.pool.invoke(&call).await
     }
 
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
-        let mut call = ACCOUNTS.key(&self.prefix);
+        let mut call = Call::new(&ACCOUNTS, &[&self.prefix]);
         call.arg(endpoint).arg(names);
         let rows: Vec<Row> = self.pool.invoke(&call).await?;
         let account = |(name, row): (&String, Row)| {

@@ -4,18 +4,18 @@
 mod repair;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Script;
+use redis::{RedisWrite, Script, ToRedisArgs};
 
 use super::keys::{self, Keys};
 use super::{
     Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue,
     QueueError, Scheduled, Settled, Stats, Verdict, WorkerStats, check_id,
 };
-use crate::backend::redis::{ALLOW_OOM, DENY_OOM, NO_WRITES, RedisPool, script};
+use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis, QueueTime};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
@@ -57,14 +57,11 @@ impl RedisQueue {
         self.pool.ask(redis::cmd("HKEYS").arg(self.keys.lanes())).await
     }
 
-    async fn settle_groups(&self, fence: &Fence, groups: Groups<'_>) -> Result<Settled, QueueError> {
-        let mut call = SETTLE.key(&self.keys.prefix);
+    async fn settle_groups(&self, fence: &Fence, groups: &[Group<'_>]) -> Result<Settled, QueueError> {
+        let mut call = Call::new(&SETTLE, &[&self.keys.prefix]);
         call.arg(fence.deadline).arg(&fence.token);
-        for ((verdict, lane, patience), jobs) in &groups {
-            call.arg(*verdict).arg(*lane).arg(patience).arg(jobs.len());
-            for (id, value) in jobs {
-                call.arg(*id).arg(value);
-            }
+        for Group { verdict, lane, patience, value, ids, dues } in groups {
+            call.arg(*verdict).arg(*lane).arg(patience).arg(value).arg(ids.len()).arg(ids).arg(dues);
         }
         let (settled, lost) = self.pool.invoke(&call).await?;
         Ok(Settled { settled, lost })
@@ -88,7 +85,7 @@ impl RedisQueue {
                     None => lanes.push((&job.lane, vec![at])),
                 }
             }
-            let mut call = SCHEDULE.key(&self.keys.prefix);
+            let mut call = Call::new(&SCHEDULE, &[&self.keys.prefix]);
             call.arg(word);
             for (lane, members) in &lanes {
                 call.arg(&*lane.name).arg(lane.patience).arg(members.len());
@@ -124,35 +121,77 @@ fn scheduled(letter: u8) -> Scheduled {
     }
 }
 
-/// (verdict, lane, patience or '') → (id, value)
-type Groups<'a> = BTreeMap<(&'a str, &'a str, String), Vec<(&'a str, String)>>;
+/// Ids with one and the same verdict.
+struct Group<'a> {
+    verdict: &'static str,
+    lane: &'a str,
+    patience: Word<'a>,
+    value: Word<'a>,
+    ids: Vec<&'a str>,
+    /// Of a release: when each was due.
+    dues: Vec<Millis>,
+}
 
-/// `id due lane deliveries failures` lines under a `fence claimed_at` line.
+impl<'a> Group<'a> {
+    fn new(verdict: &'static str, lane: &'a str, patience: Word<'a>, value: Word<'a>) -> Self {
+        Self { verdict, lane, patience, value, ids: Vec::new(), dues: Vec::new() }
+    }
+}
+
+/// One word of a verdict.
+#[derive(Clone, Copy, PartialEq)]
+enum Word<'a> {
+    Nothing,
+    Span(Millis),
+    Text(&'a str),
+}
+
+impl ToRedisArgs for Word<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self {
+            Self::Nothing => out.write_arg(b""),
+            Self::Span(ms) => ms.write_redis_args(out),
+            Self::Text(text) => out.write_arg(text.as_bytes()),
+        }
+    }
+}
+
+/// Puts an id to those of the same verdict. A batch has a handful of them.
+fn put<'a>(groups: &mut Vec<Group<'a>>, like: Group<'a>, id: &'a str, due: Option<Millis>) {
+    let words = |group: &Group<'a>| (group.verdict, group.lane, group.patience, group.value);
+    let at = groups.iter().position(|group| words(group) == words(&like)).unwrap_or_else(|| {
+        groups.push(like);
+        groups.len() - 1
+    });
+    groups[at].ids.push(id);
+    groups[at].dues.extend(due);
+}
+
+/// A line "fence claimed_at", then a line "lane patience deliveries failures id due id due …" per run of jobs.
 fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
     let mut lines = record.lines();
     let (deadline, claimed_at) = lines.next()?.split_once(' ')?;
-    let mut lane_names: Vec<std::sync::Arc<str>> = Vec::new();
+    let claimed_at: Millis = claimed_at.parse().ok()?;
     let mut jobs = Vec::with_capacity(128);
     for line in lines {
         let mut fields = line.split(' ');
-        let (id, due, lane) = (fields.next()?, fields.next()?, fields.next()?);
+        let (lane, patience): (Arc<str>, f64) = (fields.next()?.into(), fields.next()?.parse().ok()?);
         let (deliveries, failures) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        let lane = match lane_names.iter().find(|known| &***known == lane) {
-            Some(known) => known.clone(),
-            None => {
-                lane_names.push(lane.into());
-                lane_names.last()?.clone()
-            }
-        };
-        // A score somebody wrote by hand may have a fraction.
-        let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
-        jobs.push(Job { id: id.to_owned(), lane, due, deliveries, failures });
+        while let Some(id) = fields.next() {
+            let due = fields.next()?;
+            // A score somebody wrote by hand may have a fraction.
+            let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
+            let urgency = (claimed_at - due) as f64 / patience;
+            jobs.push((urgency, Job { id: id.to_owned(), lane: lane.clone(), due, deliveries, failures }));
+        }
     }
+    // A run is in order; several are side by side.
+    jobs.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     Some(Batch {
         fence: Fence { deadline: deadline.parse().ok()?, token: token.to_owned() },
         now: QueueTime::read(now),
-        claimed_at: claimed_at.parse().ok()?,
-        jobs,
+        claimed_at,
+        jobs: jobs.into_iter().map(|(_, job)| job).collect(),
     })
 }
 
@@ -201,7 +240,7 @@ impl Queue for RedisQueue {
                 }
             }
         }
-        let () = self.pool.invoke(REGISTER.key(keys::NAMESPACES).arg(&self.namespace)).await?;
+        let () = self.pool.invoke(Call::new(&REGISTER, &[keys::NAMESPACES]).arg(&self.namespace)).await?;
         Ok(findings)
     }
 
@@ -226,56 +265,52 @@ impl Queue for RedisQueue {
     }
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
-        let mut call = CLAIM.key(&self.keys.prefix);
+        let mut call = Call::new(&CLAIM, &[&self.keys.prefix]);
         call.arg(request.token)
             .arg(request.limit.clamp(1, CLAIM_LIMIT))
             .arg(clock::millis(request.linger))
             .arg(request.lookahead)
             .arg(clock::millis(request.lease).max(1));
-        let answer: Vec<redis::Value> = self.pool.invoke(&call).await?;
-        let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
-        let read = |at: usize| answer.get(at).cloned().ok_or_else(unknown);
-        let now: Millis = redis::from_redis_value(read(1)?).map_err(|_| unknown())?;
-        let kind: String = redis::from_redis_value(read(0)?).map_err(|_| unknown())?;
-        if kind == "batch" {
-            let record: String = redis::from_redis_value(read(2)?).map_err(|_| unknown())?;
-            return Ok(Claim::Batch(read_record(&record, request.token, now).ok_or_else(unknown)?));
+        let (kind, now, wait, text): (String, Millis, Millis, String) = self.pool.invoke(&call).await?;
+        if kind != "batch" {
+            return Ok(Claim::Empty { wait: clock::span(wait), paused: (!text.is_empty()).then_some(text) });
         }
-        let wait: Millis = redis::from_redis_value(read(2)?).map_err(|_| unknown())?;
-        let paused: String = redis::from_redis_value(read(3)?).map_err(|_| unknown())?;
-        Ok(Claim::Empty { wait: clock::span(wait), paused: (!paused.is_empty()).then_some(paused) })
+        let batch = read_record(&text, request.token, now);
+        batch
+            .map(Claim::Batch)
+            .ok_or_else(|| QueueError::Refused(format!("Redis answered a claim in a shape we do not know: {text:?}")))
     }
 
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
-        let mut groups = Groups::new();
+        let mut groups = Vec::new();
         for (job, verdict) in verdicts {
-            let (group, value) = match verdict {
+            let own = |word, after: &Millis| Group::new(word, &job.lane, Word::Nothing, Word::Span(*after.max(&0)));
+            let like = match verdict {
                 Verdict::Reschedule { lane, delay } => {
-                    (("reschedule", &*lane.name, lane.patience.to_string()), delay.max(&0).to_string())
+                    Group::new("reschedule", &lane.name, Word::Span(lane.patience), Word::Span(*delay.max(&0)))
                 }
-                Verdict::Finish => (("finish", "", String::new()), String::new()),
-                Verdict::Retry { after, counted } => {
-                    let word = if *counted { "retry+" } else { "retry" };
-                    ((word, &*job.lane, String::new()), after.max(&0).to_string())
-                }
-                Verdict::Suspect { after } => (("suspect", &*job.lane, String::new()), after.max(&0).to_string()),
-                Verdict::Bury { reason } => (("bury", "", String::new()), reason.clone()),
+                Verdict::Finish => Group::new("finish", "", Word::Nothing, Word::Nothing),
+                Verdict::Retry { after, counted } => own(if *counted { "retry+" } else { "retry" }, after),
+                Verdict::Suspect { after } => own("suspect", after),
+                Verdict::Bury { reason } => Group::new("bury", "", Word::Nothing, Word::Text(reason)),
             };
-            groups.entry(group).or_default().push((&job.id, value));
+            put(&mut groups, like, &job.id, None);
         }
-        self.settle_groups(fence, groups).await
+        self.settle_groups(fence, &groups).await
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
-        let mut groups = Groups::new();
+        let mut groups = Vec::new();
         for job in jobs {
-            groups.entry(("release", &*job.lane, String::new())).or_default().push((&job.id, job.due.to_string()));
+            let like = Group::new("release", &job.lane, Word::Nothing, Word::Nothing);
+            put(&mut groups, like, &job.id, Some(job.due));
         }
-        self.settle_groups(fence, groups).await
+        self.settle_groups(fence, &groups).await
     }
 
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
-        let held: u64 = self.pool.invoke(TRIAL.key(&self.keys.prefix).arg(fence.deadline).arg(&fence.token)).await?;
+        let held: u64 =
+            self.pool.invoke(Call::new(&TRIAL, &[&self.keys.prefix]).arg(fence.deadline).arg(&fence.token)).await?;
         Ok(held > 0)
     }
 
@@ -289,7 +324,7 @@ impl Queue for RedisQueue {
             Vec<(String, Millis, Vec<(String, String)>)>,
         );
         let (now, lanes, (leased, expired, dead, incoming, incoming_refused), paused, flat, workers): Answer =
-            self.pool.invoke(&STATS.key(&self.keys.prefix)).await?;
+            self.pool.invoke(&Call::new(&STATS, &[&self.keys.prefix])).await?;
         let lanes = lanes
             .into_iter()
             .map(|(lane, patience_ms, delayed, due, oldest)| LaneStats {
@@ -325,7 +360,7 @@ impl Queue for RedisQueue {
     }
 
     async fn due(&self) -> Result<u64, QueueError> {
-        self.pool.invoke(&DUE.key(&self.keys.prefix)).await
+        self.pool.invoke(&Call::new(&DUE, &[&self.keys.prefix])).await
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
@@ -361,7 +396,7 @@ impl Queue for RedisQueue {
     }
 
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        let mut call = INCOMING.key(&self.keys.prefix);
+        let mut call = Call::new(&INCOMING, &[&self.keys.prefix]);
         call.arg(drainer).arg(limit).arg(DRAINER_HOLD_MS);
         let members: Vec<(Vec<u8>, f64)> = self.pool.invoke(&call).await?;
         Ok(members
@@ -404,7 +439,7 @@ impl Queue for RedisQueue {
     }
 
     async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
-        let mut call = BEAT.key(&self.keys.prefix);
+        let mut call = Call::new(&BEAT, &[&self.keys.prefix]);
         call.arg(worker).arg(WORKER_EXPIRY_MS).arg(fields.len());
         for (field, value) in fields {
             call.arg(*field).arg(value);
@@ -467,10 +502,10 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back() {
-        let batch = read_record("2000 1000\n11 900 18m 0 0\n12 950.5 1d 2 1\n", "t", 1000).unwrap();
+        let batch = read_record("2000 1000\n18m 100 0 0 10 890 11 900\n1d 10 2 1 12 950.5\n", "t", 1000).unwrap();
         assert_eq!(batch.fence, Fence { deadline: 2000, token: "t".into() });
         assert_eq!(batch.claimed_at, 1000);
-        assert_eq!(batch.jobs[1], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2, failures: 1 });
-        assert!(read_record("2000 1000\n11 900 18m 0\n", "t", 1000).is_none());
+        assert_eq!(batch.jobs[0], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2, failures: 1 });
+        assert!(read_record("2000 1000\n18m 100 0 0 11\n", "t", 1000).is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! timeout of 500 ms is too short for a Redis that rewrites its AOF.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool::managed::{self, Metrics, RecycleResult};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -17,7 +18,10 @@ use tokio::sync::Mutex;
 use super::RedisOptions;
 use super::address::Address;
 
-/// Makes connections, and checks them before they are used again.
+/// A connection that was used within this time is used again without asking whether it still is one.
+const UNASKED: Duration = Duration::from_secs(1);
+
+/// Makes connections, and checks them before they are used again after a while.
 pub enum Connector {
     /// To one server.
     One(deadpool_redis::Manager),
@@ -74,6 +78,11 @@ impl managed::Manager for Connector {
     }
 
     async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<RedisError> {
+        // Asking before each call would double the round trips; whoever meets a connection that broke a moment
+        // ago hears that it did, and every call may be made again.
+        if metrics.last_used() < UNASKED {
+            return Ok(());
+        }
         match (self, connection) {
             (Self::One(manager), Connection::Server(connection)) => manager.recycle(connection, metrics).await,
             (_, Connection::Server(connection)) => Ok(redis::cmd("PING").query_async::<()>(connection).await?),

@@ -48,6 +48,6 @@ if #adds > 0 then
     redis.call('SET', key('fence'), digits(fence))
     redis.call('SET', RECORD, digits(fence) .. ' ' .. digits(now) .. '\n', 'PX', digits(fence - now))
   end
-  count(now, 'adopted', in_chunks('ZADD', LEASED, 'NX', adds))
+  count(now, { adopted = in_chunks('ZADD', LEASED, 'NX', adds) })
 end
 return { fence, now, table.concat(letters) }

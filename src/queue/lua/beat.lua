@@ -12,7 +12,7 @@ if fields > 0 then
 end
 redis.call('PEXPIRE', own, expiry)
 redis.call('ZREMRANGEBYSCORE', key('workers'), '-inf', digits(now - expiry))
-for i = 4 + 2 * fields, #ARGV, 2 do
-  count(now, ARGV[i], tonumber(ARGV[i + 1]))
-end
+local counters = {}
+for i = 4 + 2 * fields, #ARGV, 2 do counters[ARGV[i]] = tonumber(ARGV[i + 1]) end
+count(now, counters)
 return false

@@ -1,35 +1,49 @@
 -- Takes a batch of due jobs under a lease, if one is ready. Flagged allow-oom.
 --
 -- ARGV   token, limit, linger (ms), lookahead (share of a lane's patience), lease (ms)
--- returns {'batch', now, record}, or {'empty', now, wait (ms), reason of a pause or ''}
---        record: a line "fence claimed_at", then a line "id due lane deliveries failures" per job
+-- returns {'batch', now, 0, record}, or {'empty', now, wait (ms), reason of a pause or ''}
+--        record: a line "fence claimed_at", then a line per run of jobs that are alike:
+--        "lane patience deliveries failures id due id due …"
 --
 -- The write that adds (leased) comes before the one that removes (delayed).
+--
+-- What it costs is mostly the four sorted-set commands of a batch, so nothing else is done id by id in Lua
+-- while all is well: ids and due times go from ZRANGE's answer into the record in one piece, and into ZADD
+-- by writing the fence over each due time.
 
 local token = ARGV[1]
 local limit, linger, lookahead, lease = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = now_ms()
-local LEASED, DELIVERIES, FAILURES, TURNS = key('leased'), key('deliveries'), key('failures'), key('turns')
-local RECORD = key('claim:' .. token)
+local LEASED, DELIVERIES, FAILURES = key('leased'), key('deliveries'), key('failures')
+local TURNS, FENCE, RECORD = key('turns'), key('fence'), key('claim:' .. token)
+
+local record, paused, last_fence, turns = unpack(redis.call('MGET', RECORD, key('paused'), FENCE, TURNS))
+
+-- A record, less what is not among these ids.
+local function kept_of(whole, ids)
+  local head, lines = string.match(whole, '^([^\n]*)\n(.*)$')
+  local kept = { head }
+  for run, jobs in string.gmatch(lines, '(%S+ %S+ %S+ %S+)([^\n]*)\n') do
+    for id, due in string.gmatch(jobs, ' (%S+) (%S+)') do
+      if ids[id] then kept[#kept + 1] = run .. ' ' .. id .. ' ' .. due end
+    end
+  end
+  return table.concat(kept, '\n') .. '\n', #kept - 1
+end
 
 -- The same token again: the first reply was lost. Answer the batch, less what it no longer holds.
-local record = redis.call('GET', RECORD)
 if record then
-  local head, lines = string.match(record, '^([^\n]*)\n(.*)$')
-  local fence = string.match(head, '^%d+')
+  local fence = string.match(record, '^%d+')
   if tonumber(fence) > now then
-    local held, kept = {}, { head }
+    local held = {}
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASED, fence, fence)) do held[id] = true end
-    for line in string.gmatch(lines, '[^\n]+') do
-      if held[string.match(line, '^%S+')] then kept[#kept + 1] = line end
-    end
-    if #kept > 1 then
-      return { 'batch', now, table.concat(kept, '\n') .. '\n' }
+    local kept, n = kept_of(record, held)
+    if n > 0 then
+      return { 'batch', now, 0, kept }
     end
   end
 end
 
-local paused = redis.call('GET', key('paused'))
 if paused then
   return { 'empty', now, linger, paused }
 end
@@ -52,124 +66,190 @@ end
 -- Suspects (jobs with deliveries) have a call of their own in four while others wait.
 local OTHERS_FIRST = 3
 local any_suspects = redis.call('EXISTS', DELIVERIES) == 1
-local suspects_turn = not any_suspects or tonumber(redis.call('GET', TURNS) or OTHERS_FIRST) >= OTHERS_FIRST
+local suspects_turn = not any_suspects or tonumber(turns or OTHERS_FIRST) >= OTHERS_FIRST
 
-local picked = {} -- {id, due as text, lane, deliveries, failures}
-local of_suspects = false
+-- The first n ids of {id, score, id, score, …}.
+local function ids_of(jobs, n)
+  local ids = {}
+  for i = 1, n do ids[i] = jobs[2 * i - 1] end
+  return ids
+end
+
+-- Which of the first n have deliveries: their number or false, by place.
+local function deliveries_of(jobs, n)
+  return n > 0 and redis.call('HMGET', DELIVERIES, unpack(ids_of(jobs, n))) or {}
+end
+
+-- What is taken: runs {lane, deliveries, failures, jobs = {id, due, …}, n}.
+local runs, taken = {}, 0
+
+local function take(lane, deliveries, jobs, n)
+  runs[#runs + 1] = { lane = lane, deliveries = deliveries, failures = 0, jobs = jobs, n = n }
+  taken = taken + n
+end
 
 -- 1. Leases that ran out: at once, exempt from linger, and by themselves. Half a batch at the most,
 -- since each has a delivery to its name now. Those that ran out for the first time go first; suspects
 -- wait for their turn.
 local over, over_suspects = {}, {} -- {id, the lease's end as text, deliveries before}
 do
-  local flat = redis.call('ZRANGEBYSCORE', LEASED, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, 2 * limit)
+  local flat = redis.call('ZRANGEBYSCORE', LEASED, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, math.min(2 * limit, 5 * CHUNK))
   if #flat > 0 then
-    local ids = {}
-    for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
-    local known = redis.call('HMGET', DELIVERIES, unpack(ids))
-    for i, id in ipairs(ids) do
-      local to = known[i] and over_suspects or over
-      to[#to + 1] = { id, flat[2 * i], tonumber(known[i] or 0) }
+    for i, known in ipairs(deliveries_of(flat, #flat / 2)) do
+      local to = known and over_suspects or over
+      to[#to + 1] = { flat[2 * i - 1], flat[2 * i], tonumber(known or 0) }
     end
   end
 end
 
-local function pick_over(jobs)
-  local first_lane = lanes[1] and lanes[1].name or 'default'
+local expired, of_suspects = false, false
+local function take_over(jobs)
+  expired = true
+  local first_lane = lanes[1] or { name = 'default', key = key('delayed:default'), patience = 60000 }
   local most = 0
   for _, job in ipairs(jobs) do
     local deliveries = job[3] + 1
     most = math.max(most, deliveries)
-    if #picked >= suspect_limit(most) then break end
-    picked[#picked + 1] = { job[1], job[2], first_lane, deliveries, 0 }
+    if taken >= suspect_limit(most) then break end
+    take(first_lane, deliveries, { job[1], job[2] }, 1)
   end
 end
 
-local expired = false
 if #over > 0 then
-  expired = true
-  pick_over(over)
+  take_over(over)
 elseif #over_suspects > 0 and suspects_turn then
-  expired, of_suspects = true, true
-  pick_over(over_suspects)
+  of_suspects = true
+  take_over(over_suspects)
 end
 
 if not expired then
-  -- 2. Due jobs of all lanes, the largest (now - due) / patience first. A lane is read by rank, a slice
-  -- at a time: its picks are always its first ones, unless suspects are left out.
-  local slice = #lanes == 1 and limit or math.ceil(limit * 1.25 / math.max(1, #lanes))
-  local SLICES = 20 -- of one lane: what a claim costs is bounded
-  local oldest
+  -- 2. Due jobs of all lanes, the largest (now - due) / patience first. A lane's picks are its first ones, and
+  -- what is looked for is how many of each. Lanes are read by rank: the first job of each, then more of those
+  -- that are the most urgent, a fair share at first.
+  local share = math.ceil(limit * 1.1 / math.max(1, #lanes))
+  local READS = 20 -- of one lane: what a claim costs is bounded
+  local with_suspects, picks
 
-  local function without_suspects(items)
-    local ids, others = {}, {}
-    for i = 1, #items, 2 do ids[#ids + 1] = items[i] end
-    local known = #ids > 0 and redis.call('HMGET', DELIVERIES, unpack(ids)) or {}
-    for i, id in ipairs(ids) do
-      if not known[i] then
-        others[#others + 1] = id
-        others[#others + 1] = items[2 * i]
+  local function urgency(lane, place)
+    return (now - lane.jobs[2 * place]) / lane.patience
+  end
+
+  local function read_on(lane)
+    local wanted = 1
+    if #lanes == 1 or lane.reads > 1 then wanted = limit elseif lane.reads == 1 then wanted = share end
+    local more = redis.call('ZRANGE', lane.key, lane.read, lane.read + wanted - 1, 'WITHSCORES')
+    lane.read, lane.reads = lane.read + wanted, lane.reads + 1
+    lane.whole = #more < 2 * wanted or lane.reads >= READS
+    if with_suspects and lane.known == 0 then
+      lane.jobs, lane.known = more, #more / 2
+      return
+    end
+    local known = not with_suspects and deliveries_of(more, #more / 2)
+    for i = 1, #more / 2 do
+      if not (known and known[i]) then
+        lane.known = lane.known + 1
+        lane.jobs[2 * lane.known - 1], lane.jobs[2 * lane.known] = more[2 * i - 1], more[2 * i]
       end
     end
-    return others
   end
 
-  local function step(lane)
-    lane.at = lane.at + 2
-    while lane.at > #lane.items and not lane.whole do
-      lane.items = redis.call('ZRANGE', lane.key, lane.read, lane.read + slice - 1, 'WITHSCORES')
-      lane.read = lane.read + slice
-      lane.whole = #lane.items < 2 * slice or lane.read >= SLICES * slice
-      if not lane.taken then lane.items = without_suspects(lane.items) end
-      lane.at = 1
+  -- How many of a lane's known jobs are due. They are in order: the last one tells, or halving.
+  local function count_due(lane)
+    local low, high = 0, lane.known
+    if high > 0 and urgency(lane, high) >= 0 then return high end
+    while low < high do
+      local middle = math.floor((low + high + 1) / 2)
+      if urgency(lane, middle) >= 0 then low = middle else high = middle - 1 end
     end
-    local due = lane.items[lane.at + 1]
-    lane.urgency = due and (now - due) / lane.patience or -math.huge
+    return low
   end
 
-  local function pick_down_to(least)
-    while #picked < limit do
-      local best = nil
-      local urgency = least
-      for i = 1, #lanes do
-        local lane = lanes[i]
-        if lane.urgency >= urgency and (not best or lane.urgency > urgency) then
-          best, urgency = lane, lane.urgency
+  local function pick(lane, n)
+    picks = picks + n - lane.n
+    lane.n = n
+    lane.tail = n > 0 and urgency(lane, n) or math.huge
+  end
+
+  -- The lane whose last pick is the least urgent of all picks, and how urgent the next least one is.
+  local function last_of_all()
+    local last, next_tail = lanes[1], math.huge
+    for i = 2, #lanes do
+      local lane = lanes[i]
+      if lane.tail <= last.tail then
+        last, next_tail = lane, last.tail
+      elseif lane.tail < next_tail then
+        next_tail = lane.tail
+      end
+    end
+    return last, next_tail
+  end
+
+  local function pick_most_urgent()
+    for _, lane in ipairs(lanes) do pick(lane, count_due(lane)) end
+    repeat
+      while picks > limit do
+        local lane, next_tail = last_of_all()
+        repeat pick(lane, lane.n - 1) until picks == limit or lane.tail >= next_tail
+      end
+      -- A lane all of whose known jobs are picked may have more that come before another lane's last; among
+      -- equals those of the first lanes do.
+      local short
+      local last, before_last = #lanes > 0 and last_of_all(), true
+      for _, lane in ipairs(lanes) do
+        before_last = before_last and lane ~= last
+        if lane.n == lane.known and not lane.whole and (not short or lane.tail > short.tail) then
+          if picks < limit or lane.tail > last.tail or (before_last and lane.tail == last.tail) then short = lane end
         end
       end
-      if not best then return end
-      local due = best.items[best.at + 1]
-      picked[#picked + 1] = { best.items[best.at], due, best.name, 0, 0 }
-      oldest = math.min(oldest, tonumber(due))
-      if best.taken then best.taken = best.taken + 1 end
-      step(best)
+      if short then
+        read_on(short)
+        pick(short, count_due(short))
+      end
+    until not short
+  end
+
+  -- Free places go to what is due soonest, up to the first that it is too early for: that one's due time is
+  -- when the next batch goes out, so to take later ones makes no gap longer and only shortens intervals.
+  local function look_ahead()
+    while picks < limit do
+      local soonest, due
+      for _, lane in ipairs(lanes) do
+        while lane.n == lane.known and not lane.whole do read_on(lane) end
+        local next_due = tonumber(lane.jobs[2 * lane.n + 2])
+        if next_due and (not due or next_due < due) then soonest, due = lane, next_due end
+      end
+      if not soonest or (due - now) / soonest.patience > lookahead then return end
+      soonest.n, picks = soonest.n + 1, picks + 1
     end
   end
 
   -- Says whether what is due makes a batch: full, or sent short with what is due soon in the free places.
+  local oldest
   local function pick_due(suspects_too)
-    picked, oldest = {}, now + 1
+    with_suspects, picks, oldest = suspects_too, 0, now + 1
     for _, lane in ipairs(lanes) do
-      lane.items, lane.at, lane.read, lane.whole = {}, 1, 0, false
-      lane.taken = suspects_too and 0 or nil
-      step(lane)
+      lane.jobs, lane.known, lane.n, lane.read, lane.reads, lane.whole = {}, 0, 0, 0, 0, false
+      read_on(lane)
     end
-    pick_down_to(0)
-    if #picked == limit then return true end
-    if #picked == 0 or now - oldest < linger then return false end
-    if lookahead > 0 then pick_down_to(-lookahead) end
+    pick_most_urgent()
+    for _, lane in ipairs(lanes) do
+      if lane.n > 0 then oldest = math.min(oldest, tonumber(lane.jobs[2])) end
+    end
+    if picks == limit then return true end
+    if picks == 0 or now - oldest < linger then return false end
+    if lookahead > 0 then look_ahead() end
     return true
   end
 
   local ready = not suspects_turn and pick_due(false)
   if not ready and #over_suspects > 0 then
     -- Nobody else is ready: the call is theirs.
-    expired, of_suspects, picked = true, true, {}
-    pick_over(over_suspects)
+    of_suspects = true
+    take_over(over_suspects)
   elseif not ready and not pick_due(true) then
     -- When: the buffer's end, the next lease's end, or when `limit` ids will be due.
     local wait = linger
-    if #picked > 0 then wait = math.min(wait, oldest + linger - now) end
+    if picks > 0 then wait = math.min(wait, oldest + linger - now) end
     local next_lease = redis.call('ZRANGE', LEASED, 0, 0, 'WITHSCORES')
     if next_lease[2] then wait = math.min(wait, next_lease[2] - now) end
     local function due_within(ms)
@@ -191,104 +271,124 @@ if not expired then
     end
     return { 'empty', now, math.max(1, wait), '' }
   end
-end
 
--- Suspects that were given back travel apart from the others, in their halved batches. The most urgent
--- job says which of the two this batch is; the rest stays where it is.
-if not expired and any_suspects then
-  local ids = {}
-  for i, job in ipairs(picked) do ids[i] = job[1] end
-  local known = redis.call('HMGET', DELIVERIES, unpack(ids))
-  of_suspects = known[1] and true or false
-  local kept, most = {}, 0
-  for i, job in ipairs(picked) do
-    job[4] = tonumber(known[i] or 0)
-    if (job[4] > 0) == of_suspects then
-      most = math.max(most, job[4])
-      if #kept < suspect_limit(most) then kept[#kept + 1] = job end
+  if not expired and not any_suspects then
+    for _, lane in ipairs(lanes) do
+      if lane.n > 0 then
+        take(lane, 0, lane.jobs, lane.n)
+        lane.first = lane.n -- what leaves the lane are its first ones
+      end
     end
-  end
-  if #kept < #picked then
-    picked = kept
-    for _, lane in ipairs(lanes) do lane.taken = nil end -- no longer the lane's first ones
+  elseif not expired then
+    -- Suspects that were given back travel apart from the others, in their halved batches. The most urgent
+    -- job says which of the two this batch is; the rest stays where it is.
+    local picked = {} -- {urgency, lane, id, due, deliveries}
+    for _, lane in ipairs(lanes) do
+      local known = deliveries_of(lane.jobs, lane.n)
+      for i = 1, lane.n do
+        local id, due = lane.jobs[2 * i - 1], lane.jobs[2 * i]
+        picked[#picked + 1] = { urgency(lane, i), lane, id, due, tonumber(known[i] or 0) }
+      end
+    end
+    -- Each lane's are in order, and stay so among equals.
+    for place, job in ipairs(picked) do job[6] = place end
+    table.sort(picked, function(a, b) return a[1] > b[1] or (a[1] == b[1] and a[6] < b[6]) end)
+    of_suspects = picked[1][5] > 0
+    local most, others = 0, {}
+    for _, job in ipairs(picked) do
+      local lane = job[2]
+      if of_suspects and job[5] > 0 then
+        most = math.max(most, job[5])
+        if taken < suspect_limit(most) then take(lane, job[5], { job[3], job[4] }, 1) end
+      elseif not of_suspects and job[5] == 0 then
+        others[lane] = others[lane] or {}
+        table.insert(others[lane], job[3])
+        table.insert(others[lane], job[4])
+      end
+    end
+    for _, lane in ipairs(lanes) do
+      if others[lane] then take(lane, 0, others[lane], #others[lane] / 2) end
+    end
   end
 end
 
 if expired then
   local TRIALS = key('trials')
-  for _, job in ipairs(picked) do
-    redis.call('HINCRBY', DELIVERIES, job[1], 1)
+  for _, run in ipairs(runs) do
+    redis.call('HINCRBY', DELIVERIES, run.jobs[1], 1)
     -- Alone in its process when the lease ran out: its own failure.
-    if redis.call('HGET', TRIALS, job[1]) == job[2] then redis.call('HINCRBY', FAILURES, job[1], 1) end
+    if redis.call('HGET', TRIALS, run.jobs[1]) == run.jobs[2] then
+      redis.call('HINCRBY', FAILURES, run.jobs[1], 1)
+    end
   end
-  count(now, 'expired', #picked)
+  count(now, { expired = taken })
 end
 if of_suspects then
   redis.call('SET', TURNS, 0)
-elseif any_suspects and redis.call('EXISTS', TURNS) == 1 then
+elseif any_suspects and turns then
   redis.call('INCR', TURNS)
 end
-if any_suspects and (expired or of_suspects) and redis.call('EXISTS', FAILURES) == 1 then
-  local ids = {}
-  for i, job in ipairs(picked) do ids[i] = job[1] end
-  local known = redis.call('HMGET', FAILURES, unpack(ids))
-  for i, job in ipairs(picked) do job[5] = tonumber(known[i] or 0) end
+if (expired or of_suspects) and redis.call('EXISTS', FAILURES) == 1 then
+  for _, run in ipairs(runs) do
+    run.failures = tonumber(redis.call('HGET', FAILURES, run.jobs[1]) or 0)
+  end
 end
 
 -- 3. Lease them. The fence is unique and rising, whatever the clock does.
-local fence = math.max(now + lease, tonumber(redis.call('GET', key('fence')) or '0') + 1)
-redis.call('SET', key('fence'), digits(fence))
+local fence = math.max(now + lease, tonumber(last_fence or '0') + 1)
+local deadline = digits(fence)
+redis.call('SET', FENCE, deadline)
 
-local function lease_all(option)
-  local adds = {}
-  for i, job in ipairs(picked) do
-    adds[2 * i - 1] = digits(fence)
-    adds[2 * i] = job[1]
+local words = { deadline, ' ', digits(now), '\n' }
+for _, run in ipairs(runs) do
+  for _, word in ipairs({ run.lane.name, digits(run.lane.patience), run.deliveries, run.failures }) do
+    words[#words + 1] = word
+    words[#words + 1] = ' '
   end
-  return in_chunks('ZADD', LEASED, option, adds)
+  words[#words + 1] = table.concat(run.jobs, ' ', 1, 2 * run.n)
+  words[#words + 1] = '\n'
+end
+record = table.concat(words)
+
+-- The fence goes where the due times were: the fence and all but the last of those is what ZADD takes.
+local function lease_all(option)
+  local leased = 0
+  for _, run in ipairs(runs) do
+    local jobs, last = run.jobs, 2 * run.n
+    for i = 2, last, 2 do jobs[i] = deadline end
+    for first = 1, last, 2 * CHUNK do
+      leased = leased
+        + redis.call('ZADD', LEASED, option, deadline, unpack(jobs, first, math.min(first + 2 * CHUNK, last + 1) - 2))
+    end
+  end
+  return leased
 end
 
 if expired then
   lease_all('XX')
   -- Found in two places, leased wins: a stray copy must not be claimed beside it.
   local ids = {}
-  for i, job in ipairs(picked) do ids[i] = job[1] end
+  for i, run in ipairs(runs) do ids[i] = run.jobs[1] end
   for _, lane in ipairs(lanes) do redis.call('ZREM', lane.key, unpack(ids)) end
 else
   local leased = lease_all('NX')
   -- The picks leave the lanes, those found leased by somebody else too: leased wins.
-  local by_lane = {}
-  for _, job in ipairs(picked) do
-    by_lane[job[3]] = by_lane[job[3]] or {}
-    table.insert(by_lane[job[3]], job[1])
-  end
   for _, lane in ipairs(lanes) do
-    if lane.taken and lane.taken > 0 then
-      redis.call('ZREMRANGEBYRANK', lane.key, 0, lane.taken - 1)
-    elseif by_lane[lane.name] then
-      in_chunks('ZREM', lane.key, nil, by_lane[lane.name])
+    if lane.first then redis.call('ZREMRANGEBYRANK', lane.key, 0, lane.first - 1) end
+  end
+  if any_suspects then
+    for _, run in ipairs(runs) do
+      in_chunks('ZREM', run.lane.key, nil, ids_of(run.jobs, run.n))
     end
   end
-  if leased < #picked then
-    local ours, kept = {}, {}
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASED, digits(fence), digits(fence))) do ours[id] = true end
-    for _, job in ipairs(picked) do
-      if ours[job[1]] then
-        ours[job[1]] = nil
-        kept[#kept + 1] = job
-      end
-    end
-    picked = kept
-    if #picked == 0 then return { 'empty', now, 1, '' } end
+  if leased < taken then
+    if leased == 0 then return { 'empty', now, 1, '' } end
+    local ours = {}
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASED, deadline, deadline)) do ours[id] = true end
+    record, taken = kept_of(record, ours), leased
   end
 end
 
-local lines = { digits(fence) .. ' ' .. digits(now) }
-for i, job in ipairs(picked) do
-  lines[i + 1] = table.concat(job, ' ')
-end
-record = table.concat(lines, '\n') .. '\n'
 redis.call('SET', RECORD, record, 'PX', digits(fence - now))
-count(now, 'claims', 1)
-count(now, 'claimed', #picked)
-return { 'batch', now, record }
+count(now, { claims = 1, claimed = taken })
+return { 'batch', now, 0, record }

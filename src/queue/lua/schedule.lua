@@ -55,6 +55,5 @@ while at <= #ARGV do
   at = at + 2 * n
 end
 
-count(now, 'scheduled', scheduled)
-count(now, 'exhumed', exhumed)
+count(now, { scheduled = scheduled, exhumed = exhumed })
 return table.concat(answer)

@@ -1,11 +1,11 @@
 -- Applies verdicts to the jobs a claim still holds; `release` is one of them. Flagged allow-oom.
 --
--- ARGV   fence, token, then groups, each: verdict, lane, patience (ms), n, then n times: id, value
+-- ARGV   fence, token, then groups, each: verdict, lane, patience (ms), value, n, then n ids
 --          reschedule  value = delay (ms): due at now + delay in lane
 --          retry       value = delay (ms), uncounted
 --          suspect     value = delay (ms), counts a delivery
 --          retry+      value = delay (ms), counts a delivery and a failure
---          release     value = the old due time (ms since the epoch), uncounted
+--          release     value unused, uncounted; after the ids come their n old due times (ms since the epoch)
 --          finish      value unused
 --          bury        value = reason
 -- returns {settled, lost}
@@ -18,68 +18,70 @@
 local fence, token = ARGV[1], ARGV[2]
 local now = now_ms()
 local LEASED, DELIVERIES, FAILURES = key('leased'), key('deliveries'), key('failures')
+local RECORD = key('claim:' .. token)
 
+-- What the claim holds: true, and false once it is settled.
 local held, n_held = {}, 0
-if now < tonumber(fence) and redis.call('GETRANGE', key('claim:' .. token), 0, #fence) == fence .. ' ' then
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', LEASED, fence, fence)) do
-    held[id] = true
-    n_held = n_held + 1
-  end
+if now < tonumber(fence) and redis.call('GETRANGE', RECORD, 0, #fence) == fence .. ' ' then
+  local ids = redis.call('ZRANGEBYSCORE', LEASED, fence, fence)
+  n_held = #ids
+  for i = 1, n_held do held[ids[i]] = true end
 end
 
-local done, healthy, gone = {}, {}, {}
-local lost = 0
-local counted = {}
+local any_suspects = redis.call('EXISTS', DELIVERIES) == 1
+local settled, lost = 0, 0
+local healthy, gone = {}, {}
+local counters = {}
 
 local at = 3
 while at <= #ARGV do
-  local verdict, lane, patience, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
-  at = at + 4
-  local adds, whys = {}, {}
-  local before = #done
-  for i = 0, n - 1 do
-    local id, value = ARGV[at + 2 * i], ARGV[at + 2 * i + 1]
+  local verdict, lane, patience, value, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
+  local release = verdict == 'release'
+  local score
+  if verdict == 'bury' then
+    score = digits(now)
+  elseif not release and verdict ~= 'finish' then
+    score = digits(now + value)
+  end
+  -- The ids once more, where there is more to do than to reschedule them.
+  local ids = (any_suspects or (not release and verdict ~= 'reschedule')) and {} or nil
+
+  local adds, last = {}, 0 -- {score, id, …}
+  for i = at + 5, at + 4 + n do
+    local id = ARGV[i]
     if held[id] then
-      held[id] = nil -- a second verdict on the same id is lost
-      done[#done + 1] = id
-      if verdict == 'reschedule' then
-        adds[#adds + 1] = digits(now + value)
-        adds[#adds + 1] = id
-        healthy[#healthy + 1] = id
-      elseif verdict == 'release' then
-        adds[#adds + 1] = value
-        adds[#adds + 1] = id
-      elseif verdict == 'bury' then
-        adds[#adds + 1] = digits(now)
-        adds[#adds + 1] = id
-        whys[#whys + 1] = id
-        whys[#whys + 1] = value
-        gone[#gone + 1] = id
-      elseif verdict == 'finish' then
-        gone[#gone + 1] = id
-      else
-        adds[#adds + 1] = digits(now + value)
-        adds[#adds + 1] = id
-        if verdict ~= 'retry' then redis.call('HINCRBY', DELIVERIES, id, 1) end
-        if verdict == 'retry+' then redis.call('HINCRBY', FAILURES, id, 1) end
-      end
+      held[id] = false -- a second verdict on the same id is lost
+      adds[last + 1], adds[last + 2] = release and ARGV[i + n] or score, id
+      last = last + 2
+      if ids then ids[#ids + 1] = id end
     else
       lost = lost + 1
     end
   end
-  at = at + 2 * n
+  at = at + 5 + (release and 2 * n or n)
+  settled = settled + last / 2
 
-  if #adds > 0 then
+  if last > 0 then
     if verdict == 'bury' then
-      in_chunks('HSET', key('dead:why'), nil, whys)
+      for _, id in ipairs(ids) do redis.call('HSET', key('dead:why'), id, value) end
       in_chunks('ZADD', key('dead'), nil, adds)
-    else
+    elseif verdict ~= 'finish' then
       know_lane(lane, patience)
       in_chunks('ZADD', key('delayed:' .. lane), nil, adds)
     end
+
+    if verdict == 'suspect' or verdict == 'retry+' then
+      for _, id in ipairs(ids) do
+        redis.call('HINCRBY', DELIVERIES, id, 1)
+        if verdict == 'retry+' then redis.call('HINCRBY', FAILURES, id, 1) end
+      end
+    elseif verdict == 'finish' or verdict == 'bury' then
+      for _, id in ipairs(ids) do gone[#gone + 1] = id end
+    elseif verdict == 'reschedule' and ids then
+      for _, id in ipairs(ids) do healthy[#healthy + 1] = id end
+    end
+    counters[verdict] = (counters[verdict] or 0) + last / 2
   end
-  local word = (verdict == 'retry+' or verdict == 'suspect') and 'retry' or verdict
-  counted[word] = (counted[word] or 0) + #done - before
 end
 
 -- Finish and Bury remove an id everywhere.
@@ -88,26 +90,30 @@ if #gone > 0 then
     in_chunks('ZREM', key('delayed:' .. lane), nil, gone)
   end
 end
-if #healthy + #gone > 0 and redis.call('EXISTS', DELIVERIES) == 1 then
+if any_suspects then
   for _, known in ipairs({ DELIVERIES, FAILURES, key('trials') }) do
     if #healthy > 0 then in_chunks('HDEL', known, nil, healthy) end
     if #gone > 0 then in_chunks('HDEL', known, nil, gone) end
   end
 end
 
-if #done > 0 then
-  if #done == n_held then
-    redis.call('ZREMRANGEBYSCORE', LEASED, fence, fence)
-    redis.call('DEL', key('claim:' .. token))
-  else
-    in_chunks('ZREM', LEASED, nil, done)
+if settled > 0 and settled == n_held then
+  redis.call('ZREMRANGEBYSCORE', LEASED, fence, fence)
+  redis.call('DEL', RECORD)
+elseif settled > 0 then
+  local ids = {}
+  for id, is_held in pairs(held) do
+    if not is_held then ids[#ids + 1] = id end
   end
+  in_chunks('ZREM', LEASED, nil, ids)
 end
 
-count(now, 'rescheduled', counted['reschedule'] or 0)
-count(now, 'retried', counted['retry'] or 0)
-count(now, 'released', counted['release'] or 0)
-count(now, 'finished', counted['finish'] or 0)
-count(now, 'buried', counted['bury'] or 0)
-count(now, 'lost', lost)
-return { #done, lost }
+count(now, {
+  rescheduled = counters['reschedule'] or 0,
+  retried = (counters['retry'] or 0) + (counters['retry+'] or 0) + (counters['suspect'] or 0),
+  released = counters['release'] or 0,
+  finished = counters['finish'] or 0,
+  buried = counters['bury'] or 0,
+  lost = lost,
+})
+return { settled, lost }

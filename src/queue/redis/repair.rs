@@ -7,7 +7,7 @@ use redis::Script;
 
 use super::super::{Adopted, Buried, Fence, QueueError, Scheduled, check_id};
 use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
-use crate::backend::redis::{DENY_OOM, script};
+use crate::backend::redis::{Call, DENY_OOM, script};
 use crate::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
@@ -18,7 +18,7 @@ pub(super) async fn adopt(
     ids: &[String],
     lease: Duration,
 ) -> Result<Adopted, QueueError> {
-    let mut call = ADOPT.key(&queue.keys.prefix);
+    let mut call = Call::new(&ADOPT, &[&queue.keys.prefix]);
     call.arg(token).arg(clock::millis(lease).max(1));
     for id in ids {
         check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;

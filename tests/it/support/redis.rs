@@ -185,9 +185,14 @@ impl TestRedis {
 
 /// Connections to whatever that address names.
 pub fn pool(url: &str) -> RedisPool {
+    pool_of(url, 8)
+}
+
+/// So many of them.
+pub fn pool_of(url: &str, connections: usize) -> RedisPool {
     RedisPool::new(&RedisOptions {
         url: SecretString::from(url.to_owned()),
-        connections: 8,
+        connections,
         connect_timeout: Duration::from_secs(5),
         response_timeout: Duration::from_secs(20),
     })
