@@ -100,9 +100,9 @@ pub struct ClaimRequest<'a> {
     /// How long the oldest due id may wait for the batch to fill (the specification's `bufferTTL`).
     pub linger: Duration,
     /// How early an id may be taken into a batch that is sent short, as a share of its lane's
-    /// patience (0.02: an hourly tweet up to 72 s early). Since it bounds how much shorter any
-    /// interval gets, it bounds the extra calls: at most `1 ÷ (1 − lookahead)` of the demand.
-    /// 0 turns it off (providers that charge per id).
+    /// patience (0.1: an hourly tweet up to 6 min early). What is due soonest goes first, up to the first
+    /// id that is too early for. No interval gets shorter than by this share. 0 turns it off
+    /// (providers that charge per id).
     pub lookahead: f64,
     /// How long the batch is ours.
     pub lease: Duration,

@@ -43,10 +43,17 @@ impl Pick<'_> {
                 return Err(waited);
             }
         }
-        let least = if due < self.limit && self.lookahead > 0.0 { -self.lookahead } else { 0.0 };
-        candidates.retain(|job| self.urgency(job) >= least);
+        let soon = candidates.split_off(due);
         candidates.truncate(self.limit);
+        candidates.extend(self.ahead(soon).take(self.limit.saturating_sub(due)));
         Ok(self.suspects_apart(candidates))
+    }
+
+    /// What may be taken early, soonest first, up to the first that may not. That one's due time is when
+    /// the next batch goes out: to take later ones makes no gap longer, it only shortens intervals.
+    fn ahead(&self, mut soon: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
+        soon.sort_by_key(|job| (job.due, job.lane));
+        soon.into_iter().take_while(|job| -self.urgency(job) <= self.lookahead)
     }
 
     /// Suspects travel apart from the others, in batches halved per delivery. The most urgent job
@@ -102,15 +109,29 @@ mod tests {
     }
 
     #[test]
-    fn a_short_batch_is_filled_relative_to_patience() {
-        // 1,000 s early is 1.2 % of a day; 3 s early is 1.7 % of 3 minutes; 4 s is 2.2 %: too early.
-        let batch = PICK.batch(vec![
+    fn a_short_batch_is_filled_with_what_is_due_soonest() {
+        let soon = vec![
+            job("due", 0, 90_000),
+            job("young", 0, 102_000),
+            job("old", 1, 101_000),
+            job("young too", 0, 103_000),
+            job("old too", 1, 102_500),
+        ];
+        assert_eq!(ids(&Pick { limit: 4, ..PICK }.batch(soon).unwrap()), ["due", "old", "young", "old too"]);
+    }
+
+    #[test]
+    fn a_short_batch_reaches_no_further_than_the_first_that_is_too_early() {
+        // 3 s early is 1.7 % of 3 minutes; 4 s is 2.2 %: too early, while 5 s are nothing to a daily one.
+        let soon = vec![
             job("due", 0, 90_000),
             job("3s", 0, 103_000),
             job("4s", 0, 104_000),
-            job("day", 1, 1_100_000),
-        ]);
-        assert_eq!(ids(&batch.unwrap()), ["due", "day", "3s"]);
+            job("old", 1, 103_500),
+            job("old, 5s", 1, 105_000),
+        ];
+        assert_eq!(ids(&Pick { limit: 9, ..PICK }.batch(soon.clone()).unwrap()), ["due", "3s", "old"]);
+        assert_eq!(ids(&Pick { limit: 9, lookahead: 0.0, ..PICK }.batch(soon).unwrap()), ["due"]);
     }
 
     #[test]

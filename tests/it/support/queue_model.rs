@@ -19,11 +19,19 @@ pub struct Rules {
     pub release_uncounted: bool,
     /// A lease that ran out frees its ids.
     pub leases_end: bool,
+    /// Free places go to what is due soonest; otherwise to what is soonest relative to its patience.
+    pub soonest_first: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { fence_checked: true, token_remembered: true, release_uncounted: true, leases_end: true }
+        Self {
+            fence_checked: true,
+            token_remembered: true,
+            release_uncounted: true,
+            leases_end: true,
+            soonest_first: true,
+        }
     }
 }
 
@@ -211,35 +219,35 @@ impl QueueModel {
 
     /// The due ids of all lanes that make a batch, or how long the oldest due one has waited.
     fn ready(&self, now: Millis, request: &ClaimRequest<'_>, suspects_too: bool) -> Result<Vec<Job>, Option<Millis>> {
+        let waiting = || {
+            self.jobs.iter().filter_map(|(id, entry)| match &entry.at {
+                At::Delayed { lane, due } if suspects_too || entry.deliveries == 0 => Some((id, entry, lane, *due)),
+                _ => None,
+            })
+        };
+        let waited = waiting().map(|(.., due)| now - due).filter(|waited| *waited >= 0);
+        let (due, oldest) = waited.fold((0, None), |(due, oldest), waited| (due + 1, oldest.max(Some(waited))));
+        if due < request.limit && oldest.is_none_or(|waited| waited < millis(request.linger)) {
+            return Err(oldest);
+        }
         let lanes = self.lanes_in_order();
         let mut all: Vec<(f64, usize, Job)> = Vec::new();
-        for (id, entry) in self.jobs.iter().filter(|(_, entry)| suspects_too || entry.deliveries == 0) {
-            let At::Delayed { lane, due } = &entry.at else { continue };
+        for (id, entry, lane, due) in waiting() {
             let Some(at) = lanes.iter().position(|(name, _)| name == lane) else { continue };
+            let (id, lane) = (id.clone(), lane.clone());
             let lateness = (now - due) as f64 / lanes[at].1 as f64;
-            let job = Job {
-                id: id.clone(),
-                lane: lane.clone(),
-                due: *due,
-                deliveries: entry.deliveries,
-                failures: entry.failures,
-            };
-            all.push((lateness, at, job));
+            all.push((lateness, at, Job { id, lane, due, deliveries: entry.deliveries, failures: entry.failures }));
         }
         all.sort_by(|(a, in_a, a_job), (b, in_b, b_job)| {
             b.total_cmp(a).then_with(|| (in_a, a_job.due, &a_job.id).cmp(&(in_b, b_job.due, &b_job.id)))
         });
-        let due = all.iter().filter(|(.., job)| job.due <= now).count();
-        if due < request.limit {
-            let waited = all.iter().map(|(.., job)| now - job.due).filter(|waited| *waited >= 0).max();
-            if waited.is_none_or(|waited| waited < millis(request.linger)) {
-                return Err(waited);
-            }
+        // In the places that are free what is due soonest, up to the first that it is too early for.
+        let mut soon = all.split_off(due);
+        if self.rules.soonest_first {
+            soon.sort_by(|(_, in_a, a), (_, in_b, b)| (a.due, in_a, &a.id).cmp(&(b.due, in_b, &b.id)));
         }
-        let early = if due < request.limit { request.lookahead } else { 0.0 };
-        let mut picked: Vec<Job> =
-            all.into_iter().filter(|(lateness, ..)| *lateness >= -early).map(|(.., job)| job).collect();
-        picked.truncate(request.limit);
+        all.extend(soon.into_iter().take_while(|(lateness, ..)| -lateness <= request.lookahead));
+        let mut picked: Vec<Job> = all.into_iter().map(|(.., job)| job).take(request.limit).collect();
         // Suspects travel apart; the most urgent says which of the two this batch is.
         let suspects = picked.first().is_some_and(|job| job.deliveries > 0);
         picked.retain(|job| (job.deliveries > 0) == suspects);
