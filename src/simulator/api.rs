@@ -123,7 +123,7 @@ impl Api {
         let SimulatorOptions { seed, missing_share, withheld_share, retweet_share, growth, .. } = options;
         Self {
             world: World::new(seed, missing_share, withheld_share, retweet_share, growth),
-            padding: "x".repeat(options.body_padding),
+            padding: render::padding(options.body_padding),
             options,
             replay,
             faults: Faults::default(),
@@ -263,7 +263,7 @@ impl Api {
         }
         let tweet = self.world.tweet(TweetId::parse(id).ok()?, now)?;
         let mut object = String::with_capacity(4096 + self.padding.len());
-        render::tweet(&mut object, &self.world, &tweet, view, &self.padding);
+        render::tweet(&mut object, &self.world, &tweet, now, view, &self.padding);
         Some(object)
     }
 

@@ -26,8 +26,8 @@ pub struct View {
 }
 
 /// Appends the tweet's object to `out`. `padding` is appended as a field of its own (real objects are
-/// larger by their media and cards).
-pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, view: View, padding: &str) {
+/// larger by their media and cards). `now` is in ms since the epoch.
+pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Millis, view: View, padding: &str) {
     let text = said(world, tweet);
     out.push_str("{\"created_at\":\"");
     date(out, tweet.created_at);
@@ -57,14 +57,14 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, view: View
          App\\u003c\\/a\\u003e\",\"in_reply_to_status_id\":null,\"in_reply_to_status_id_str\":null,\
          \"in_reply_to_user_id\":null,\"in_reply_to_user_id_str\":null,\"in_reply_to_screen_name\":null,\"user\":",
     );
-    user(out, tweet.author, view.trim_user);
+    user(out, tweet.author, world.followers_won(tweet.created_at, now), view.trim_user);
     out.push_str(",\"geo\":null,\"coordinates\":null,\"place\":null,\"contributors\":null");
     if tweet.withheld {
         out.push_str(",\"withheld_scope\":\"status\",\"withheld_copyright\":true,\"withheld_in_countries\":[\"XY\"]");
     }
     if let Some(original) = &tweet.original {
         out.push_str(",\"retweeted_status\":");
-        self::tweet(out, world, original, view, "");
+        self::tweet(out, world, original, now, view, "");
     }
     put(
         out,
@@ -80,6 +80,20 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, view: View
         out.push('"');
     }
     out.push('}');
+}
+
+/// So many bytes that a database packs about as well as the media of real objects, a third of it never the same.
+pub fn padding(bytes: usize) -> String {
+    let mut padding = String::with_capacity(bytes + 64);
+    let mut dice = 1;
+    while padding.len() < bytes {
+        dice = mix(dice);
+        put(&mut padding, format_args!("https:\\/\\/pbs.twimg.com\\/media\\/{dice:016x}.jpg "));
+    }
+    padding.truncate(bytes);
+    // Half an escape would spoil the object.
+    padding.truncate(padding.trim_end_matches('\\').len());
+    padding
 }
 
 fn said(world: &World, tweet: &SimulatedTweet) -> Text {
@@ -119,7 +133,7 @@ fn entities(out: &mut String, text: &Text) {
     out.push_str("]}");
 }
 
-fn user(out: &mut String, author: u64, trimmed: bool) {
+fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
     let id = user_id(author);
     put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\""));
     if trimmed {
@@ -137,7 +151,7 @@ fn user(out: &mut String, author: u64, trimmed: bool) {
         format_args!(
             ",\"url\":null,\"entities\":{{\"description\":{{\"urls\":[]}}}},\"protected\":false,\
              \"followers_count\":{},\"friends_count\":{},\"listed_count\":{},\"created_at\":\"",
-            dice % 50_000,
+            dice % 50_000 + followers_won,
             (dice >> 16) % 5_000,
             (dice >> 32) % 100
         ),

@@ -19,6 +19,9 @@ const SCALE: f64 = 3.0;
 /// No simulated tweet is retweeted more often.
 const MOST: f64 = 300_000.0;
 
+/// Followers that a tweet brings in the end: two a second when it is an hour old, one in 5 minutes after a day.
+const FOLLOWERS_WON: f64 = 50_000.0;
+
 /// Distinct authors.
 const AUTHORS: u64 = 20_000;
 
@@ -96,6 +99,12 @@ impl World {
         Some(tweet)
     }
 
+    /// Followers that a tweet made then has brought its author by `now`, both in ms since the epoch. Real objects
+    /// change, too, nearly whenever they are asked for, if only by their author's counts.
+    pub(super) fn followers_won(&self, made: Millis, now: Millis) -> u64 {
+        (FOLLOWERS_WON * self.grown(made, now)) as u64
+    }
+
     /// A number that looks random and depends on the seed and the id alone.
     pub(super) fn dice(&self, id: TweetId, salt: Salt) -> u64 {
         mix(mix(self.seed ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ id.get())
@@ -115,8 +124,13 @@ impl World {
         Some(made.saturating_add(age as Millis))
     }
 
+    /// The share that a tweet made then has by `now` of the counts it will have in the end.
+    fn grown(&self, made: Millis, now: Millis) -> f64 {
+        1.0 - (1.0 + (now - made).max(0) as f64 / self.growth_ms).powf(-DECAY)
+    }
+
     fn plain(&self, id: TweetId, made: Millis, now: Millis) -> SimulatedTweet {
-        let grown = 1.0 - (1.0 + (now - made).max(0) as f64 / self.growth_ms).powf(-DECAY);
+        let grown = self.grown(made, now);
         let retweets = (SCALE * ((1.0 - self.unit(id, Salt::Size)).powf(-1.0 / TAIL) - 1.0)).min(MOST);
         // Likes go with retweets, two to six for one, and a few come without.
         let likes = retweets * (2.0 + 4.0 * self.unit(id, Salt::Likes)) + 5.0 * self.unit(id, Salt::Withheld);

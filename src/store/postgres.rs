@@ -68,7 +68,8 @@ const RECORD: &str = concat!(
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
-/// All parts see the tables as they were before: `repeated` are answers that an earlier save stored.
+/// All parts see the tables as they were before: `repeated` are answers that an earlier save stored. They are
+/// looked for only where something was not written.
 const SAVE: &str = concat!(
     "WITH written AS (",
     insert_rows!(),
@@ -83,7 +84,9 @@ const SAVE: &str = concat!(
      repeated AS (SELECT 1 FROM UNNEST($2::text[], $18::bigint[]) AS answer (id, checked_at) \
      JOIN tweet ON tweet.namespace = $1 AND tweet.id = answer.id \
      WHERE tweet.checked_at = answer.checked_at AND tweet.state <> 'dead') \
-     SELECT (SELECT count(*) FROM written), (SELECT count(*) FROM repeated), (SELECT count(*) FROM history)"
+     SELECT (SELECT count(*) FROM written), \
+     CASE WHEN (SELECT count(*) FROM written) < cardinality($2) THEN (SELECT count(*) FROM repeated) ELSE 0 END, \
+     (SELECT count(*) FROM history)"
 );
 
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));

@@ -129,6 +129,11 @@ async fn a_broken_tweet_costs_none_of_the_others() {
         (20, json!({"id_str": all[20]}), "neither full_text nor text"),
         (30, json!({"id_str": all[30], "text": "x", "created_at": "once"}), "created_at \"once\" is not a date"),
         (40, json!({"id_str": all[40], "text": "x", "user": [1]}), "the user is not an object"),
+        (41, json!({"id_str": all[41], "text": "x", "user": "ann"}), "the user is not an object"),
+        (42, json!({"id_str": all[42], "text": "x", "user": 7}), "the user is not an object"),
+        (43, json!({"id_str": all[43], "text": "x", "user": -7}), "the user is not an object"),
+        (44, json!({"id_str": all[44], "text": "x", "user": 0.5}), "the user is not an object"),
+        (45, json!({"id_str": all[45], "text": "x", "user": true}), "the user is not an object"),
     ];
     let mut array = objects.clone();
     for (place, object, _) in &broken {
@@ -390,6 +395,9 @@ async fn a_success_that_is_no_answer_says_what_it_is() {
         ("\"text\"", "neither an object nor an array"),
         ("{\"data\":[]}", "without a map of tweets"),
         ("{\"id\":7,\"id_str\":\"7\"}", "without a map of tweets"),
+        ("{\"id\":[{}],\"id\":{}}", "without a map of tweets"),
+        ("{\"id\":null}", "without a map of tweets"),
+        ("{\"id\":\"7\",\"error\":null}", "a success that says error"),
         (r#"{"errors":[{"code":130,"message":"Over capacity"}]}"#, "a success that says error"),
         (r#"{"error":"Over capacity"}"#, "a success that says error"),
     ] {

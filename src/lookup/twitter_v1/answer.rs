@@ -1,13 +1,14 @@
 //! The body of a successful answer, in both of its forms, to one outcome per asked id.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::object::Object;
+use super::object::{MapOrElse, Object};
 use crate::lookup::{LookupError, Outcome};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
@@ -19,8 +20,9 @@ use crate::lookup::{LookupError, Outcome};
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
-    // One bad byte must not cost the other ninety-nine: it becomes U+FFFD, in whatever text it stood.
-    let body = String::from_utf8_lossy(body);
+    // One bad byte must not cost the other ninety-nine: it becomes U+FFFD, in whatever text it stood. Looking for
+    // it takes several times as long as seeing that there is none.
+    let body = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let mut asked = Asked::new(ids);
     match body.trim_start().as_bytes().first() {
         Some(b'[') => {
@@ -30,8 +32,8 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
             }
         }
         Some(b'{') => {
-            let fields: Pairs<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
-            for (id, raw) in mapped(&fields)?.0 {
+            let fields: Fields<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+            for (id, raw) in mapped(fields)?.0 {
                 if raw.get() != "null" {
                     asked.returned(Some(&id), raw);
                 }
@@ -44,11 +46,14 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
 }
 
 /// The map inside a map form's `id`.
-fn mapped<'a>(fields: &Pairs<'a>) -> Result<Pairs<'a>, LookupError> {
-    if fields.0.iter().any(|(name, _)| name == "errors" || name == "error") {
+fn mapped(fields: Fields<'_>) -> Result<Pairs<'_>, LookupError> {
+    if fields.says_error {
         return Err(LookupError::BadAnswer("a success that says error".to_owned()));
     }
-    let map = fields.0.iter().find(|(name, _)| name == "id").and_then(|(_, raw)| serde_json::from_str(raw.get()).ok());
+    let map = match fields.id {
+        Some(MapOrElse::Map(pairs)) => Some(pairs),
+        Some(MapOrElse::Else) | None => None,
+    };
     map.ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
 }
 
@@ -103,8 +108,51 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// The map form's own fields, read in one go with the map in it: a second walk over the body would cost as much
+/// as reading the tweets.
+#[derive(Default)]
+struct Fields<'a> {
+    /// The first `id`.
+    id: Option<MapOrElse<Pairs<'a>>>,
+    /// Whether there is an `error` or an `errors`.
+    says_error: bool,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(Name(name)) = map.next_key()? {
+                    fields.says_error |= name == "errors" || name == "error";
+                    if name == "id" && fields.id.is_none() {
+                        fields.id = Some(map.next_value()?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(fields)
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
+
 /// A JSON object as it came: in order, repeated names included, values still as text.
-struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// A field's name.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -119,8 +167,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut pairs = Vec::with_capacity(100);
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
+                while let Some((Name(name), raw)) = map.next_entry()? {
+                    pairs.push((name, raw));
                 }
                 Ok(Pairs(pairs))
             }

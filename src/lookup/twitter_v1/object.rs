@@ -1,11 +1,10 @@
 //! A v1.1 tweet object, read from its JSON text.
 
-use std::fmt;
+mod fields;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+pub use self::fields::MapOrElse;
 use super::scalar;
 use crate::clock::Millis;
 use crate::tweet::{Metrics, Tweet, TweetId};
@@ -25,14 +24,21 @@ pub struct Object<'a> {
     created_at: Option<&'a RawValue>,
     full_text: Option<&'a RawValue>,
     text: Option<&'a RawValue>,
-    user: Option<&'a RawValue>,
-    screen_name: Option<&'a RawValue>,
+    author: Option<MapOrElse<Author<'a>>>,
     retweet_count: Option<&'a RawValue>,
     favorite_count: Option<&'a RawValue>,
     reply_count: Option<&'a RawValue>,
     quote_count: Option<&'a RawValue>,
     withheld_copyright: Option<&'a RawValue>,
     withheld_in_countries: Option<&'a RawValue>,
+}
+
+/// Of its `user`, the same.
+#[derive(Default)]
+struct Author<'a> {
+    id: Option<&'a RawValue>,
+    id_str: Option<&'a RawValue>,
+    screen_name: Option<&'a RawValue>,
 }
 
 /// A tweet as it was returned.
@@ -75,14 +81,7 @@ impl<'a> Object<'a> {
     /// Its id: `id_str`, since whatever went through JavaScript has a rounded `id`; `id` where there is
     /// no readable `id_str`.
     pub fn id(&self) -> Result<TweetId, String> {
-        match (present(self.id_str), present(self.id)) {
-            (None, None) => Err("no id_str or id".to_owned()),
-            (Some(text), None) => scalar::id(text).map_err(|bad| format!("id_str: {bad}")),
-            (None, Some(number)) => scalar::id(number).map_err(|bad| format!("id: {bad}")),
-            (Some(text), Some(number)) => {
-                scalar::id(text).or_else(|bad| scalar::id(number).map_err(|_| format!("id_str: {bad}")))
-            }
-        }
+        known_id(self.id_str, self.id)
     }
 
     /// Reads it whole, as an answer of the API: it has a text, and its date is in v1.1's form.
@@ -115,11 +114,13 @@ impl<'a> Object<'a> {
             // HTML entities (&amp;) stay as sent: the stored text is the API's.
             Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
         };
-        let user = match present(self.user) {
-            None => Object::default(),
-            Some(user) => Object::parse(user.get()).map_err(|_| "the user is not an object")?,
+        let nobody = Author::default();
+        let author = match &self.author {
+            None => &nobody,
+            Some(MapOrElse::Map(author)) => author,
+            Some(MapOrElse::Else) => return Err("the user is not an object".to_owned()),
         };
-        let author_name = user.screen_name.and_then(scalar::string);
+        let author_name = author.screen_name.and_then(scalar::string);
         let withheld_in = self.withheld_in(text.as_deref(), author_name.as_deref());
         // A retweet's own figures are kept as sent: retweet_count is the original's, favorite_count is
         // 0 (the likes sit in retweeted_status). Taking the original's likes would count them once
@@ -135,7 +136,7 @@ impl<'a> Object<'a> {
             id: id.to_string(),
             created_at,
             text: if withheld_in.is_some() { None } else { text },
-            author_id: user.id().ok().map(|id| id.to_string()),
+            author_id: known_id(author.id_str, author.id).ok().map(|id| id.to_string()),
             author_name,
             metrics,
             raw: raw.to_owned(),
@@ -161,6 +162,17 @@ impl<'a> Object<'a> {
     }
 }
 
+fn known_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetId, String> {
+    match (present(text), present(number)) {
+        (None, None) => Err("no id_str or id".to_owned()),
+        (Some(text), None) => scalar::id(text).map_err(|bad| format!("id_str: {bad}")),
+        (None, Some(number)) => scalar::id(number).map_err(|bad| format!("id: {bad}")),
+        (Some(text), Some(number)) => {
+            scalar::id(text).or_else(|bad| scalar::id(number).map_err(|_| format!("id_str: {bad}")))
+        }
+    }
+}
+
 /// A field that is there and not null.
 fn present(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|raw| raw.get() != "null")
@@ -171,67 +183,4 @@ fn not_a_date(raw: &RawValue) -> String {
     let text = scalar::string(raw).unwrap_or_else(|| raw.get().to_owned());
     let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
     format!("created_at \"{text}\" is not a date")
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum Field {
-    Id,
-    IdStr,
-    CreatedAt,
-    FullText,
-    Text,
-    User,
-    ScreenName,
-    RetweetCount,
-    FavoriteCount,
-    ReplyCount,
-    QuoteCount,
-    WithheldCopyright,
-    WithheldInCountries,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut object = Object::default();
-                while let Some(field) = map.next_key()? {
-                    let slot = match field {
-                        Field::Id => &mut object.id,
-                        Field::IdStr => &mut object.id_str,
-                        Field::CreatedAt => &mut object.created_at,
-                        Field::FullText => &mut object.full_text,
-                        Field::Text => &mut object.text,
-                        Field::User => &mut object.user,
-                        Field::ScreenName => &mut object.screen_name,
-                        Field::RetweetCount => &mut object.retweet_count,
-                        Field::FavoriteCount => &mut object.favorite_count,
-                        Field::ReplyCount => &mut object.reply_count,
-                        Field::QuoteCount => &mut object.quote_count,
-                        Field::WithheldCopyright => &mut object.withheld_copyright,
-                        Field::WithheldInCountries => &mut object.withheld_in_countries,
-                        Field::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    *slot = Some(map.next_value()?);
-                }
-                Ok(object)
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
-    }
 }

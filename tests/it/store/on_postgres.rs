@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use twitter_updater::store::{Listing, PostgresStore, Saved, Store, StoreError};
+use twitter_updater::store::{Listing, PostgresStore, Saved, Seen, Store, StoreError};
 
 use super::{NS, PATIENCE, T, counts, found, new_tweet, open_postgres};
 use crate::support::postgres;
-use crate::support::wait::until_true;
+use crate::support::wait::{until, until_true};
 
 async fn migrated() -> (PostgresStore, PgConnection) {
     let url = postgres::database().await;
@@ -249,6 +249,53 @@ async fn an_error_never_shows_the_password() {
         let error = PostgresStore::connect(&SecretString::from(url.as_str()), 1, PATIENCE).await.unwrap_err();
         assert!(!format!("{error} {error:?}").contains(secret), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_touches_no_index_and_leaves_nothing_to_vacuum() {
+    const ANSWERS: i64 = 10;
+    // A server of its own: an open transaction, in another test's database too, keeps old versions in their places.
+    let server = postgres::own();
+    let store = open_postgres(&server.url("postgres")).await;
+    store.migrate().await.unwrap();
+    let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
+    // A table of the version before, with a row in it.
+    connection.execute("DELETE FROM store_migrations WHERE version = 3").await.unwrap();
+    connection
+        .execute("ALTER TABLE tweet RESET (fillfactor, toast_tuple_target), ALTER raw SET COMPRESSION default")
+        .await
+        .unwrap();
+    let answer = |at: i64| {
+        let mut answer = found("1", T + at, counts(at, at));
+        if let Seen::Found(tweet) = &mut answer.seen {
+            // 5 KB, 2 KB of them in no pattern.
+            let mut dice = 1_u64;
+            let digit = |_| {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                format!("{:x}", dice >> 60)
+            };
+            let media: String = (0..2_048).map(digit).collect();
+            tweet.raw = format!(r#"{{"n":{at},"media":"{media}","{}":0}}"#, "same ".repeat(600));
+        }
+        answer
+    };
+    let beside = "SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'tweet'::regclass";
+    store.save(NS, &[answer(0)]).await.unwrap();
+    let before: i64 = sqlx::query_scalar(beside).fetch_one(&mut connection).await.unwrap();
+    assert!(before > 0, "kept beside the table, with indexes of its own");
+    store.migrate().await.unwrap();
+    for at in 1..=ANSWERS {
+        assert_eq!(store.save(NS, &[answer(at)]).await.unwrap().saved, 1);
+    }
+    assert_eq!(sqlx::query_scalar::<_, i64>(beside).fetch_one(&mut connection).await.unwrap(), before);
+    // The server's own count, which it gives when it finds time.
+    let updates = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tweet'";
+    let (all, hot) = until("the updates are counted", PATIENCE, async || {
+        let counted: (i64, i64) = sqlx::query_as(updates).fetch_one(&mut connection).await.unwrap();
+        (counted.0 == ANSWERS).then_some(counted)
+    })
+    .await;
+    assert_eq!(all, hot, "each new version stands beside the old one");
 }
 
 #[tokio::test]
