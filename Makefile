@@ -1,6 +1,7 @@
 # make test   everything that must hold, on a machine with Rust and Debian's packages
 # make soak   the same faults for an hour, by other seeds
 # make lint   checks whose tools have to be compiled or fetched first
+# make bench  measures, and records what it finds in docs/benchmarks/; half an hour on a quiet machine
 # make fuzz   looks for input that breaks a reader; needs a nightly toolchain
 # make demo   the first thing to look at
 
@@ -8,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit faults load soak lint fuzz demo
+.PHONY: test services format clippy doc unit faults load bench soak lint fuzz demo
 
 test: services format clippy doc unit faults load
 
@@ -47,6 +48,10 @@ faults:
 # Whole systems under load want the machine to themselves.
 load:
 	cargo test --locked --test it load:: -- --test-threads=1 --nocapture
+	cargo test --locked --bench bench
+
+bench: services
+	cargo bench --locked --bench bench -- --record
 
 # A hundred thousand seeds, then the real processes again and again, the network by a new seed each time.
 soak:

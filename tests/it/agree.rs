@@ -9,6 +9,7 @@ use twitter_updater::config::{DEFAULT, DEMO, Settings};
 const README: &str = include_str!("../../README.md");
 const ARCHITECTURE: &str = include_str!("../../docs/architecture.md");
 const RELIABILITY: &str = include_str!("../../docs/reliability.md");
+const BENCHMARKS: &str = include_str!("../../docs/benchmarks.md");
 const KEYS: &str = include_str!("../../src/queue/keys.rs");
 const LIB: &str = include_str!("../../src/lib.rs");
 
@@ -136,6 +137,28 @@ fn the_readme_names_every_subcommand_and_no_other() {
         assert!(sub.get_about().is_some(), "{} says nothing of itself", sub.get_name());
         for argument in sub.get_arguments().filter(|argument| argument.get_id() != "help") {
             assert!(argument.get_help().is_some(), "{} {}", sub.get_name(), argument.get_id());
+        }
+    }
+}
+
+#[test]
+fn the_figures_are_those_that_were_measured() {
+    let recorded = |name: &str| std::fs::read_to_string(format!("docs/benchmarks/{name}.txt")).unwrap();
+    for row in table(README, "## How fast") {
+        let bench = recorded(row[3].strip_prefix("cargo bench -- ").unwrap());
+        let figure = row[1].split("**").nth(1).unwrap();
+        assert!(bench.split_whitespace().any(|word| word == figure), "{figure} is not in the record of {:?}", row[3]);
+    }
+    // A row's figures stand in one line of the record.
+    let cycle = recorded("queue_cycle");
+    for heading in ["## Queue cycle", "The same work elsewhere"] {
+        for row in table(BENCHMARKS, heading) {
+            let figures: Vec<&str> = row.iter().map(|cell| cell.trim_matches('*')).collect();
+            let in_line = |line: &&str| {
+                figures.iter().filter(|figure| line.split_whitespace().any(|word| word == **figure)).count()
+            };
+            let most = cycle.lines().map(|line| in_line(&line)).max().unwrap();
+            assert!(most + 1 >= figures.len(), "{figures:?} is in no line of the record"); // one is a rounded ratio
         }
     }
 }

@@ -1,0 +1,75 @@
+//! What the product costs and how fast it is, each figure beside its floor or its ideal of the same run.
+//!
+//! `make bench` runs all of them and records them in `docs/benchmarks/`; `cargo bench -- NAME …` runs some.
+//! Figures move from run to run with the machine, so only ratios within one run count.
+//! `cargo test --benches` runs each of them small, so that none of them rots.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
+
+mod enqueue;
+mod fill;
+mod memory;
+mod pipeline;
+mod queue_cycle;
+mod report;
+/// Private servers, and the binary as a process: what the tests use.
+#[allow(dead_code, unused_imports, reason = "the tests use more of it")]
+#[path = "../tests/it/support/mod.rs"]
+mod support;
+
+use report::Report;
+
+/// How much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// What is recorded.
+    Full,
+    /// Whether it works.
+    Smoke,
+}
+
+impl Size {
+    /// One of two values.
+    pub fn pick<T>(self, full: T, smoke: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Smoke => smoke,
+        }
+    }
+}
+
+/// By name.
+async fn run(name: &str, size: Size) -> Option<Report> {
+    Some(match name {
+        "queue_cycle" => queue_cycle::run(size).await,
+        "enqueue" => enqueue::run(size).await,
+        "pipeline" => pipeline::run(size).await,
+        "fill" => fill::run(size).await,
+        "memory" => memory::run(size).await,
+        _ => return None,
+    })
+}
+
+const ALL: [&str; 5] = ["queue_cycle", "enqueue", "pipeline", "fill", "memory"];
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> std::process::ExitCode {
+    // cargo bench says --bench, cargo test does not.
+    let (options, mut names): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let size = if options.iter().any(|option| option == "--bench") { Size::Full } else { Size::Smoke };
+    let record = options.iter().any(|option| option == "--record");
+    if names.is_empty() {
+        names = ALL.map(str::to_owned).to_vec();
+    }
+    for name in names {
+        let Some(report) = run(&name, size).await else {
+            println!("there is no bench {name:?}: {}", ALL.join(", "));
+            return std::process::ExitCode::from(64);
+        };
+        println!("{}", report.text());
+        if record {
+            report.record(&name);
+        }
+    }
+    std::process::ExitCode::SUCCESS
+}

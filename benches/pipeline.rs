@@ -1,0 +1,252 @@
+//! The whole pipeline: simulated API → updater → store, each a process of its own, as users run them.
+//!
+//! Every tweet is due again a second after its update, so there is always more due than is done. What is counted
+//! is what the queue has heard of: looked up, saved and rescheduled. The processor time is what the kernel has
+//! booked on each process meanwhile.
+
+mod cpu;
+mod servers;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use twitter_updater::clock::{Stopwatch, wall_ms};
+use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::tweet::TweetId;
+use twitter_updater::updater::NAMESPACE;
+
+use crate::Size;
+use crate::report::{Report, Table, machine};
+use crate::support::process::{Variables, run_with_input, text, variables};
+use crate::support::redis::TestRedis;
+use crate::support::wait::until_true;
+
+use self::cpu::{Cpu, POSTGRES, Parts, UPDATER, family};
+use self::servers::Postgres;
+
+/// What is measured in one run.
+struct Case {
+    name: &'static str,
+    store: Kind,
+    /// How long the API takes to answer.
+    latency: &'static str,
+    concurrency: u32,
+    /// Whether any object has changed since it was last seen.
+    moving: bool,
+    /// Whether its processes are sampled afterwards.
+    profiled: bool,
+}
+
+/// Where tweets and queue are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// PostgreSQL and Redis. A commit waits for the disk, as it does unless a server is told otherwise.
+    Postgres,
+    /// The same, and a commit waits for nothing.
+    PostgresWithoutFsync,
+    /// Both in one SQLite file.
+    OneFile,
+    /// Each in an SQLite file of its own.
+    TwoFiles,
+}
+
+impl Kind {
+    fn is_sqlite(self) -> bool {
+        matches!(self, Self::OneFile | Self::TwoFiles)
+    }
+}
+
+/// What the others differ from.
+const POSTGRES_CASE: Case =
+    Case { name: "PostgreSQL", store: Kind::Postgres, latency: "0ms", concurrency: 8, moving: true, profiled: false };
+
+const CASES: [Case; 8] = [
+    Case { profiled: true, ..POSTGRES_CASE },
+    Case { name: "PostgreSQL, no object changed", moving: false, ..POSTGRES_CASE },
+    Case { name: "PostgreSQL, fsync off", store: Kind::PostgresWithoutFsync, ..POSTGRES_CASE },
+    Case { name: "PostgreSQL, API 100 ms", latency: "100ms", concurrency: 4, ..POSTGRES_CASE },
+    Case { name: "PostgreSQL, API 100 ms", latency: "100ms", concurrency: 32, ..POSTGRES_CASE },
+    Case { name: "one SQLite file", store: Kind::OneFile, ..POSTGRES_CASE },
+    Case { name: "two SQLite files", store: Kind::TwoFiles, profiled: true, ..POSTGRES_CASE },
+    Case {
+        name: "two SQLite files, API 100 ms",
+        store: Kind::TwoFiles,
+        latency: "100ms",
+        concurrency: 32,
+        ..POSTGRES_CASE
+    },
+];
+
+/// See the module.
+pub async fn run(size: Size) -> Report {
+    let tweets = size.pick(200_000, 2_000);
+    let window = size.pick(Duration::from_secs(10), Duration::from_millis(300));
+    let mut speed = Table::new(
+        "tweets/s, and µs of processor time per tweet",
+        &[
+            "setup",
+            "concurrency",
+            "tweets/s first",
+            "tweets/s",
+            "updater",
+            "simulator",
+            "redis",
+            "postgres",
+            "sum",
+            "used %",
+            "busy %",
+            "WAL KB/tweet",
+            "HOT %",
+        ],
+    );
+    let mut profile = Table::new(
+        "processor time by part, as perf samples it",
+        &["setup", "process", "part", "share %", "µs per tweet"],
+    );
+    // A few of them, by their places: PIPELINE_CASES=0,4.
+    let only = std::env::var("PIPELINE_CASES").unwrap_or_else(|_| size.pick("", "0,5").to_owned());
+    for (at, case) in CASES.iter().enumerate() {
+        if only.is_empty() || only.split(',').any(|number| number == at.to_string()) {
+            one(case, tweets, window, size, &mut speed, &mut profile).await;
+        }
+    }
+    let about = vec![
+        format!("{}; {tweets} tweets, all of them due all the time; windows of {window:?}", machine()),
+        "Objects of 4 KB. Redis: AOF, everysec. Everything on this machine, the simulated API included.".to_owned(),
+        format!("PostgreSQL: {}", servers::SETTINGS.join(", ")),
+    ];
+    Report { about, tables: vec![speed, profile] }
+}
+
+async fn one(case: &Case, tweets: u32, window: Duration, size: Size, speed: &mut Table, profile: &mut Table) {
+    let folder = tempfile::tempdir().unwrap();
+    let redis = (!case.store.is_sqlite()).then(|| TestRedis::start(&["--appendonly", "yes"]));
+    let postgres = match case.store {
+        Kind::Postgres => Some(Postgres::start(true).await),
+        Kind::PostgresWithoutFsync => Some(Postgres::start(false).await),
+        Kind::OneFile | Kind::TwoFiles => None,
+    };
+    let mut settings = settings(case, folder.path());
+    let queue: Arc<dyn Queue> = match &redis {
+        Some(redis) => {
+            settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]));
+            Arc::new(RedisQueue::new(redis.pool(), NAMESPACE))
+        }
+        None => {
+            let file = folder.path().join("queue.db");
+            Arc::new(EmbeddedQueue::open(&file, NAMESPACE, Duration::from_secs(10)).await.unwrap())
+        }
+    };
+    if let Some(postgres) = &postgres {
+        settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &postgres.url())]));
+        settings.extend(variables(&[("store.postgres.connections", "8")]));
+    }
+    succeed(&["migrate"], &settings, b"");
+    let now = wall_ms();
+    let ids: Vec<String> =
+        (0..tweets).map(|n| TweetId::at(now - 3_600_000 - i64::from(tweets - n) * 20, n).to_string()).collect();
+    succeed(&["enqueue", "-"], &settings, ids.join("\n").as_bytes());
+
+    let log = folder.path().join("log");
+    let simulator = servers::start(&["simulator", "--listen", "127.0.0.1:0"], &settings, &log, true);
+    let api = simulator.said.trim().rsplit(' ').next().unwrap().to_owned();
+    settings.extend(variables(&[("twitter.api", &api)]));
+    let updater = servers::start(&["updater"], &settings, &log, false);
+
+    let rescheduled = async || queue.stats().await.unwrap().counters.get("rescheduled").copied().unwrap_or(0) as f64;
+    let total = f64::from(tweets);
+    let reach = async |count: f64| {
+        until_true("tweets are updated", Duration::from_secs(300), async || {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            rescheduled().await >= count
+        })
+        .await;
+    };
+    reach(total * 0.1).await;
+    let (from, watch) = (rescheduled().await, Stopwatch::start());
+    reach(total * 0.8).await;
+    let first = (rescheduled().await - from) / watch.elapsed().as_secs_f64();
+
+    reach(total * 1.2).await;
+    let redis_pid = match &redis {
+        Some(redis) => Some(servers::redis_pid(redis).await),
+        None => None,
+    };
+    let processes = || Cpu::now(updater.pid, simulator.pid, redis_pid, postgres.as_ref().map(Postgres::pid));
+    let figures = async || match &postgres {
+        Some(postgres) => Some(postgres.figures().await),
+        None => None,
+    };
+    let before = (rescheduled().await, Stopwatch::start(), processes(), figures().await);
+    tokio::time::sleep(window).await;
+    let done = rescheduled().await - before.0;
+    let seconds = before.1.elapsed().as_secs_f64();
+    let spent = processes().since(&before.2);
+    let disk = figures().await.map(|after| after.since(&before.3.unwrap()));
+    let each = |seconds: f64| json!(round(seconds * 1e6 / done));
+    speed.row(vec![
+        json!(case.name),
+        json!(case.concurrency),
+        json!(first.round()),
+        json!((done / seconds).round()),
+        each(spent.updater),
+        each(spent.simulator),
+        spent.redis.map_or(Value::Null, &each),
+        spent.postgres.map_or(Value::Null, &each),
+        each(spent.sum()),
+        json!(round(spent.sum() / spent.cores * 100.0)),
+        json!(round(spent.busy * 100.0)),
+        disk.map_or(Value::Null, |disk| json!(round(disk.wal_bytes / 1024.0 / done))),
+        disk.map_or(Value::Null, |disk| json!(round(disk.hot * 100.0))),
+    ]);
+
+    if size == Size::Full && case.profiled {
+        let span = Duration::from_secs(6);
+        let whose = [
+            ("updater", Some(updater.pid), UPDATER, Some(spent.updater)),
+            ("postgres", postgres.as_ref().map(Postgres::pid), POSTGRES, spent.postgres),
+        ];
+        for (process, pid, words, seconds) in whose {
+            let (Some(pid), Some(seconds)) = (pid, seconds) else { continue };
+            let pids: Vec<u32> = family(pid).collect();
+            let parts = Parts::of(&pids, words, span, folder.path());
+            for (part, share) in parts.map(|parts| parts.0).unwrap_or_default() {
+                let share_of_it = json!((share * 100.0).round());
+                profile.row(vec![json!(case.name), json!(process), json!(part), share_of_it, each(seconds * share)]);
+            }
+        }
+    }
+    assert!(updater.process.terminate().success(), "{}", std::fs::read_to_string(&log).unwrap());
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.delayed, stats.leased, stats.dead), (u64::from(tweets), 0, 0), "nothing is lost");
+    drop(simulator.process);
+}
+
+fn settings(case: &Case, folder: &Path) -> Variables {
+    let queue = folder.join("queue.db");
+    let store = if case.store == Kind::OneFile { queue.clone() } else { folder.join("tweets.db") };
+    variables(&[
+        ("tweet_age", "30d: 1s"),
+        ("queue.embedded.path", queue.to_str().unwrap()),
+        ("store.sqlite.path", store.to_str().unwrap()),
+        ("updater.concurrency", &case.concurrency.to_string()),
+        ("simulator.latency", case.latency),
+        ("simulator.jitter", "0ms"),
+        ("simulator.calls_per_window", "0"),
+        ("simulator.app_calls_per_window", "0"),
+        ("simulator.missing_share", "0"),
+        ("simulator.growth", if case.moving { "18m" } else { "1s" }),
+    ])
+}
+
+fn succeed(arguments: &[&str], settings: &Variables, input: &[u8]) {
+    let output = run_with_input(arguments, settings, input);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// To a tenth, and from ten on to a whole.
+fn round(figure: f64) -> f64 {
+    if figure < 10.0 { (figure * 10.0).round() / 10.0 } else { figure.round() }
+}

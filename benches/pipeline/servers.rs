@@ -1,0 +1,116 @@
+//! The processes of a run: our own, a PostgreSQL server as a user would set it up, and what it and Redis tell of
+//! themselves.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+
+use crate::support::postgres::{OwnPostgres, own};
+use crate::support::process::{Process, Variables, command};
+use crate::support::redis::TestRedis;
+
+/// Beside the server's defaults.
+pub const SETTINGS: [&str; 6] = [
+    "shared_buffers = '2GB'",
+    "max_wal_size = '8GB'",
+    "checkpoint_timeout = '15min'",
+    "wal_compression = 'lz4'",
+    "full_page_writes = on",
+    "random_page_cost = 1.1",
+];
+
+/// One of our own processes.
+pub struct Own {
+    pub process: Process,
+    pub pid: u32,
+    /// The first line it said, of one that was waited for.
+    pub said: String,
+}
+
+/// Starts one; waits for its first line where it is one that announces itself.
+pub fn start(arguments: &[&str], settings: &Variables, log: &Path, announced: bool) -> Own {
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    let stdout = if announced { Stdio::piped() } else { Stdio::null() };
+    let mut child = command(arguments, settings).stdout(stdout).stderr(log).spawn().unwrap();
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut said).unwrap();
+    }
+    Own { pid: child.id(), process: Process::of(child), said }
+}
+
+/// Its own server.
+pub struct Postgres {
+    server: OwnPostgres,
+}
+
+/// What the server has counted.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    pub wal_bytes: f64,
+    updates: f64,
+    hot_updates: f64,
+    /// The share of updates that touched no index.
+    pub hot: f64,
+}
+
+impl Figures {
+    pub fn since(self, before: &Self) -> Self {
+        let (updates, hot_updates) = (self.updates - before.updates, self.hot_updates - before.hot_updates);
+        Self { wal_bytes: self.wal_bytes - before.wal_bytes, updates, hot_updates, hot: hot_updates / updates.max(1.0) }
+    }
+}
+
+impl Postgres {
+    /// Starts one; durable as servers are by default, or not at all.
+    pub async fn start(durable: bool) -> Self {
+        let mut server = own();
+        let durability = if durable {
+            ["fsync = on", "synchronous_commit = on"]
+        } else {
+            ["fsync = off", "synchronous_commit = off"]
+        };
+        let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
+        for setting in SETTINGS.iter().chain(&durability) {
+            connection.execute(AssertSqlSafe(format!("ALTER SYSTEM SET {setting}"))).await.unwrap();
+        }
+        connection.execute("CREATE DATABASE tweets").await.unwrap();
+        connection.close().await.unwrap();
+        server.stop();
+        server.start();
+        Self { server }
+    }
+
+    pub fn url(&self) -> String {
+        self.server.url("tweets")
+    }
+
+    /// Its first process, the parent of all others.
+    pub fn pid(&self) -> u32 {
+        let url = self.url();
+        let folder = url.split("host=").nth(1).unwrap().split('&').next().unwrap();
+        let file = std::fs::read_to_string(format!("{folder}/data/postmaster.pid")).unwrap();
+        file.lines().next().unwrap().parse().unwrap()
+    }
+
+    pub async fn figures(&self) -> Figures {
+        let mut connection = PgConnection::connect(&self.url()).await.unwrap();
+        let (wal_bytes, updates, hot_updates) = sqlx::query_as(
+            "SELECT (pg_current_wal_lsn() - '0/0')::float8, n_tup_upd::float8, n_tup_hot_upd::float8 \
+             FROM pg_stat_user_tables WHERE relname = 'tweet'",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+        connection.close().await.unwrap();
+        Figures { wal_bytes, updates, hot_updates, hot: f64::NAN }
+    }
+}
+
+pub async fn redis_pid(redis: &TestRedis) -> u32 {
+    let info: String = redis::cmd("INFO").arg("server").query_async(&mut redis.connection().await).await.unwrap();
+    info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap().trim().parse().unwrap()
+}
