@@ -151,7 +151,8 @@ async fn held(connection: &mut redis::aio::MultiplexedConnection, worker: &str) 
     for key in keys {
         let record: Option<String> = redis::cmd("GET").arg(key).query_async(connection).await.unwrap();
         let record = record.unwrap_or_default();
-        ids.extend(record.lines().skip(1).filter_map(|line| line.split(' ').next()).map(str::to_owned));
+        // "lane patience deliveries failures id due id due …"
+        ids.extend(record.lines().skip(1).flat_map(|run| run.split(' ').skip(4).step_by(2)).map(str::to_owned));
     }
     ids.into_iter().collect()
 }
