@@ -60,18 +60,7 @@ fn load(size: Size, rate: f64, workers: usize, lookahead: f64) -> Load {
 async fn matrix(size: Size, ages: &AgeTable) -> Table {
     let mut table = Table::new(
         "Simulated time",
-        &[
-            "updates/s",
-            "workers",
-            "lookahead",
-            "ids/request",
-            "updates/demanded",
-            "requests/ideal",
-            "late p50 s",
-            "late p99 s",
-            "late max s",
-            "requests/ideal, worker-local buffers",
-        ],
+        &columns(&["updates/s", "workers", "lookahead"], &["requests/ideal, worker-local buffers"]),
     );
     for rate in size.pick(RATES.to_vec(), vec![10.0]) {
         for workers in size.pick(WORKERS.to_vec(), vec![1, 4]) {
@@ -90,6 +79,12 @@ async fn matrix(size: Size, ages: &AgeTable) -> Table {
     table
 }
 
+/// A row's own columns, what [`figures`] finds, and what stands beside it.
+fn columns(own: &[&'static str], beside: &[&'static str]) -> Vec<&'static str> {
+    let figures = ["ids/request", "updates/demanded", "requests/ideal", "late p50 s", "late p99 s", "late max s"];
+    [own, &figures, beside].concat()
+}
+
 fn figures(mut tally: Tally) -> Vec<Value> {
     let [p50, p99, max] = [50.0, 99.0, 100.0].map(|percentile| tally.late_s(percentile));
     let updates = tally.updates as f64 / tally.demanded;
@@ -100,21 +95,11 @@ fn figures(mut tally: Tally) -> Vec<Value> {
 async fn designs(size: Size, ages: &AgeTable) -> Table {
     let mut table = Table::new(
         "Designs, simulated time, 1 worker",
-        &[
-            "updates/s",
-            "free places go to what is due soonest",
-            "lookahead",
-            "TTL ms",
-            "ids/request",
-            "updates/demanded",
-            "requests/ideal",
-            "late p50 s",
-            "late p99 s",
-            "late max s",
-        ],
+        &columns(&["updates/s", "free places go to what is due soonest", "lookahead", "TTL ms"], &[]),
     );
     let by_interval = Rules { soonest_first: false, ..Rules::default() };
-    let (soonest, relative) = (("", Rules::default()), ("relative to the interval", by_interval));
+    let soonest = ("over all lanes, up to the first too early", Rules::default());
+    let relative = ("relative to the interval", by_interval);
     for rate in size.pick(vec![2.0, 5.0, 10.0], vec![10.0]) {
         for ((name, rules), lookahead, ttl) in [
             (relative, 0.02, 5_000),
@@ -133,7 +118,6 @@ async fn designs(size: Size, ages: &AgeTable) -> Table {
                 // Until what there was to take along is used up, it looks better than it is.
                 load.warm_up = Duration::from_secs(size.pick(7_200, 60));
             }
-            let name = if name.is_empty() { "over all lanes, up to the first too early" } else { name };
             let mut row = vec![json!(rate), json!(name), json!(lookahead), json!(ttl)];
             row.extend(figures(simulated::run(load, ages, rules).await));
             table.row(row);
@@ -144,21 +128,7 @@ async fn designs(size: Size, ages: &AgeTable) -> Table {
 
 /// Three of them in real time, with processes and with the loops alone.
 async fn real_time(size: Size, ages: &AgeTable) -> Table {
-    let mut table = Table::new(
-        "Real time, over Redis",
-        &[
-            "what",
-            "updates/s",
-            "workers",
-            "lookahead",
-            "ids/request",
-            "updates/demanded",
-            "requests/ideal",
-            "late p50 s",
-            "late p99 s",
-            "late max s",
-        ],
-    );
+    let mut table = Table::new("Real time, over Redis", &columns(&["what", "updates/s", "workers", "lookahead"], &[]));
     let mut row = |what: &str, load: Load, tally: Tally| {
         let mut row = vec![json!(what), json!(load.rate), json!(load.workers), json!(load.lookahead)];
         row.extend(figures(tally));

@@ -275,10 +275,8 @@ impl Queue for RedisQueue {
         if kind != "batch" {
             return Ok(Claim::Empty { wait: clock::span(wait), paused: (!text.is_empty()).then_some(text) });
         }
-        let batch = read_record(&text, request.token, now);
-        batch
-            .map(Claim::Batch)
-            .ok_or_else(|| QueueError::Refused(format!("Redis answered a claim in a shape we do not know: {text:?}")))
+        let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
+        read_record(&text, request.token, now).map(Claim::Batch).ok_or_else(unknown)
     }
 
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {

@@ -13,6 +13,8 @@ end
 redis.call('PEXPIRE', own, expiry)
 redis.call('ZREMRANGEBYSCORE', key('workers'), '-inf', digits(now - expiry))
 local counters = {}
-for i = 4 + 2 * fields, #ARGV, 2 do counters[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = 4 + 2 * fields, #ARGV, 2 do
+  counters[ARGV[i]] = (counters[ARGV[i]] or 0) + ARGV[i + 1]
+end
 count(now, counters)
 return false

@@ -93,7 +93,8 @@ end
 -- wait for their turn.
 local over, over_suspects = {}, {} -- {id, the lease's end as text, deliveries before}
 do
-  local flat = redis.call('ZRANGEBYSCORE', LEASED, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, math.min(2 * limit, 5 * CHUNK))
+  local most = math.min(2 * limit, 5 * CHUNK)
+  local flat = redis.call('ZRANGEBYSCORE', LEASED, '-inf', digits(now), 'WITHSCORES', 'LIMIT', 0, most)
   if #flat > 0 then
     for i, known in ipairs(deliveries_of(flat, #flat / 2)) do
       local to = known and over_suspects or over
