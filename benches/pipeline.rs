@@ -19,7 +19,7 @@ use twitter_updater::updater::NAMESPACE;
 
 use crate::Size;
 use crate::report::{Report, Table, machine};
-use crate::support::process::{Variables, run_with_input, text, variables};
+use crate::support::process::{Process, Variables, run_with_input, text, variables};
 use crate::support::redis::TestRedis;
 use crate::support::wait::until_true;
 
@@ -150,10 +150,10 @@ async fn one(case: &Case, tweets: u32, window: Duration, size: Size, speed: &mut
     succeed(&["enqueue", "-"], &settings, ids.join("\n").as_bytes());
 
     let log = folder.path().join("log");
-    let simulator = servers::start(&["simulator", "--listen", "127.0.0.1:0"], &settings, &log, true);
-    let api = simulator.said.trim().rsplit(' ').next().unwrap().to_owned();
+    let (simulator, said) = Process::start_announced(&["simulator", "--listen", "127.0.0.1:0"], &settings, &log);
+    let api = said.trim().rsplit(' ').next().unwrap().to_owned();
     settings.extend(variables(&[("twitter.api", &api)]));
-    let updater = servers::start(&["updater"], &settings, &log, false);
+    let updater = Process::start(&["updater"], &settings, &log);
 
     let rescheduled = async || queue.stats().await.unwrap().counters.get("rescheduled").copied().unwrap_or(0) as f64;
     let total = f64::from(tweets);
@@ -174,7 +174,7 @@ async fn one(case: &Case, tweets: u32, window: Duration, size: Size, speed: &mut
         Some(redis) => Some(servers::redis_pid(redis).await),
         None => None,
     };
-    let processes = || Cpu::now(updater.pid, simulator.pid, redis_pid, postgres.as_ref().map(Postgres::pid));
+    let processes = || Cpu::now(updater.id(), simulator.id(), redis_pid, postgres.as_ref().map(Postgres::pid));
     let figures = async || match &postgres {
         Some(postgres) => Some(postgres.figures().await),
         None => None,
@@ -205,7 +205,7 @@ async fn one(case: &Case, tweets: u32, window: Duration, size: Size, speed: &mut
     if size == Size::Full && case.profiled {
         let span = Duration::from_secs(6);
         let whose = [
-            ("updater", Some(updater.pid), UPDATER, Some(spent.updater)),
+            ("updater", Some(updater.id()), UPDATER, Some(spent.updater)),
             ("postgres", postgres.as_ref().map(Postgres::pid), POSTGRES, spent.postgres),
         ];
         for (process, pid, words, seconds) in whose {
@@ -218,10 +218,10 @@ async fn one(case: &Case, tweets: u32, window: Duration, size: Size, speed: &mut
             }
         }
     }
-    assert!(updater.process.terminate().success(), "{}", std::fs::read_to_string(&log).unwrap());
+    assert!(updater.terminate().success(), "{}", std::fs::read_to_string(&log).unwrap());
     let stats = queue.stats().await.unwrap();
     assert_eq!((stats.delayed, stats.leased, stats.dead), (u64::from(tweets), 0, 0), "nothing is lost");
-    drop(simulator.process);
+    drop(simulator);
 }
 
 fn settings(case: &Case, folder: &Path) -> Variables {

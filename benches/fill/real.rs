@@ -2,7 +2,6 @@
 //! loops in this process over Redis.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use twitter_updater::updater::NAMESPACE;
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
 use super::load::{self, Load, lane};
-use crate::support::process::{Process, command, variables};
+use crate::support::process::{Process, variables};
 use crate::support::redis::TestRedis;
 use crate::support::wait::until;
 
@@ -52,9 +51,7 @@ pub async fn processes(load: Load, ages: &AgeTable) -> Tally {
                 ("updater.name", &format!("updater-{worker}")),
                 ("log.format", "json"),
             ]);
-            let log = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-            let child = command(&["updater"], &settings).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-            Process::of(child)
+            Process::start(&["updater"], &settings, &log)
         })
         .collect();
     until("all workers are there", Duration::from_secs(120), async || {

@@ -1,15 +1,8 @@
-//! The processes of a run: our own, a PostgreSQL server as a user would set it up, and what it and Redis tell of
-//! themselves.
-
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::Stdio;
+//! The servers of a run: PostgreSQL as a user would set it up, and what it and Redis tell of themselves.
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use crate::support::postgres::{OwnPostgres, own};
-use crate::support::process::{Process, Variables, command};
 use crate::support::redis::TestRedis;
 
 /// Beside the server's defaults.
@@ -21,26 +14,6 @@ pub const SETTINGS: [&str; 6] = [
     "full_page_writes = on",
     "random_page_cost = 1.1",
 ];
-
-/// One of our own processes.
-pub struct Own {
-    pub process: Process,
-    pub pid: u32,
-    /// The first line it said, of one that was waited for.
-    pub said: String,
-}
-
-/// Starts one; waits for its first line where it is one that announces itself.
-pub fn start(arguments: &[&str], settings: &Variables, log: &Path, announced: bool) -> Own {
-    let log = File::options().create(true).append(true).open(log).unwrap();
-    let stdout = if announced { Stdio::piped() } else { Stdio::null() };
-    let mut child = command(arguments, settings).stdout(stdout).stderr(log).spawn().unwrap();
-    let mut said = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut said).unwrap();
-    }
-    Own { pid: child.id(), process: Process::of(child), said }
-}
 
 /// Its own server.
 pub struct Postgres {

@@ -69,6 +69,11 @@ impl Process {
         (Self { child }, said)
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// One that was started in another way.
     pub fn of(child: Child) -> Self {
         Self { child }
@@ -76,7 +81,7 @@ impl Process {
 
     /// Sends a signal: `TERM`, `INT`.
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.id().to_string();
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
@@ -93,7 +98,7 @@ impl Process {
     /// Whether SIGSTOP has stopped it.
     pub fn is_stopped(&self) -> bool {
         // "pid (name) state …", and the name may hold anything.
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
         stat.rsplit(')').next().is_some_and(|fields| fields.trim_start().starts_with('T'))
     }
 
@@ -105,7 +110,7 @@ impl Process {
 
     /// kill -TERM, and its exit status.
     pub fn terminate(mut self) -> ExitStatus {
-        let pid = self.child.id().to_string();
+        let pid = self.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         self.child.wait().unwrap()
     }
