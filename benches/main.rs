@@ -11,6 +11,7 @@ mod memory;
 mod pipeline;
 mod queue_cycle;
 mod report;
+mod servers;
 /// Private servers, and the binary as a process: what the tests use.
 #[allow(dead_code, unused_imports, reason = "the tests use more of it")]
 #[path = "../tests/it/support/mod.rs"]

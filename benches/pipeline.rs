@@ -5,7 +5,6 @@
 //! booked on each process meanwhile.
 
 mod cpu;
-mod servers;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +17,13 @@ use twitter_updater::tweet::TweetId;
 use twitter_updater::updater::NAMESPACE;
 
 use crate::Size;
-use crate::report::{Report, Table, machine};
+use crate::report::{Report, Table, machine, median};
+use crate::servers::{self, Durability, Postgres};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
 use crate::support::redis::TestRedis;
 use crate::support::wait::until_true;
 
 use self::cpu::{Cpu, POSTGRES, Parts, UPDATER, family};
-use self::servers::Postgres;
 
 /// What is measured in one run.
 struct Case {
@@ -82,7 +81,7 @@ const CASES: [Case; 8] = [
 /// See the module.
 pub async fn run(size: Size) -> Report {
     let tweets = size.pick(200_000, 2_000);
-    let window = size.pick(Duration::from_secs(10), Duration::from_millis(300));
+    let windows = size.pick(vec![Duration::from_secs(3); 5], vec![Duration::from_millis(300)]);
     let mut speed = Table::new(
         "tweets/s, and µs of processor time per tweet",
         &[
@@ -109,23 +108,28 @@ pub async fn run(size: Size) -> Report {
     let only = std::env::var("PIPELINE_CASES").unwrap_or_else(|_| size.pick("", "0,5").to_owned());
     for (at, case) in CASES.iter().enumerate() {
         if only.is_empty() || only.split(',').any(|number| number == at.to_string()) {
-            one(case, tweets, window, size, &mut speed, &mut profile).await;
+            one(case, tweets, &windows, size, &mut speed, &mut profile).await;
         }
     }
     let about = vec![
-        format!("{}; {tweets} tweets, all of them due all the time; windows of {window:?}", machine()),
+        format!(
+            "{}; {tweets} tweets, all of them due all the time; tweets/s: the median of {} windows of {:?}",
+            machine(),
+            windows.len(),
+            windows[0]
+        ),
         "Objects of 4 KB. Redis: AOF, everysec. Everything on this machine, the simulated API included.".to_owned(),
         format!("PostgreSQL: {}", servers::SETTINGS.join(", ")),
     ];
     Report { about, tables: vec![speed, profile] }
 }
 
-async fn one(case: &Case, tweets: u32, window: Duration, size: Size, speed: &mut Table, profile: &mut Table) {
+async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: &mut Table, profile: &mut Table) {
     let folder = tempfile::tempdir().unwrap();
     let redis = (!case.store.is_sqlite()).then(|| TestRedis::start(&["--appendonly", "yes"]));
     let postgres = match case.store {
-        Kind::Postgres => Some(Postgres::start(true).await),
-        Kind::PostgresWithoutFsync => Some(Postgres::start(false).await),
+        Kind::Postgres => Some(Postgres::start(Durability::Flushed).await),
+        Kind::PostgresWithoutFsync => Some(Postgres::start(Durability::None).await),
         Kind::OneFile | Kind::TwoFiles => None,
     };
     let mut settings = settings(case, folder.path());
@@ -179,18 +183,22 @@ async fn one(case: &Case, tweets: u32, window: Duration, size: Size, speed: &mut
         Some(postgres) => Some(postgres.figures().await),
         None => None,
     };
-    let before = (rescheduled().await, Stopwatch::start(), processes(), figures().await);
-    tokio::time::sleep(window).await;
+    let before = (rescheduled().await, processes(), figures().await);
+    let mut rates = Vec::new();
+    for window in windows {
+        let (from, watch) = (rescheduled().await, Stopwatch::start());
+        tokio::time::sleep(*window).await;
+        rates.push((rescheduled().await - from) / watch.elapsed().as_secs_f64());
+    }
     let done = rescheduled().await - before.0;
-    let seconds = before.1.elapsed().as_secs_f64();
-    let spent = processes().since(&before.2);
-    let disk = figures().await.map(|after| after.since(&before.3.unwrap()));
+    let spent = processes().since(&before.1);
+    let disk = figures().await.map(|after| after.since(&before.2.unwrap()));
     let each = |seconds: f64| json!(round(seconds * 1e6 / done));
     speed.row(vec![
         json!(case.name),
         json!(case.concurrency),
         json!(first.round()),
-        json!((done / seconds).round()),
+        json!(median(rates).round()),
         each(spent.updater),
         each(spent.simulator),
         spent.redis.map_or(Value::Null, &each),

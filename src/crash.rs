@@ -56,6 +56,8 @@ mod armed {
     static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_CRASH_AT"));
     static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_STOP_AT"));
 
+    const STOP_AND_SEE: &str = "kill -STOP $0; until grep -q '^State:[[:space:]]*T' /proc/$0/status; do :; done";
+
     static POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_POISON").ok());
 
     /// A point, and how often it is still to be passed.
@@ -82,8 +84,9 @@ mod armed {
             abort();
         }
         if STOP.as_ref().is_some_and(|ask| ask.is(name)) {
-            // Everything stops while this waits for it.
-            let _ = Command::new("kill").args(["-STOP", &id().to_string()]).status();
+            // A signal to a process stops one thread after the other. This one waits for a child that
+            // ends when the first of them has stopped, so it goes on only after SIGCONT.
+            let _ = Command::new("sh").args(["-c", STOP_AND_SEE, &id().to_string()]).status();
         }
     }
 

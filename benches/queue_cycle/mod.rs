@@ -16,8 +16,10 @@ use twitter_updater::clock::Stopwatch;
 use twitter_updater::lane::Lane;
 use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Job, NewJob, Queue, RedisQueue, Verdict};
 
+use self::skip_locked::SkipLocked;
 use crate::Size;
 use crate::report::{Report, Table, machine, median};
+use crate::servers::{Durability, SETTINGS};
 use crate::support::redis::{TestRedis, pool_of};
 
 /// Ids in a batch.
@@ -136,9 +138,20 @@ pub async fn run(size: Size) -> Report {
     }
     let mut other = Table::new(
         "The same work elsewhere: ids/s, medians",
-        &["scheduled", "connections", "this queue on Redis", "PostgreSQL SKIP LOCKED", "times", "this queue embedded"],
+        &[
+            "scheduled",
+            "connections",
+            "this queue on Redis",
+            "PostgreSQL SKIP LOCKED",
+            "times",
+            "PostgreSQL without fsync",
+            "times that",
+            "this queue embedded",
+        ],
     );
-    elsewhere(&plan, &mut other).await;
+    for ids in size.pick(vec![100_000, 1_000_000], vec![1_000]) {
+        elsewhere(&plan, ids, &mut other).await;
+    }
     let about = vec![
         machine(),
         format!(
@@ -146,6 +159,11 @@ pub async fn run(size: Size) -> Report {
             plan.rounds, plan.seconds
         ),
         "Redis on a unix socket, zset-max-listpack-entries 0, appendfsync everysec where the AOF is on".to_owned(),
+        format!(
+            "PostgreSQL on a unix socket: {}, {}; or without fsync",
+            SETTINGS.join(", "),
+            Durability::Behind.settings().join(", ")
+        ),
     ];
     Report { about, tables: vec![redis, other] }
 }
@@ -202,35 +220,38 @@ async fn scripts_us(server: &TestRedis) -> f64 {
 }
 
 /// PostgreSQL by batches under SKIP LOCKED, and this queue in its file.
-async fn elsewhere(plan: &Plan, table: &mut Table) {
-    let ids = plan.ids[0];
+async fn elsewhere(plan: &Plan, ids: u64, table: &mut Table) {
     let lanes = lanes(1);
     let redis = server("yes");
     fill(&RedisQueue::new(redis.pool(), "bench"), ids, &lanes).await;
-    let postgres = skip_locked::SkipLocked::start(ids).await;
+    let behind = SkipLocked::start(ids, Durability::Behind).await;
+    let without = SkipLocked::start(ids, Durability::None).await;
     let folder = tempfile::tempdir().unwrap();
     let embedded: Arc<dyn Queue> =
         Arc::new(EmbeddedQueue::open(&folder.path().join("queue.db"), "bench", Duration::from_secs(20)).await.unwrap());
     fill(&*embedded, ids, &lanes).await;
     for &connections in plan.connections {
         let pools: Vec<_> = (0..connections).map(|_| pool_of(&redis.url, 1)).collect();
-        let (mut ours, mut theirs, mut shares, mut files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut measured: [Vec<f64>; 6] = Default::default();
         for _ in 0..plan.rounds {
             let on_pool = |pool: &_| Arc::new(RedisQueue::new(Clone::clone(pool), "bench")) as Arc<dyn Queue>;
             let queue = rate(cycles(pools.iter().map(on_pool).collect(), &lanes), plan.seconds).await;
-            let postgres = rate(postgres.takers(connections).await, plan.seconds).await;
-            ours.push(queue);
-            theirs.push(postgres);
-            shares.push(queue / postgres);
-            files.push(rate(cycles(vec![embedded.clone(); connections], &lanes), plan.seconds).await);
+            let behind = rate(behind.takers(connections).await, plan.seconds).await;
+            let without = rate(without.takers(connections).await, plan.seconds).await;
+            let file = rate(cycles(vec![embedded.clone(); connections], &lanes), plan.seconds).await;
+            let figures = [queue, behind, queue / behind, without, queue / without, file];
+            measured.iter_mut().zip(figures).for_each(|(of, figure)| of.push(figure));
         }
+        let [queue, behind, times, without, times_without, file] = measured.map(median);
         table.row(vec![
             json!(ids),
             json!(connections),
-            json!(median(ours).round()),
-            json!(median(theirs).round()),
-            json!(median(shares)),
-            json!(median(files).round()),
+            json!(queue.round()),
+            json!(behind.round()),
+            json!(times),
+            json!(without.round()),
+            json!(times_without),
+            json!(file.round()),
         ]);
     }
 }

@@ -6,15 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sqlx::{Connection, Executor, PgConnection, Row};
 
 use super::{AsyncStep, BATCH, LEASE, id};
-use crate::support::postgres::{self, OwnPostgres};
+use crate::servers::{Durability, Postgres};
 
 const CLAIM: &str = "UPDATE job SET due = $1 FROM (SELECT id FROM job WHERE due <= $2 ORDER BY due LIMIT $3 \
      FOR UPDATE SKIP LOCKED) AS picked WHERE job.id = picked.id RETURNING job.id";
 const SETTLE: &str = "UPDATE job SET due = $1 WHERE id = ANY($2) AND due = $3";
 
-/// A server of its own, with the settings of the tests' (`synchronous_commit = off`, no fsync): as fast as it gets.
+/// Such a queue in a server of its own.
 pub struct SkipLocked {
-    server: OwnPostgres,
+    server: Postgres,
 }
 
 fn now() -> i64 {
@@ -22,9 +22,9 @@ fn now() -> i64 {
 }
 
 impl SkipLocked {
-    pub async fn start(ids: u64) -> Self {
-        let server = postgres::own();
-        let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
+    pub async fn start(ids: u64, durability: Durability) -> Self {
+        let server = Postgres::start(durability).await;
+        let mut connection = PgConnection::connect(&server.url()).await.unwrap();
         connection.execute("CREATE TABLE job (id text PRIMARY KEY, due bigint NOT NULL)").await.unwrap();
         let all: Vec<String> = (0..ids).map(id).collect();
         let insert = "INSERT INTO job SELECT id, $2 FROM UNNEST($1::text[]) AS fresh (id)";
@@ -37,7 +37,7 @@ impl SkipLocked {
     pub async fn takers(&self, connections: usize) -> Vec<Taker> {
         let mut takers = Vec::new();
         for _ in 0..connections {
-            takers.push(Taker(PgConnection::connect(&self.server.url("postgres")).await.unwrap()));
+            takers.push(Taker(PgConnection::connect(&self.server.url()).await.unwrap()));
         }
         takers
     }

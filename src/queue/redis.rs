@@ -90,7 +90,10 @@ impl RedisQueue {
             for (lane, members) in &lanes {
                 call.arg(&*lane.name).arg(lane.patience).arg(members.len());
                 for &at in members {
-                    call.arg(&jobs[at].id).arg(jobs[at].delay.max(0));
+                    call.arg(&jobs[at].id);
+                }
+                for &at in members {
+                    call.arg(jobs[at].delay.max(0));
                 }
             }
             let letters: String = self.pool.invoke(&call).await?;

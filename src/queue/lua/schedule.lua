@@ -1,8 +1,8 @@
 -- Adds jobs that are in none of the places. Not flagged allow-oom: a full Redis refuses new jobs and
 -- still drains. Told so, it takes the dead for nowhere and leaves none of the ids among them (`exhume`).
 --
--- ARGV   'dead' to exhume or '', then distinct ids, in groups, each: lane, patience (ms), n, then n
---        times: id, delay (ms)
+-- ARGV   'dead' to exhume or '', then distinct ids, 1,000 at the most, in groups, each: lane,
+--        patience (ms), n, the n ids, their n delays (ms)
 -- returns one letter per id, in order: s scheduled, k known (delayed already), l leased, d dead
 
 local now = now_ms()
@@ -10,49 +10,69 @@ local exhume = ARGV[1] == 'dead'
 local answer = {}
 local scheduled, exhumed = 0, 0
 
+-- The places that hold ids, and what their answers say.
+local function places()
+  local all = { { key('leased'), 'l' } }
+  if not exhume then all[2] = { key('dead'), 'd' } end
+  for _, lane in ipairs(redis.call('HKEYS', key('lanes'))) do
+    all[#all + 1] = { key('delayed:' .. lane), 'k' }
+  end
+  local held = {}
+  for _, place in ipairs(all) do
+    if redis.call('EXISTS', place[1]) == 1 then held[#held + 1] = place end
+  end
+  return held
+end
+
+-- The letters of those of the ids that are somewhere.
+local function look_for(first, last)
+  local found = {}
+  for _, place in ipairs(places()) do
+    local scores = redis.call('ZMSCORE', place[1], unpack(ARGV, first, last))
+    for i = 1, #scores do
+      if scores[i] and not found[i] then found[i] = place[2] end
+    end
+  end
+  return found
+end
+
 local at = 2
 while at <= #ARGV do
   local lane, patience, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  at = at + 3
+  local first = at + 3
+  local delays = first + n
   know_lane(lane, patience)
 
-  local places = { { key('leased'), 'l' } }
-  if not exhume then places[2] = { key('dead'), 'd' } end
-  for _, other in ipairs(redis.call('HKEYS', key('lanes'))) do
-    places[#places + 1] = { key('delayed:' .. other), 'k' }
+  local found = look_for(first, delays - 1)
+  local adds, pairs_of = {}, 0
+  -- Ids of one lane mostly have one and the same delay: it is written out once.
+  local delay, due
+  for i = 0, n - 1 do
+    local letter = found[i + 1]
+    if not letter then
+      if ARGV[delays + i] ~= delay then
+        delay = ARGV[delays + i]
+        due = digits(now + delay)
+      end
+      adds[pairs_of + 1], adds[pairs_of + 2] = due, ARGV[first + i]
+      pairs_of = pairs_of + 2
+    end
   end
-
-  for first = 0, n - 1, CHUNK / 2 do
-    local last = math.min(first + CHUNK / 2, n) - 1
-    local ids, found = {}, {}
-    for i = first, last do
-      ids[#ids + 1] = ARGV[at + 2 * i]
-    end
-    for _, place in ipairs(places) do
-      if redis.call('EXISTS', place[1]) == 1 then
-        for i, score in ipairs(redis.call('ZMSCORE', place[1], unpack(ids))) do
-          if score and not found[i] then found[i] = place[2] end
-        end
-      end
-    end
-
-    local adds = {}
-    for i, id in ipairs(ids) do
-      if not found[i] then
-        adds[#adds + 1] = digits(now + ARGV[at + 2 * (first + i - 1) + 1])
-        adds[#adds + 1] = id
-      end
+  if pairs_of == 2 * n then
+    answer[#answer + 1] = string.rep('s', n)
+  else
+    for i = 1, n do
       answer[#answer + 1] = found[i] or 's'
     end
-    if #adds > 0 then
-      scheduled = scheduled + in_chunks('ZADD', key('delayed:' .. lane), 'NX', adds)
-    end
-    if exhume and redis.call('EXISTS', key('dead')) == 1 then
-      exhumed = exhumed + redis.call('ZREM', key('dead'), unpack(ids))
-      redis.call('HDEL', key('dead:why'), unpack(ids))
-    end
   end
-  at = at + 2 * n
+  if pairs_of > 0 then
+    scheduled = scheduled + in_chunks('ZADD', key('delayed:' .. lane), 'NX', adds)
+  end
+  if exhume and redis.call('EXISTS', key('dead')) == 1 then
+    exhumed = exhumed + redis.call('ZREM', key('dead'), unpack(ARGV, first, delays - 1))
+    redis.call('HDEL', key('dead:why'), unpack(ARGV, first, delays - 1))
+  end
+  at = delays + n
 end
 
 count(now, { scheduled = scheduled, exhumed = exhumed })

@@ -1,4 +1,5 @@
-//! The servers of a run: PostgreSQL as a user would set it up, and what it and Redis tell of themselves.
+//! The servers that stand beside the queue: PostgreSQL as a user would set it up, and what it and Redis tell of
+//! themselves.
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
@@ -14,6 +15,29 @@ pub const SETTINGS: [&str; 6] = [
     "full_page_writes = on",
     "random_page_cost = 1.1",
 ];
+
+/// What an acknowledged commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Everything: each commit waits for the disk, as servers do by default.
+    Flushed,
+    /// A crash of the machine may take the last moment (`synchronous_commit = off`: up to 0.6 s), as it may take
+    /// a second from a Redis whose AOF is flushed every second.
+    Behind,
+    /// A crash of the machine takes the database.
+    None,
+}
+
+impl Durability {
+    /// As settings of the server.
+    pub fn settings(self) -> [&'static str; 2] {
+        match self {
+            Self::Flushed => ["fsync = on", "synchronous_commit = on"],
+            Self::Behind => ["fsync = on", "synchronous_commit = off"],
+            Self::None => ["fsync = off", "synchronous_commit = off"],
+        }
+    }
+}
 
 /// Its own server.
 pub struct Postgres {
@@ -38,19 +62,14 @@ impl Figures {
 }
 
 impl Postgres {
-    /// Starts one; durable as servers are by default, or not at all.
-    pub async fn start(durable: bool) -> Self {
+    /// Starts one with an empty database.
+    pub async fn start(durability: Durability) -> Self {
         let mut server = own();
-        let durability = if durable {
-            ["fsync = on", "synchronous_commit = on"]
-        } else {
-            ["fsync = off", "synchronous_commit = off"]
-        };
         let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
-        for setting in SETTINGS.iter().chain(&durability) {
+        for setting in SETTINGS.iter().chain(&durability.settings()) {
             connection.execute(AssertSqlSafe(format!("ALTER SYSTEM SET {setting}"))).await.unwrap();
         }
-        connection.execute("CREATE DATABASE tweets").await.unwrap();
+        connection.execute("CREATE DATABASE bench").await.unwrap();
         connection.close().await.unwrap();
         server.stop();
         server.start();
@@ -58,7 +77,7 @@ impl Postgres {
     }
 
     pub fn url(&self) -> String {
-        self.server.url("tweets")
+        self.server.url("bench")
     }
 
     /// Its first process, the parent of all others.
