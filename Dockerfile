@@ -46,7 +46,8 @@ LABEL org.opencontainers.image.title="twitter-updater" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=root /image /
 # rustls reads the certificates of the system, which here is this file.
-ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+    PATH=/usr/local/bin
 # By number: Kubernetes cannot tell from a name that it is not root.
 USER 65532:65532
 # Where the embedded queue and store keep their file. Nothing else is ever written: the root file system
