@@ -47,7 +47,8 @@ fn objects_exist() {
         ("job/", "Job"),
         ("cronjob/", "CronJob"),
     ] {
-        for name in commands(&document).flat_map(|line| after(line, short)) {
+        let words = commands(&document).flat_map(|line| line.split([' ', '=']));
+        for name in words.filter_map(|word| word.strip_prefix(short)) {
             let is_it = |object: &&Value| object["kind"] == kind && text(object, "/metadata/name") == name;
             assert!(all.objects.iter().any(|object| is_it(&object)), "there is no {short}{name}");
             named += 1;
