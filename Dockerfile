@@ -1,6 +1,7 @@
 # One binary, the C library it is linked to, root certificates; no shell, no package manager.
 #
-#   docker build -t twitter-updater .            (buildah build -t twitter-updater . is the same)
+#   docker build -t twitter-updater .
+#   buildah build --build-arg BINARY=build -t twitter-updater .    (Debian 12's does not take that from below)
 #
 # The base images may come from elsewhere (BASE needs ca-certificates), and the binary may be one that
 # was compiled on the same Debian before: --build-arg BINARY=compiled takes target/release/twitter-updater.
@@ -45,9 +46,11 @@ LABEL org.opencontainers.image.title="twitter-updater" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=root /image /
-# rustls reads the certificates of the system, which here is this file.
+# rustls reads the certificates of the system, which here is this file. A role in a container serves its probes
+# and figures unless it is told otherwise.
 ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-    PATH=/usr/local/bin
+    PATH=/usr/local/bin \
+    TWITTER_UPDATER__HTTP__LISTEN=0.0.0.0:8080
 # By number: Kubernetes cannot tell from a name that it is not root.
 USER 65532:65532
 # Where the embedded queue and store keep their file. Nothing else is ever written: the root file system

@@ -40,6 +40,8 @@ fn it_runs_as_the_manifests_run_it() {
         assert!(list(container, "/ports").all(|open| open["containerPort"] == port), "{name}");
     }
     assert_eq!(instructions["VOLUME"], instructions["WORKDIR"]);
+    let (_, listen) = instructions["ENV"].split_once("TWITTER_UPDATER__HTTP__LISTEN=").unwrap();
+    assert_eq!(listen, format!("0.0.0.0:{port}"));
 }
 
 #[test]
