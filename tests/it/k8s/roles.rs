@@ -73,11 +73,11 @@ fn files_of_secrets_are_where_they_are_mounted() {
     let overlay = Kustomization::of("overlays/prod").with_secrets_by_hand();
     let (_, pod, updater) = overlay.ours().find(|(name, ..)| *name == "updater").unwrap();
     let settings = settings(&overlay, updater);
-    let file = settings.twitter.bearer_token_file.to_str().unwrap();
+    let file = &settings.twitter.bearer_token_file;
     let mount = list(updater, "/volumeMounts").find(|mount| file.starts_with(text(mount, "/mountPath"))).unwrap();
     let volume = list(pod, "/spec/volumes").find(|volume| volume["name"] == mount["name"]).unwrap();
-    let key = file.rsplit('/').next().unwrap();
-    assert!(overlay.secrets[text(volume, "/secret/secretName")].contains_key(key), "{file} is in no Secret");
+    let key = file.file_name().unwrap().to_str().unwrap();
+    assert!(overlay.secrets[text(volume, "/secret/secretName")].contains_key(key), "{file:?} is in no Secret");
     // The simulator of the other overlay asks for none, and gets none.
     let dev = Kustomization::of("overlays/dev");
     assert!(dev.secrets.keys().all(|secret| secret != text(volume, "/secret/secretName")));
