@@ -160,6 +160,7 @@ pub async fn elsewhere(size: Size) -> Report {
         &[
             "scheduled",
             "connections",
+            "the floor on Redis",
             "this queue on Redis",
             "PostgreSQL SKIP LOCKED",
             "times",
@@ -232,6 +233,7 @@ async fn scripts_us(server: &TestRedis) -> f64 {
 async fn beside_others(plan: &Plan, ids: u64, table: &mut Table) {
     let lanes = lanes(1);
     let redis = server("yes");
+    floor::fill(&redis, ids).await;
     fill(&RedisQueue::new(redis.pool(), "bench"), ids, &lanes).await;
     let leased = SkipLocked::start(ids, skip_locked::LEASED).await;
     let lean = SkipLocked::start(ids, skip_locked::LEAN).await;
@@ -241,20 +243,22 @@ async fn beside_others(plan: &Plan, ids: u64, table: &mut Table) {
     fill(&*embedded, ids, &lanes).await;
     for &connections in plan.connections {
         let pools: Vec<_> = (0..connections).map(|_| pool_of(&redis.url, 1)).collect();
-        let mut measured: [Vec<f64>; 6] = Default::default();
+        let mut measured: [Vec<f64>; 7] = Default::default();
         for _ in 0..plan.rounds {
             let on_pool = |pool: &_| Arc::new(RedisQueue::new(Clone::clone(pool), "bench")) as Arc<dyn Queue>;
+            let floor = rate(floor::takers(&pools), plan.seconds).await;
             let queue = rate(cycles(pools.iter().map(on_pool).collect(), &lanes), plan.seconds).await;
             let leased = rate(leased.takers(connections).await, plan.seconds).await;
             let lean = rate(lean.takers(connections).await, plan.seconds).await;
             let file = rate(cycles(vec![embedded.clone(); connections], &lanes), plan.seconds).await;
-            let figures = [queue, leased, queue / leased, lean, queue / lean, file];
+            let figures = [floor, queue, leased, queue / leased, lean, queue / lean, file];
             measured.iter_mut().zip(figures).for_each(|(of, figure)| of.push(figure));
         }
-        let [queue, leased, times, lean, times_lean, file] = measured.map(median);
+        let [floor, queue, leased, times, lean, times_lean, file] = measured.map(median);
         table.row(vec![
             json!(ids),
             json!(connections),
+            json!(floor.round()),
             json!(queue.round()),
             json!(leased.round()),
             json!(times),
