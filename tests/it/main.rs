@@ -11,6 +11,7 @@ mod ledger;
 mod load;
 mod lookup;
 mod model;
+mod operations;
 mod plan;
 mod queue;
 mod rebuild;

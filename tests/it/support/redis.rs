@@ -13,7 +13,7 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use tempfile::TempDir;
-use twitter_updater::backend::redis::{RedisOptions, RedisPool};
+use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
 
 pub use self::groups::{Cluster, Watched};
 
@@ -192,6 +192,7 @@ pub fn pool(url: &str) -> RedisPool {
 pub fn pool_of(url: &str, connections: usize) -> RedisPool {
     RedisPool::new(&RedisOptions {
         url: SecretString::from(url.to_owned()),
+        tls: Tls::default(),
         connections,
         connect_timeout: Duration::from_secs(5),
         response_timeout: Duration::from_secs(20),
