@@ -105,7 +105,7 @@ async fn each_master_of_a_cluster_has_it() {
 
 #[test]
 fn where_it_may_not_be_loaded_one_line_says_so() {
-    let redis = TestRedis::start(&["--user", "app on nopass ~* +@all -function"]);
+    let redis = TestRedis::start(&["--user", "app", "on", "nopass", "~*", "+@all", "-function"]);
     let folder = tempfile::tempdir().unwrap();
     let url = format!("{}?user=app&pass=x", redis.url);
     let file = folder.path().join("tweets.db");
