@@ -155,5 +155,5 @@ mod tests {
     }
 
     /// SHA-1 of the library of that number.
-    const TEXT: &str = "3c170489307ff64a82a71caeb169d54d2dfe0b35";
+    const TEXT: &str = "86d6547444855a35eb83688239149e75a204f1f9";
 }

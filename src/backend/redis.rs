@@ -248,7 +248,18 @@ pub fn decide(error: &RedisError) -> BackendError {
         ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
             BackendError::Refused(format!("Redis answered in a shape we do not know: {text}"))
         }
-        _ => BackendError::Unavailable(text),
+        _ => BackendError::Unavailable(format!("{text}{}", advice(&text))),
+    }
+}
+
+/// What to do about a certificate, which the words of TLS leave out.
+fn advice(text: &str) -> &'static str {
+    if text.contains("UnknownIssuer") {
+        " (queue.redis.ca_file names the authority to trust)"
+    } else if text.contains("CertificateRequired") {
+        " (queue.redis.cert_file and key_file say who we are)"
+    } else {
+        ""
     }
 }
 

@@ -6,7 +6,7 @@ local IDS = 100
 local function history_of(tag, id)
   local deliveries, failures = redis.call('HGET', tag .. ':deliveries', id), redis.call('HGET', tag .. ':failures', id)
   if not deliveries then return '' end
-  return '; a suspect: its request failed ' .. plain(deliveries) .. ' times, ' .. plain(failures or '0') .. ' of them by its own fault'
+  return '; a suspect: deliveries ' .. plain(deliveries) .. ', failures of its own ' .. plain(failures or '0')
 end
 
 local function holder_of(claims, fence)

@@ -115,6 +115,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
     redis::pipe()
         .zadd("{tweet:update}:delayed:18m", "26", now - 90 * MINUTE)
         .zadd("{tweet:update}:leased", "22", now - 5_000)
+        .hset("{tweet:update}:deliveries", "22", 2)
         .exec_async(&mut admin)
         .await
         .unwrap();
