@@ -155,5 +155,5 @@ mod tests {
     }
 
     /// SHA-1 of the library of that number.
-    const TEXT: &str = "86d6547444855a35eb83688239149e75a204f1f9";
+    const TEXT: &str = "21d07d685fe86718fbeda31f7218139ca494e88c";
 }

@@ -34,7 +34,7 @@ const LINES: &[(&str, &str, &[&str])] = &[
             "why 2 refused (HTTP 400)",
             "why 1 its worker died with it",
             "minute ids per request requests requests failed looked up scheduled rescheduled finished expired buried",
-            "so far 97.0 10 0 970",
+            "97.0 10 0 970",
             "worker beat version config concurrency requests late p99",
             "0.1.0 8f2c1a 4 12,345 812ms",
             "main statuses/lookup 640 900",
@@ -88,7 +88,7 @@ const LINES: &[(&str, &str, &[&str])] = &[
     (
         "redis-cli FCALL_RO twitter_updater_rates 1 '{tweet:update}' 15",
         "watcher",
-        &["minute ids per request", "so far 97.0 10 0 970"],
+        &["minute ids per request", "97.0 10 0 970"],
     ),
     (
         "redis-cli FCALL_RO twitter_updater_credentials 1 '{twitter}'",
