@@ -15,8 +15,8 @@ use crate::support::users::{Guarded, USERS};
 use crate::support::wait::until_true;
 use crate::support::world::World;
 
-/// What the client says for itself: to Sentinels' masters, to clusters, before it uses a connection again.
-const CLIENT: &[&str] = &["cluster|slots", "ping", "role", "select", "unwatch"];
+/// What the client says for itself: to the masters of Sentinels, to clusters, before it uses a connection again.
+const CLIENT: &[&str] = &["asking", "cluster|slots", "ping", "role", "select", "unwatch"];
 
 /// What stands between the quotes after each of these.
 fn named(text: &str, before: &str, into: &mut BTreeSet<String>) {
