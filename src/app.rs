@@ -228,6 +228,7 @@ pub struct Updater {
     /// What it counts.
     pub metrics: Arc<Metrics>,
     name: String,
+    service: Service,
     worker: Worker,
     drain: Drain,
     stop: Stop,
@@ -284,7 +285,7 @@ impl Updater {
         };
         let starter = starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
         let drain = Drain::new(starter, name.clone());
-        Ok(Self { queue, store, metrics, name, worker, drain, stop })
+        Ok(Self { queue, store, metrics, name, service, worker, drain, stop })
     }
 
     /// Works until it is stopped.
@@ -292,7 +293,7 @@ impl Updater {
     /// # Errors
     /// It can never work: the message says why.
     pub async fn run(self) -> Result<()> {
-        let Self { queue, metrics, name, worker, drain, stop, .. } = self;
+        let Self { queue, metrics, name, service, worker, drain, stop, .. } = self;
         let concurrency = worker.concurrency;
         tracing::info!(worker = name, concurrency, "updater runs");
         let mut incoming = tokio::spawn({
@@ -313,6 +314,10 @@ impl Updater {
                     stop.sleep(BEAT_EVERY).await;
                 }
             }
+        });
+        tokio::spawn({
+            let stop = stop.token();
+            async move { service.keep_picture(stop).await }
         });
         let time_is_up = async {
             stop.abandoning().await;

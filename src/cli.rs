@@ -307,6 +307,7 @@ async fn run(cli: Cli) -> Result<u8> {
         Command::Check => {
             app::open_lookup(&settings)?;
             app::credentials(&settings)?;
+            app::Service::new(&settings)?;
             app::write_line(settings.shown().trim_end())?;
             Ok(0)
         }

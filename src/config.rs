@@ -95,6 +95,9 @@ pub struct FileSettings {
 pub struct RedisSettings {
     #[serde(serialize_with = "masked_url")]
     pub url: SecretString,
+    pub ca_file: PathBuf,
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
     pub connections: usize,
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
@@ -331,6 +334,13 @@ impl Settings {
         if let Err(why) = address::check(self.queue.redis.url.expose_secret()) {
             return refuse(format!("queue.redis.url cannot be used: {why}"));
         }
+        let redis = &self.queue.redis;
+        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
+        {
+            if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
+                return refuse(format!("queue.redis.{key} is for TLS: queue.redis.url has to begin with rediss"));
+            }
+        }
         if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
             return refuse("store.postgres.url is not a postgres:// address".to_owned());
         }
@@ -503,6 +513,7 @@ mod tests {
             ("[queue]\nredis = \"redis://:canary@h\"\n", vec![], "queue.redis"),
             ("", vec![("TWITTER_UPDATER__TWITTER", "canary")], "twitter"),
             ("[queue.redis]\nurl = \"canary@h:6379\"\n", vec![], "queue.redis.url"),
+            ("[queue.redis]\nca_file = \"/ca.pem\"\n", vec![], "queue.redis.ca_file is for TLS"),
             ("[store.postgres]\nurl = \"mysql://me:canary@h/db\"\n", vec![], "store.postgres.url"),
         ] {
             let error = with(file, &variables).unwrap_err().to_string();

@@ -34,8 +34,8 @@
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //!
 //! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
-//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`dead`]
-//! (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
+//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`picture`]
+//! (the same for redis-cli), [`dead`] (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
@@ -85,6 +85,7 @@ pub mod lane;
 pub mod lookup;
 pub mod metrics;
 pub mod overload;
+pub mod picture;
 pub mod plan;
 pub mod queue;
 pub mod retry;

@@ -8,6 +8,7 @@ use twitter_updater::config::{DEFAULT, DEMO, Settings};
 
 const README: &str = include_str!("../../README.md");
 const ARCHITECTURE: &str = include_str!("../../docs/architecture.md");
+const OPERATIONS: &str = include_str!("../../docs/operations.md");
 const RELIABILITY: &str = include_str!("../../docs/reliability.md");
 const BENCHMARKS: &str = include_str!("../../docs/benchmarks.md");
 const KEYS: &str = include_str!("../../src/queue/keys.rs");
@@ -94,7 +95,7 @@ fn the_readme_names_settings_with_their_defaults() {
         assert_eq!(defaults.get(row[0]).map(String::as_str), Some(row[1]), "{row:?}");
     }
     let sections = ["updater.", "queue.", "store.", "twitter.", "rebuild.", "log.", "simulator."];
-    for document in [README, ARCHITECTURE] {
+    for document in [README, ARCHITECTURE, OPERATIONS] {
         for word in quoted(document).filter(|word| sections.iter().any(|section| word.starts_with(section))) {
             let key = word.split([' ', ':', '=']).next().unwrap();
             let of_the_code = key.ends_with(".rs");

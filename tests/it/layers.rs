@@ -29,6 +29,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("status", &["accounts", "credential", "figures", "lookup", "overload", "queue"]),
     ("accounts", &["clock", "credential", "figures", "lookup"]),
     ("overload", &["credential", "figures", "lookup", "plan", "queue"]),
+    ("picture", &["backend"]),
     ("plan", &["clock", "figures", "lookup", "tweet_age"]),
     (
         "updater",
@@ -57,6 +58,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "dead",
             "lookup",
             "metrics",
+            "picture",
             "queue",
             "retry",
             "shutdown",
