@@ -3,6 +3,7 @@
 mod follow;
 mod logging;
 mod service;
+mod tuning;
 mod upkeep;
 
 use std::net::SocketAddr;
@@ -16,14 +17,15 @@ use serde::Serialize;
 pub use self::follow::{Follower, InForce};
 pub use self::logging::{LogLevel, start_logging};
 pub use self::service::Service;
+use self::tuning::Tuning;
 pub use self::upkeep::{follow_for_rebuild, open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
 use crate::clock;
 use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend};
 use crate::credential::{AppToken, Caller, Credential, CredentialKind, Credentials, UserKeys};
 use crate::live::Live;
+use crate::lookup::Lookup;
 use crate::lookup::twitter_v1::{CAPABILITIES, TwitterV1, TwitterV1Options, parse_ingested};
-use crate::lookup::{Capabilities, Charge, Lookup};
 use crate::metrics::Metrics;
 use crate::queue::{Lane, Queue};
 use crate::shutdown::Stop;
@@ -35,7 +37,7 @@ use crate::status::Status;
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
-use crate::worker::{ClaimSettings, Pipeline, Worker};
+use crate::worker::{Pipeline, Worker};
 
 /// The name of the credential that is none.
 const ANONYMOUS: &str = "anonymous";
@@ -236,43 +238,6 @@ pub struct Updater {
     worker: Worker,
     drain: Drain,
     stop: Stop,
-}
-
-/// What of an updater may change while it runs.
-#[derive(Clone)]
-struct Tuning {
-    ages: Live<AgeTable>,
-    claims: Live<ClaimSettings>,
-    concurrency: Live<usize>,
-    capabilities: Capabilities,
-}
-
-impl Tuning {
-    fn new(settings: &Settings, capabilities: Capabilities) -> Self {
-        Self {
-            ages: settings.tweet_age.clone().into(),
-            claims: claims(settings, capabilities).into(),
-            concurrency: settings.updater.concurrency.into(),
-            capabilities,
-        }
-    }
-
-    fn set(&self, settings: &Settings) {
-        self.ages.set(settings.tweet_age.clone());
-        self.claims.set(claims(settings, self.capabilities));
-        self.concurrency.set(settings.updater.concurrency);
-    }
-}
-
-fn claims(settings: &Settings, capabilities: Capabilities) -> ClaimSettings {
-    let updater = &settings.updater;
-    ClaimSettings {
-        limit: capabilities.batch_limit,
-        linger: updater.buffer_ttl,
-        // An id that costs by itself is never asked for early.
-        lookahead: if capabilities.charge == Charge::PerCall { updater.lookahead } else { 0.0 },
-        lease: updater.lease,
-    }
 }
 
 impl Updater {

@@ -1,8 +1,8 @@
 //! THE loop: permit → claim → handle → settle. It knows no tweets.
 //!
-//! A worker runs as many of these loops as it may have batches in flight, which may change. They take turns at asking
-//! for work, so an idle process asks the queue once per wait, and a process that met an outage sends
-//! one probe per back-off step.
+//! A worker runs as many of these loops as it may have batches in flight; that figure may change. They take
+//! turns at asking for work, so an idle process asks the queue once per wait, and a process that met an
+//! outage sends one probe per back-off step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -172,7 +172,7 @@ impl Follower {
             }
         }
         for change in changed.waiting.iter().filter(|change| !before.waiting.contains(change)) {
-            tracing::warn!(setting = change.setting, change = %change, "needs a restart");
+            tracing::warn!(setting = change.setting, "needs a restart: {change}");
         }
         let mut now = match changed.live.is_empty() {
             true => (*before).clone(),
@@ -187,7 +187,7 @@ impl Follower {
                 self.log.set(&now.settings);
             }
             for change in &changed.live {
-                tracing::info!(setting = change.setting, change = %change, "changed");
+                tracing::info!(setting = change.setting, "changed: {change}");
             }
             tracing::info!(
                 config_revision = now.revision,
@@ -222,20 +222,15 @@ mod tests {
 
     const GOOD: &str = "[updater]\nbuffer_ttl = \"7s\"\n";
 
-    struct Followed {
-        follower: Follower,
-        file: PathBuf,
-        _folder: tempfile::TempDir,
-    }
-
-    fn followed() -> Followed {
+    /// A follower of a folder, and the file in it.
+    fn followed() -> (Follower, PathBuf, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.toml");
         std::fs::write(&file, GOOD).unwrap();
         let files = Files::read(Some(folder.path())).unwrap();
         let log = LogLevel::none();
         let follower = Follower::new(&[], Some(folder.path().to_owned()), files, log).unwrap();
-        Followed { follower, file, _folder: folder }
+        (follower, file, folder)
     }
 
     fn text(files: Option<Files>) -> Option<String> {
@@ -244,7 +239,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_another_content_is_a_change() {
-        let Followed { mut follower, file, .. } = followed();
+        let (mut follower, file, _folder) = followed();
         assert_eq!(text(follower.changed_files(false).await), None);
         assert_eq!(text(follower.changed_files(true).await).as_deref(), Some(GOOD), "somebody asked");
         std::fs::write(&file, "#").unwrap();
@@ -254,7 +249,7 @@ mod tests {
     /// Time stands still while files are read, so each step is seen when it is to be seen.
     #[tokio::test(start_paused = true)]
     async fn what_is_being_written_is_read_when_it_is_whole() {
-        let Followed { mut follower, file, .. } = followed();
+        let (mut follower, file, _folder) = followed();
         let writing = tokio::spawn(async move {
             for length in 1..=4 {
                 std::fs::write(&file, "#".repeat(length)).unwrap();
@@ -268,7 +263,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_missing_for_a_while_is_no_change() {
-        let Followed { mut follower, file, .. } = followed();
+        let (mut follower, file, _folder) = followed();
         let said = |follower: &Follower| follower.missing.map(|(_, said)| said);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(text(follower.changed_files(false).await), None);
@@ -284,7 +279,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_refused_changes_nothing_and_what_waits_is_said_once() {
-        let Followed { follower, file, .. } = followed();
+        let (follower, file, _folder) = followed();
         let settings = follower.load(&follower.known).unwrap();
         let (in_force, metrics) = (Live::new(InForce::new(settings)), Metrics::new());
         let before = in_force.load();

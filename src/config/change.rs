@@ -174,6 +174,7 @@ mod tests {
                 prop_assert!(of.iter().any(|change| change.setting == *key), "{} is not in {:?}", key, changed);
             }
             let tuned = old.tuned(&new);
+            prop_assert!(tuned.contradictions().is_ok());
             prop_assert_eq!(old.changed(&tuned), Changed { live: changed.live, ..Changed::default() });
             prop_assert_eq!(tuned.changed(&new), Changed { waiting: changed.waiting, ..Changed::default() });
             prop_assert_eq!(old.revision() == new.revision(), was == is);
