@@ -104,7 +104,7 @@ impl Follower {
             let outcome = self.load(&files);
             self.known = files;
             match outcome {
-                Ok(settings) => self.accept(&settings, &in_force, &take_over, &metrics),
+                Ok(settings) => self.accept(&settings, asked, &in_force, &take_over, &metrics),
                 Err(BadConfig(why)) => refuse(why, &in_force, &metrics),
             }
         }
@@ -151,13 +151,23 @@ impl Follower {
         }
     }
 
+    /// The settings, checked as at the start.
     fn load(&self, files: &Files) -> Result<Settings, BadConfig> {
         let settings = Settings::load(&self.layers, files)?;
         logging::filter(&settings)?;
+        let lookup = super::open_lookup(&settings);
+        lookup.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
         Ok(settings)
     }
 
-    fn accept(&self, settings: &Settings, in_force: &Live<InForce>, take_over: &impl Fn(&Settings), metrics: &Metrics) {
+    fn accept(
+        &self,
+        settings: &Settings,
+        asked: bool,
+        in_force: &Live<InForce>,
+        take_over: &impl Fn(&Settings),
+        metrics: &Metrics,
+    ) {
         let before = in_force.load();
         let changed = before.settings.changed(settings);
         if changed.live.is_empty() && changed.waiting.is_empty() {
@@ -171,7 +181,7 @@ impl Follower {
                 );
             }
         }
-        for change in changed.waiting.iter().filter(|change| !before.waiting.contains(change)) {
+        for change in changed.waiting.iter().filter(|change| asked || !before.waiting.contains(change)) {
             tracing::warn!(setting = change.setting, "needs a restart: {change}");
         }
         let mut now = match changed.live.is_empty() {
@@ -291,9 +301,16 @@ mod tests {
         assert_eq!(now.refused.as_ref().map(|why| why.chars().count()), Some(REASON_CHARS));
         assert_eq!(now.settings.changed(&before.settings), Default::default());
 
+        for (bad, says) in
+            [("[log]\nlevel = \"loud\"", "log.level"), ("[twitter]\napi = \"http://me:canary@h\"", "twitter.api")]
+        {
+            let BadConfig(error) = follower.load(&Files::of(&file, bad)).unwrap_err();
+            assert!(error.contains(says) && !error.contains("canary"), "{error}");
+        }
+
         let other = "lookahead = 0.2\nlease = \"70s\"\n";
         let other = follower.load(&Files::of(&file, &(GOOD.to_owned() + other))).unwrap();
-        follower.accept(&other, &in_force, &take_over, &metrics);
+        follower.accept(&other, false, &in_force, &take_over, &metrics);
         let now = in_force.load();
         assert_eq!((now.refused.as_ref(), now.needs_restart()), (None, "updater.lease".to_owned()));
         assert_eq!((now.settings.updater.lookahead, now.settings.updater.lease), (0.2, before.settings.updater.lease));
@@ -301,9 +318,9 @@ mod tests {
         assert_ne!(now.revision, before.revision);
 
         // Read again, or with a comment more: nothing that would have to be done again.
-        follower.accept(&other, &in_force, &take_over, &metrics);
+        follower.accept(&other, false, &in_force, &take_over, &metrics);
         assert_eq!((in_force.load().needs_restart(), taken_over.get()), ("updater.lease".to_owned(), 1));
-        follower.accept(&before.settings, &in_force, &take_over, &metrics);
+        follower.accept(&before.settings, false, &in_force, &take_over, &metrics);
         let now = in_force.load();
         assert_eq!((&now.revision, now.needs_restart(), taken_over.get()), (&before.revision, String::new(), 2));
         let counters = metrics.counters;
