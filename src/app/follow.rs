@@ -64,7 +64,6 @@ pub struct Follower {
     known: Files,
     log: LogLevel,
     hangups: Signal,
-    read_every: Duration,
     /// Since when they cannot be read, and whether that was said.
     missing: Option<(Stopwatch, bool)>,
 }
@@ -77,7 +76,7 @@ impl Follower {
     /// The signal's handler cannot be installed.
     pub fn new(layers: &[&'static str], path: Option<PathBuf>, known: Files, log: LogLevel) -> Result<Self> {
         let hangups = signal(SignalKind::hangup())?;
-        Ok(Self { layers: layers.to_vec(), path, known, log, hangups, read_every: READ_EVERY, missing: None })
+        Ok(Self { layers: layers.to_vec(), path, known, log, hangups, missing: None })
     }
 
     /// Until it is stopped: what may change live is given to `take_over`, and `in_force` says what is in
@@ -91,7 +90,7 @@ impl Follower {
     ) {
         while !stop.is_draining() {
             let asked = tokio::select! {
-                () = stop.sleep(self.read_every) => false,
+                () = stop.sleep(READ_EVERY) => false,
                 _ = self.hangups.recv() => true,
             };
             if asked {
@@ -281,7 +280,7 @@ mod tests {
         tokio::time::sleep(MISSING_FOR).await;
         assert_eq!(text(follower.changed_files(false).await), None);
         assert_eq!(said(&follower), Some(true));
-        // Back in the middle of the second look, as it was.
+        // Back, as it was.
         std::fs::write(&file, GOOD).unwrap();
         assert_eq!(text(follower.changed_files(false).await), None);
         assert_eq!(said(&follower), None);
