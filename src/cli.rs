@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::app::{self, Unavailable, Updater};
-use crate::config::{BadConfig, DEMO, Settings};
+use crate::app::{self, Follower, Unavailable, Updater};
+use crate::config::{BadConfig, DEMO, Files, Settings};
 use crate::dead::Act;
 use crate::demo::{self, DemoOptions};
 use crate::plan::{BadTweetsPerDay, Credentials, Plan};
@@ -36,8 +36,9 @@ pub mod exit {
 #[derive(Debug, Parser)]
 #[command(name = "twitter-updater", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// A configuration file; it goes over the defaults, and the environment over both.
-    #[arg(long, global = true, value_name = "FILE")]
+    /// A configuration file, or a folder of them: every *.toml in it, in the order of the names. It goes over
+    /// the defaults, and the environment over both.
+    #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
@@ -246,9 +247,11 @@ fn code_of(error: &anyhow::Error) -> u8 {
 }
 
 async fn run(cli: Cli) -> Result<u8> {
-    let layers: &[&str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
-    let settings = Settings::load(layers, cli.config.as_deref())?;
-    app::start_logging(&settings)?;
+    let layers: &[&'static str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
+    let files = Files::read(cli.config.as_deref())?;
+    let settings = Settings::load(layers, &files)?;
+    let log = app::start_logging(&settings)?;
+    let follower = || Follower::new(layers, cli.config, files, log);
     let stop = Stop::new();
     match cli.command {
         Command::Demo { run_for, tweets, dir, json } => {
@@ -264,10 +267,13 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Updater => {
             stop.on_signals(settings.updater.drain_deadline)?;
-            tokio::select! {
-                updater = Updater::open(&settings, stop.clone()) => updater?.run().await?,
-                () = stop.draining() => {} // while a service did not answer yet
-            }
+            let follower = follower()?;
+            let updater = tokio::select! {
+                updater = Updater::open(&settings, stop.clone()) => updater?,
+                () = stop.draining() => return Ok(0), // while a service did not answer yet
+            };
+            tokio::spawn(updater.follow(follower));
+            updater.run().await?;
             Ok(0)
         }
         Command::Status { json } => {
@@ -281,6 +287,9 @@ async fn run(cli: Cli) -> Result<u8> {
                 rebuild = app::open_rebuild(&settings, rate) => rebuild?,
                 () = stop.draining() => return Ok(0), // while a service did not answer yet
             };
+            if every.is_some() {
+                tokio::spawn(app::follow_for_rebuild(follower()?, &rebuild, settings, stop.clone()));
+            }
             tokio::select! {
                 done = app::run_rebuild(&rebuild, every, json, &stop) => done?,
                 // A service does not answer any more: leases run out.
@@ -308,7 +317,7 @@ async fn run(cli: Cli) -> Result<u8> {
             app::open_lookup(&settings)?;
             app::credentials(&settings)?;
             app::Service::new(&settings)?;
-            app::write_line(settings.shown().trim_end())?;
+            app::write_line(&format!("# config_revision: {}\n{}", settings.revision(), settings.shown().trim_end()))?;
             Ok(0)
         }
         Command::Migrate => {

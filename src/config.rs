@@ -3,7 +3,9 @@
 //! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
 //! from the environment or from files of their own and are shown nowhere.
 
+mod change;
 mod credentials;
+mod files;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +15,10 @@ use config::{Config, Environment, File, FileFormat};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use self::change::{Change, Changed, LIVE};
 use self::credentials::masked_secret;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+pub use self::files::Files;
 use crate::backend::redis::address::{self, Parts};
 use crate::credential::{Caller, Pacing};
 use crate::tweet_age::AgeTable;
@@ -216,27 +220,21 @@ pub struct SimulatorSettings {
 pub struct BadConfig(pub String);
 
 impl Settings {
-    /// The defaults, then `layers` (compiled-in texts), then `file`, then the environment.
+    /// The defaults, then `layers` (compiled-in texts), then `files`, then the environment.
     ///
     /// # Errors
     /// An unknown key, a value of the wrong form, or a contradiction.
-    pub fn load(layers: &[&str], file: Option<&Path>) -> Result<Self, BadConfig> {
-        Self::load_files(layers, file, Environment::with_prefix(ENVIRONMENT_PREFIX))
+    pub fn load(layers: &[&str], files: &Files) -> Result<Self, BadConfig> {
+        Self::load_from(layers, files, Environment::with_prefix(ENVIRONMENT_PREFIX))
     }
 
-    /// As [`Settings::load`], with these variables in place of the environment.
+    /// As [`Settings::load`], with the file or folder of that name, and these variables in place of the
+    /// environment.
     ///
     /// # Errors
-    /// As [`Settings::load`].
-    pub fn load_with(layers: &[&str], file: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_files(layers, file, environment(variables))
-    }
-
-    fn load_files(layers: &[&str], file: Option<&Path>, environment: Environment) -> Result<Self, BadConfig> {
-        let Some(file) = file else { return Self::load_from(layers, None, environment) };
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| BadConfig(format!("{} cannot be read: {error}", file.display())))?;
-        Self::load_from(layers, Some((file, &text)), environment)
+    /// As [`Settings::load`] and [`Files::read`].
+    pub fn load_with(layers: &[&str], path: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
+        Self::load_from(layers, &Files::read(path)?, environment(variables))
     }
 
     /// As [`Settings::load_with`], with a file of this name and text, which need not be there.
@@ -244,30 +242,34 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`].
     pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_from(&[], Some((file, text)), environment(variables))
+        Self::load_from(&[], &Files::of(file, text), environment(variables))
     }
 
-    fn load_from(layers: &[&str], file: Option<(&Path, &str)>, environment: Environment) -> Result<Self, BadConfig> {
-        let mut files = Config::builder();
+    fn load_from(layers: &[&str], files: &Files, environment: Environment) -> Result<Self, BadConfig> {
+        let mut all = Config::builder();
         for layer in std::iter::once(&DEFAULT).chain(layers) {
-            files = files.add_source(File::from_str(layer, FileFormat::Toml));
+            all = all.add_source(File::from_str(layer, FileFormat::Toml));
         }
-        if let Some((file, text)) = file {
+        let compiled_in = all.clone();
+        for (file, text) in files.texts() {
             // Read here first, for an error without a drawing of the line: it may hold a password.
             toml::from_str::<toml::Table>(text).map_err(|error| not_toml(file, text, &error))?;
-            files = files.add_source(File::from_str(text, FileFormat::Toml));
+            all = all.add_source(File::from_str(text, FileFormat::Toml));
         }
-        let whose = |error: config::ConfigError| match file {
-            Some((file, _)) => BadConfig(format!("{}: {}", file.display(), one_line(&error))),
-            None => BadConfig(one_line(&error)),
-        };
-        let files = files.build().map_err(whose)?;
-        credentials::no_secret_in_files(&files)?;
+        let all = all.build().map_err(|error| BadConfig(one_line(&error)))?;
+        credentials::no_secret_in_files(&all)?;
         let environment = environment.prefix_separator("__").separator("__");
-        let settings = Config::builder().add_source(files.clone()).add_source(environment).build();
+        let settings = Config::builder().add_source(all).add_source(environment).build();
         let settings: Self = settings.and_then(Config::try_deserialize).map_err(|error| {
-            let without_environment = files.try_deserialize::<Self>();
-            without_environment.err().map_or_else(|| BadConfig(format!("environment: {}", one_line(&error))), whose)
+            // The first file without which all was well; the environment, where all the files are well.
+            let mut so_far = compiled_in;
+            for (file, text) in files.texts() {
+                so_far = so_far.add_source(File::from_str(text, FileFormat::Toml));
+                if let Err(error) = so_far.clone().build().and_then(Config::try_deserialize::<Self>) {
+                    return BadConfig(format!("{}: {}", file.display(), one_line(&error)));
+                }
+            }
+            BadConfig(format!("environment: {}", one_line(&error)))
         })?;
         settings.contradictions()?;
         Ok(settings)

@@ -15,7 +15,8 @@
 //! - [`clock`] — the only place that reads a clock, and whose clock counts
 //! - [`chance`] — the only place that draws lots: names and jitter
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
-//! - [`config`] — settings: compiled-in defaults, a file, the environment
+//! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
+//! - [`live`] — a value that may change while it is used
 //! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
 //! - [`figures`] — numbers and spans for people
 //! - [`crash`] — points at which tests end the process
@@ -82,6 +83,7 @@ pub mod dead;
 pub mod demo;
 pub mod figures;
 pub mod lane;
+pub mod live;
 pub mod lookup;
 pub mod metrics;
 pub mod overload;

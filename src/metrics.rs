@@ -53,6 +53,10 @@ counters! {
     incoming_accepted,
     /// Malformed members of `incoming`.
     incoming_refused,
+    /// Changed configurations that were taken over.
+    config_reloads,
+    /// Changed configurations that were refused.
+    config_reloads_refused,
 }
 
 /// A number that only grows.

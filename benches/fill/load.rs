@@ -156,9 +156,9 @@ pub async fn run(
         let claims = ClaimSettings { limit: 100, linger: load.linger, lookahead: load.lookahead, lease };
         let worker = Worker {
             name: format!("worker-{worker}"),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims }],
+            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims: claims.into() }],
             credentials,
-            concurrency: 4,
+            concurrency: 4.into(),
             metrics: Arc::new(Metrics::new()),
             stop: stop.clone(),
         };

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Service, open_store, write_answer};
+use super::{Follower, InForce, Service, open_store, write_answer};
 use crate::config::Settings;
 use crate::dead::Dead;
+use crate::live::Live;
 use crate::queue::Lane;
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
@@ -17,7 +18,7 @@ use crate::updater::{NAMESPACE, UNAVAILABLE_LANE};
 /// The lane of each tweet, as the updater chooses it.
 fn lanes(settings: &Settings) -> Lanes {
     Lanes {
-        ages: settings.tweet_age.clone(),
+        ages: settings.tweet_age.clone().into(),
         unavailable: Lane::new(UNAVAILABLE_LANE, settings.updater.unavailable_every),
         id_date: Arc::new(twitter_id_date),
     }
@@ -36,6 +37,18 @@ pub async fn open_rebuild(settings: &Settings, rate: Option<u32>) -> Result<Rebu
         rate: rate.unwrap_or(settings.rebuild.rate),
         retry: RetryPolicy::default(),
     })
+}
+
+/// Keeps up with the configuration for a rebuild: each round goes by the age table of its time.
+pub fn follow_for_rebuild(
+    follower: Follower,
+    rebuild: &Rebuild,
+    settings: Settings,
+    stop: Stop,
+) -> impl Future<Output = ()> + use<> {
+    let ages = rebuild.lanes.ages.clone();
+    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+    follower.run(Live::new(InForce::new(settings)), take_over, Arc::default(), stop)
 }
 
 /// Rebuilds once, or with this pause between the rounds until it is stopped. Writes a line per round.

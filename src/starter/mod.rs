@@ -32,6 +32,7 @@ pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
 use crate::crash;
+use crate::live::Live;
 use crate::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::store::{NewTweet, Store, StoreError};
 use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetId, TweetState};
@@ -154,7 +155,7 @@ impl Admitted {
 pub struct Starter {
     queue: Arc<dyn Queue>,
     store: Option<Arc<dyn Store>>,
-    ages: AgeTable,
+    ages: Live<AgeTable>,
     id_date: IdDate,
     parse: Parse,
 }
@@ -165,11 +166,11 @@ impl Starter {
     pub fn new(
         queue: Arc<dyn Queue>,
         store: Option<Arc<dyn Store>>,
-        ages: AgeTable,
+        ages: impl Into<Live<AgeTable>>,
         id_date: IdDate,
         parse: Parse,
     ) -> Self {
-        Self { queue, store, ages, id_date, parse }
+        Self { queue, store, ages: ages.into(), id_date, parse }
     }
 
     /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
@@ -199,7 +200,8 @@ impl Starter {
     /// Puts a tweet with those that may be handed over; `Err` says what it is otherwise.
     pub(crate) fn admit(&self, tweet: Ingested, now: Millis, to: &mut Admitted) -> Result<(), Queued> {
         let created_at = self.date(&tweet, now).map_err(Queued::Refused)?;
-        let lane = self.ages.lane(created_at, now).ok_or(Queued::TooOld)?;
+        let ages = self.ages.load();
+        let lane = ages.lane(created_at, now).ok_or(Queued::TooOld)?;
         let delay = lane.patience;
         to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), delay });
         to.dates.push(created_at);

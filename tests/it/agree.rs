@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::CommandFactory;
 use twitter_updater::cli::{Cli, exit};
-use twitter_updater::config::{DEFAULT, DEMO, Settings};
+use twitter_updater::config::{DEFAULT, DEMO, LIVE, Settings};
 
 const README: &str = include_str!("../../README.md");
 const ARCHITECTURE: &str = include_str!("../../docs/architecture.md");
@@ -84,6 +84,22 @@ fn every_setting_has_a_comment() {
         }
     }
     assert!(bare.is_empty(), "{bare:?}");
+}
+
+#[test]
+fn what_may_change_live_is_marked() {
+    let (mut section, mut marked, mut live) = (String::new(), false, Vec::new());
+    for line in DEFAULT.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = format!("{}.", name.trim_end_matches(']'));
+        } else if let Some((key, _)) = line.split_once(" = ").filter(|_| marked) {
+            live.push(format!("{section}{key}"));
+        }
+        marked = line == "# Live.";
+    }
+    assert_eq!(live.into_iter().collect::<BTreeSet<_>>(), LIVE.map(str::to_owned).into());
+    let listed: BTreeSet<_> = table(README, "## Live tuning").iter().map(|row| row[0]).collect();
+    assert_eq!(listed, LIVE.into());
 }
 
 #[test]
