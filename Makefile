@@ -1,6 +1,7 @@
 # make test   everything that must hold, on a machine with Rust and Debian's packages
 # make soak   the same faults for an hour, by other seeds
 # make lint   checks whose tools have to be compiled or fetched first
+# make image  builds the container image without a registry, and runs it; a part of make lint
 # make bench  measures, and records what it finds in docs/benchmarks/; half an hour on a quiet machine
 # make fuzz   looks for input that breaks a reader; needs a nightly toolchain
 # make demo   the first thing to look at
@@ -9,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit faults load bench soak lint fuzz demo
+.PHONY: test services format clippy doc unit faults load bench soak lint image manifests fuzz demo
 
 test: services format clippy doc unit faults load
 
@@ -61,9 +62,15 @@ soak:
 	  NETWORK_SEED=$$RANDOM cargo test --locked --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
 	done
 
-lint:
+lint: manifests image
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
+
+manifests:
+	.ci/manifests
+
+image:
+	.ci/image
 
 # The properties are those of tests/it/fuzz.rs, which `make test` holds for a few seconds.
 fuzz:
