@@ -1,5 +1,6 @@
 //! The only wiring: settings → backends → roles.
 
+mod roles;
 mod service;
 mod upkeep;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+pub use self::roles::{Watched, run_ops, run_starter, run_updater};
 pub use self::service::Service;
 pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
@@ -234,11 +236,11 @@ pub struct Updater {
 }
 
 impl Updater {
-    /// Opens everything that the settings name.
+    /// Opens everything that the settings name; what it does from now on shows in `watched`.
     ///
     /// # Errors
     /// A setting is missing, or a service is not there.
-    pub async fn open(settings: &Settings, stop: Stop) -> Result<Self> {
+    pub async fn open(settings: &Settings, stop: Stop, watched: &Watched) -> Result<Self> {
         // What is wrong with the settings is said before anything is connected.
         let lookup = open_lookup(settings)?;
         credentials(settings)?;
@@ -246,7 +248,8 @@ impl Updater {
         let queue = service.queue(NAMESPACE).await?;
         let credentials = open_credentials(settings, &service).await?;
         let store = open_store(settings).await?;
-        let metrics = Arc::new(Metrics::new());
+        let Watched { metrics, health } = watched.clone();
+        health.works();
         let updater = &settings.updater;
         let capabilities = lookup.capabilities();
         let claims = ClaimSettings {
@@ -280,6 +283,7 @@ impl Updater {
             credentials,
             concurrency: updater.concurrency,
             metrics: metrics.clone(),
+            health,
             stop: stop.clone(),
         };
         let starter = starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());

@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::app::{self, Unavailable, Updater};
+use crate::app::{self, Unavailable};
 use crate::config::{BadConfig, DEMO, Settings};
 use crate::dead::Act;
 use crate::demo::{self, DemoOptions};
+use crate::ops;
 use crate::plan::{BadTweetsPerDay, Credentials, Plan};
 use crate::queue::QueueError;
 use crate::shutdown::Stop;
@@ -80,7 +81,36 @@ enum Command {
     #[command(
         after_help = "Stops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0."
     )]
-    Updater,
+    Updater {
+        /// Serve /live, /ready and /metrics at this address; over http.listen.
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
+    },
+    /// Take tweets over HTTP (POST /tweets), beside an existing ingest: answers 202 when store and queue have them.
+    #[command(
+        after_help = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes it. Stops at SIGTERM or SIGINT: finishes what is in work, exits with 0."
+    )]
+    Starter {
+        /// The address; over http.listen. Port 0 takes a free one.
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
+    },
+    /// Serve figures of the whole queue: /metrics for Prometheus, /status as JSON. One is enough.
+    #[command(
+        after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8081\n  curl http://127.0.0.1:8081/status\n\nNeeds the queue and the credentials' names, and no secret of theirs. Goes on while the queue is out."
+    )]
+    Ops {
+        /// The address; over http.listen. Port 0 takes a free one.
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
+    },
+    /// Ask a role whether it can work: a container's health check. Exits with 69 when it cannot.
+    #[command(after_help = "Example:\n  twitter-updater health --url http://127.0.0.1:8081/live")]
+    Health {
+        /// What to ask; any success will do.
+        #[arg(long, default_value = "http://127.0.0.1:8080/ready")]
+        url: String,
+    },
     /// Print the queue at this moment.
     #[command(after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due")]
     Status {
@@ -246,6 +276,13 @@ fn code_of(error: &anyhow::Error) -> u8 {
 }
 
 async fn run(cli: Cli) -> Result<u8> {
+    if let Command::Health { url } = &cli.command {
+        // Every few seconds, beside a process that has read its settings already.
+        return match ops::probe(url).await {
+            Ok(()) => Ok(0),
+            Err(why) => Err(Unavailable(why).into()),
+        };
+    }
     let layers: &[&str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
     let settings = Settings::load(layers, cli.config.as_deref())?;
     app::start_logging(&settings)?;
@@ -262,14 +299,22 @@ async fn run(cli: Cli) -> Result<u8> {
             app::write_answer(json, &summary, &summary.to_string())?;
             Ok(if summary.is_clean() { 0 } else { exit::INPUT })
         }
-        Command::Updater => {
+        Command::Updater { listen } => {
             stop.on_signals(settings.updater.drain_deadline)?;
-            tokio::select! {
-                updater = Updater::open(&settings, stop.clone()) => updater?.run().await?,
-                () = stop.draining() => {} // while a service did not answer yet
-            }
+            app::run_updater(&settings, listen, &stop).await?;
             Ok(0)
         }
+        Command::Starter { listen } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            app::run_starter(&settings, listen, &stop).await?;
+            Ok(0)
+        }
+        Command::Ops { listen } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            app::run_ops(&settings, listen, &stop).await?;
+            Ok(0)
+        }
+        Command::Health { .. } => Ok(0), // above
         Command::Status { json } => {
             let status = app::status(&settings).await?;
             app::write_answer(json, &status, &status::table(&status))?;
@@ -307,6 +352,7 @@ async fn run(cli: Cli) -> Result<u8> {
         Command::Check => {
             app::open_lookup(&settings)?;
             app::credentials(&settings)?;
+            settings.starter_token()?;
             app::write_line(settings.shown().trim_end())?;
             Ok(0)
         }

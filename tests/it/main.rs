@@ -6,6 +6,7 @@ mod cli;
 mod credentials;
 mod faults;
 mod fuzz;
+mod http;
 mod layers;
 mod ledger;
 mod load;

@@ -345,6 +345,7 @@ impl Rig {
             credentials: self.credentials.clone(),
             concurrency: self.setup.slots,
             metrics: self.metrics.clone(),
+            health: Arc::default(),
             stop: self.stop.clone(),
         }
     }
