@@ -3,6 +3,8 @@
 //! Whatever is answered other than 202 may be sent again as a whole: what is in the queue already is only
 //! counted. `openapi.json` describes it, and a test holds it to the answers.
 
+mod answer;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use axum::body::BodyDataStream;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, WWW_AUTHENTICATE,
 };
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -21,10 +23,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Serialize;
 use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use self::answer::{Receipt, Refusal};
 use super::body::{Body, Unreadable};
 use super::{Admitted, Queued, Starter, StarterError};
 use crate::clock::{self, Stopwatch};
@@ -46,101 +48,12 @@ const REST_PATIENCE: Duration = Duration::from_secs(2);
 const BATCH: usize = 1_000;
 /// and bytes of them.
 const BATCH_BYTES: usize = 4 << 20;
-/// Refused tweets that an answer names; the others are counted.
-const NAMED_REFUSALS: usize = 1_000;
 /// After how many seconds to try again, when all places are taken,
 const BUSY_S: &str = "1";
 /// when a service is out,
 const OUT_S: &str = "2";
 /// and when the queue is full: it drains in its own time.
 const FULL_S: &str = "15";
-
-/// What was made of a body.
-#[derive(Debug, Default, Serialize)]
-struct Receipt {
-    scheduled: u64,
-    known: u64,
-    leased: u64,
-    dead: u64,
-    too_old: u64,
-    /// The first [`NAMED_REFUSALS`],
-    refused: Vec<Refused>,
-    /// and how many more.
-    refused_unnamed: u64,
-}
-
-/// A tweet that cannot be scheduled.
-#[derive(Debug, Clone, Serialize)]
-struct Refused {
-    index: u64,
-    reason: String,
-}
-
-impl Receipt {
-    fn count(&mut self, index: u64, queued: Queued) {
-        match queued {
-            Queued::Scheduled => self.scheduled += 1,
-            Queued::Known => self.known += 1,
-            Queued::Leased => self.leased += 1,
-            Queued::Dead => self.dead += 1,
-            Queued::TooOld => self.too_old += 1,
-            Queued::Refused(_) if self.refused.len() >= NAMED_REFUSALS => self.refused_unnamed += 1,
-            Queued::Refused(reason) => self.refused.push(Refused { index, reason }),
-        }
-    }
-
-    fn accepted(&self) -> u64 {
-        self.scheduled + self.known + self.leased + self.dead + self.too_old
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused.len() as u64 + self.refused_unnamed
-    }
-}
-
-/// Every answer but 202.
-#[derive(Debug, Serialize)]
-struct Problem {
-    /// One line.
-    reason: String,
-    /// The place in the body, where it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    index: Option<u64>,
-    /// The tweets, where each was looked at and refused.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refused: Vec<Refused>,
-}
-
-/// An answer that is not 202.
-struct Refusal {
-    status: StatusCode,
-    header: Option<(HeaderName, &'static str)>,
-    problem: Problem,
-}
-
-impl Refusal {
-    fn new(status: StatusCode, reason: impl Into<String>) -> Self {
-        Self { status, header: None, problem: Problem { reason: reason.into(), index: None, refused: Vec::new() } }
-    }
-
-    fn with(self, name: HeaderName, value: &'static str) -> Self {
-        Self { header: Some((name, value)), ..self }
-    }
-
-    fn later(reason: &str, seconds: &'static str) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, reason).with(RETRY_AFTER, seconds)
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let mut response = (self.status, Json(self.problem)).into_response();
-        if let Some((name, value)) = self.header {
-            response.headers_mut().insert(name, axum::http::HeaderValue::from_static(value));
-        }
-        response
-    }
-}
 
 /// What the hook counts.
 #[derive(Debug, Clone)]
@@ -284,10 +197,7 @@ impl Hook {
 
     /// Hands the tweets of a body over, a batch after the other.
     async fn hand_over(&self, bytes: &[u8]) -> Result<Receipt, Refusal> {
-        let unreadable = |Unreadable { index, reason }| {
-            let refusal = Refusal::new(StatusCode::BAD_REQUEST, reason);
-            Refusal { problem: Problem { index: Some(index), ..refusal.problem }, ..refusal }
-        };
+        let unreadable = |Unreadable { index, reason }| Refusal::new(StatusCode::BAD_REQUEST, reason).at(index);
         let mut body = Body::new(bytes).map_err(unreadable)?;
         let mut receipt = Receipt::default();
         loop {
@@ -316,9 +226,8 @@ impl Hook {
         match receipt.refused.first() {
             // Nothing was done: whoever sent it should look at it.
             Some(first) if receipt.accepted() == 0 => {
-                let refusal = Refusal::new(StatusCode::BAD_REQUEST, first.reason.clone());
-                let problem = Problem { index: Some(first.index), refused: receipt.refused, ..refusal.problem };
-                Err(Refusal { problem, ..refusal })
+                let refusal = Refusal::new(StatusCode::BAD_REQUEST, first.reason.clone()).at(first.index);
+                Err(refusal.naming(receipt.refused))
             }
             _ => Ok(receipt),
         }
