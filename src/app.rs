@@ -2,6 +2,7 @@
 
 mod follow;
 mod logging;
+mod roles;
 mod service;
 mod tuning;
 mod upkeep;
@@ -14,11 +15,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-pub use self::follow::{Follower, InForce};
+pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
+pub use self::roles::{Watched, run_ops, run_starter, run_updater};
 pub use self::service::Service;
 use self::tuning::Tuning;
-pub use self::upkeep::{follow_for_rebuild, open_dead, open_rebuild, run_rebuild};
+pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
 use crate::clock;
 use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend};
@@ -242,11 +244,11 @@ pub struct Updater {
 }
 
 impl Updater {
-    /// Opens everything that the settings name.
+    /// Opens everything that the settings name; what it does from now on shows in `watched`.
     ///
     /// # Errors
     /// A setting is missing, or a service is not there.
-    pub async fn open(settings: &Settings, stop: Stop) -> Result<Self> {
+    pub async fn open(settings: &Settings, stop: Stop, watched: &Watched) -> Result<Self> {
         // What is wrong with the settings is said before anything is connected.
         let lookup = open_lookup(settings)?;
         credentials(settings)?;
@@ -254,7 +256,8 @@ impl Updater {
         let queue = service.queue(NAMESPACE).await?;
         let credentials = open_credentials(settings, &service).await?;
         let store = open_store(settings).await?;
-        let metrics = Arc::new(Metrics::new());
+        let Watched { metrics, health } = watched.clone();
+        health.works();
         let updater = &settings.updater;
         let tuning = Tuning::new(settings, lookup.capabilities());
         let handler = TweetUpdate {
@@ -285,6 +288,7 @@ impl Updater {
             credentials,
             concurrency: tuning.concurrency.clone(),
             metrics: metrics.clone(),
+            health,
             stop: stop.clone(),
         };
         let starter = starter(queue.clone(), Some(store.clone()), tuning.ages.clone());

@@ -8,6 +8,7 @@ mod credentials;
 mod files;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::change::{Change, Changed, LIVE};
-use self::credentials::masked_secret;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+use self::credentials::{masked_secret, secret};
 pub use self::files::Files;
 use crate::backend::redis::address::{self, Parts};
 use crate::credential::{Caller, Pacing};
@@ -41,6 +42,8 @@ pub struct Settings {
     pub store: StoreSettings,
     pub twitter: TwitterSettings,
     pub updater: UpdaterSettings,
+    pub starter: StarterSettings,
+    pub http: HttpSettings,
     pub rebuild: RebuildSettings,
     pub simulator: SimulatorSettings,
 }
@@ -183,6 +186,28 @@ pub struct UpdaterSettings {
     pub unavailable_for: Duration,
     pub max_deliveries: u32,
     pub name: String,
+}
+
+/// `[starter]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct StarterSettings {
+    pub bearer_token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub bearer_token: Option<SecretString>,
+    pub max_body_bytes: usize,
+}
+
+/// `[http]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct HttpSettings {
+    pub listen: String,
+    #[serde(with = "humantime_serde")]
+    pub drain_notice: Duration,
 }
 
 /// `[rebuild]`
@@ -330,6 +355,18 @@ impl Settings {
                 return refuse(format!("{key} ({share}) is a share, from 0 to 1"));
             }
         }
+        if self.starter.max_body_bytes == 0 {
+            return refuse("starter.max_body_bytes must be at least 1".to_owned());
+        }
+        if self.http.drain_notice >= updater.drain_deadline {
+            return refuse(format!(
+                "http.drain_notice ({}) must be shorter than updater.drain_deadline ({}), or nothing in work is \
+                 finished",
+                show(self.http.drain_notice),
+                show(updater.drain_deadline)
+            ));
+        }
+        self.listen()?;
         let scheme = |url: &SecretString| {
             reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
         };
@@ -358,6 +395,24 @@ impl Settings {
     /// The file cannot be read or is empty; both are given; or it is nothing that could be sent.
     pub fn bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
         self.twitter.single_bearer_token()
+    }
+
+    /// The token that the starter asks for, from the environment or from its file; `None` when neither is given.
+    ///
+    /// # Errors
+    /// As [`Settings::bearer_token`].
+    pub fn starter_token(&self) -> Result<Option<SecretString>, BadConfig> {
+        secret("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
+    }
+
+    /// `http.listen` as an address; `None` where it is empty.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
+        let listen = self.http.listen.trim();
+        let addr = (!listen.is_empty()).then(|| listen.parse()).transpose();
+        addr.map_err(|_| BadConfig(format!("http.listen ({listen:?}) is no address: write it like 0.0.0.0:8080")))
     }
 
     /// Every credential, by name: `bearer_token` as "bearer", then those of `[twitter.credentials.*]`,
@@ -500,6 +555,10 @@ mod tests {
             ("tweet_age = \"1h: 1m, 30m: 1m\"\n", vec![], "rise"),
             ("[twitter]\napi = \"localhost:1234\"\n", vec![], "twitter.api"),
             ("[twitter]\nbearer_token = \"canary\"\n", vec![], "no place in a configuration file"),
+            ("[starter]\nbearer_token = \"canary\"\n", vec![], "__STARTER__BEARER_TOKEN"),
+            ("[starter]\nmax_body_bytes = 0\n", vec![], "starter.max_body_bytes"),
+            ("[http]\nlisten = \"localhost\"\n", vec![], "http.listen"),
+            ("[http]\ndrain_notice = \"20s\"\n", vec![], "http.drain_notice"),
             (
                 "[twitter.credentials.main]\nkind = \"user\"\nconsumer_key = \"canary\"\n",
                 vec![],

@@ -17,14 +17,17 @@ use crate::chance;
 use crate::clock::{self, Stopwatch};
 use crate::crash;
 use crate::credential::{Credentials, Leave, Pacing, Permit};
+use crate::health::Health;
 use crate::live::{Changes, Live};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::retry::Retry;
 use crate::shutdown::Stop;
 
+/// The loop looks for work at least this often.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The first and the longest delay of a process that meets an outage.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), LONGEST_PAUSE);
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
@@ -115,6 +118,8 @@ pub struct Worker {
     pub concurrency: Live<usize>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
+    /// What it knows of itself.
+    pub health: Arc<Health>,
     /// When it ends.
     pub stop: Stop,
 }
@@ -219,16 +224,18 @@ impl Worker {
             turn = turn.lock_owned() => turn,
         };
         loop {
+            self.health.beat();
             if let Some(pause) = turn.pause.take() {
                 tokio::select! {
                     () = self.stop.sleep(pause) => {}
                     () = turn.changed() => {}
                 }
+                self.health.beat();
             }
             if self.is_one_too_many(running) {
                 return None;
             }
-            let mut wait = Duration::from_secs(60);
+            let mut wait = LONGEST_PAUSE;
             let mut failed = None;
             for step in 0..self.pipelines.len() {
                 if self.stop.is_draining() {
@@ -267,6 +274,7 @@ impl Worker {
                             tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
                         }
                         self.credentials.give_back(permit).await;
+                        self.health.works();
                         wait = wait.min(until);
                     }
                     Err(error) => {
@@ -276,7 +284,13 @@ impl Worker {
                 }
             }
             // Once for all pipelines: their queues are mostly one service.
-            turn.pause = Some(failed.map_or(wait, |why| wait.min(turn.failed(&why))));
+            turn.pause = Some(match failed {
+                Some(why) => {
+                    self.health.is_out(&why);
+                    wait.min(turn.failed(&why))
+                }
+                None => wait,
+            });
         }
     }
 
@@ -319,6 +333,9 @@ impl Worker {
         let watch = Stopwatch::start();
         let late = |job: &Job| (batch.claimed_at - job.due).max(0);
         self.metrics.late(batch.jobs.iter().map(late));
+        self.metrics.histograms.batch_ids.observe(batch.jobs.len() as f64);
+        self.metrics.in_flight.inc();
+        self.health.beat();
 
         // Until it is settled nothing else is in flight.
         let (_others, in_the_way) = match is_on_trial(&batch) {
@@ -340,14 +357,19 @@ impl Worker {
             }
         };
         let handled_ms = watch.elapsed_ms();
+        self.health.beat();
+        let settling = Stopwatch::start();
         let settled = self.settle(&**queue, &batch, &handled).await;
+        self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
+        self.metrics.in_flight.dec();
+        self.note(&handled.outlook);
 
         tracing::info!(
             namespace = queue.namespace(),
             ids = batch.jobs.len(),
             late_max_ms = batch.jobs.iter().map(late).max().unwrap_or(0),
             handled_ms,
-            settle_ms = watch.elapsed_ms() - handled_ms,
+            settle_ms = settling.elapsed_ms(),
             settled = settled.settled,
             lost = settled.lost,
             released = handled.release.len(),
@@ -370,6 +392,16 @@ impl Worker {
             Outlook::Stop(message) => return Some(message),
         }
         None
+    }
+
+    /// A batch shows how the services are, unless it says nothing of them.
+    fn note(&self, outlook: &Outlook) {
+        self.health.beat();
+        match outlook {
+            Outlook::Fine => drop(self.health.works()),
+            Outlook::Outage(why) | Outlook::Stop(why) => drop(self.health.is_out(why)),
+            Outlook::Unchanged => {}
+        }
     }
 
     /// Waits until nothing else is in flight, and has the queue note that: if the process ends now, it is

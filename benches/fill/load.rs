@@ -160,6 +160,7 @@ pub async fn run(
             credentials,
             concurrency: 4.into(),
             metrics: Arc::new(Metrics::new()),
+            health: Arc::default(),
             stop: stop.clone(),
         };
         // As they start in life: one by one.

@@ -56,6 +56,17 @@ impl InForce {
     }
 }
 
+/// Keeps a process up with the configuration that tells nobody in the queue of it: the log's level, and what
+/// `take_over` does.
+pub fn follow<T: Fn(&Settings) + Send>(
+    follower: Follower,
+    settings: &Settings,
+    take_over: T,
+    stop: Stop,
+) -> impl Future<Output = ()> + use<T> {
+    follower.run(Live::new(InForce::new(settings.clone())), take_over, Arc::default(), stop)
+}
+
 /// Follows the files that `--config` names.
 pub struct Follower {
     layers: Vec<&'static str>,

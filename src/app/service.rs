@@ -45,15 +45,23 @@ impl Service {
         })
     }
 
+    /// The queue of that namespace, whether it answers or not.
+    ///
+    /// # Errors
+    /// Its file cannot be opened.
+    pub async fn unchecked_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
+        Ok(match self {
+            Self::Redis(pool) => Arc::new(RedisQueue::new(pool.clone(), namespace)),
+            Self::Embedded(file) => Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?),
+        })
+    }
+
     /// The queue of that namespace; checked.
     ///
     /// # Errors
     /// It is not there, or not fit.
     pub async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
-        let queue: Arc<dyn Queue> = match self {
-            Self::Redis(pool) => Arc::new(RedisQueue::new(pool.clone(), namespace)),
-            Self::Embedded(file) => Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?),
-        };
+        let queue = self.unchecked_queue(namespace).await?;
         let findings = queue.check().await.context("the queue cannot be used")?;
         for (at, finding) in findings.iter().enumerate() {
             if at == 0 {

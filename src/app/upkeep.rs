@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Follower, InForce, Service, open_store, write_answer};
+use super::{Service, open_store, write_answer};
 use crate::config::Settings;
 use crate::dead::Dead;
-use crate::live::Live;
 use crate::queue::Lane;
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
@@ -37,18 +36,6 @@ pub async fn open_rebuild(settings: &Settings, rate: Option<u32>) -> Result<Rebu
         rate: rate.unwrap_or(settings.rebuild.rate),
         retry: RetryPolicy::default(),
     })
-}
-
-/// Keeps up with the configuration for a rebuild: each round goes by the age table of its time.
-pub fn follow_for_rebuild(
-    follower: Follower,
-    rebuild: &Rebuild,
-    settings: Settings,
-    stop: Stop,
-) -> impl Future<Output = ()> + use<> {
-    let ages = rebuild.lanes.ages.clone();
-    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
-    follower.run(Live::new(InForce::new(settings)), take_over, Arc::default(), stop)
 }
 
 /// Rebuilds once, or with this pause between the rounds until it is stopped. Writes a line per round.

@@ -292,7 +292,9 @@ impl TweetUpdate {
     /// Every answer into the store, before the queue hears of any. Answers how many it refused.
     async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, Failure> {
         let watch = Stopwatch::start();
-        let saved = self.store.save(&self.namespace, observations).await?;
+        let saved = self.store.save(&self.namespace, observations).await;
+        self.metrics.histograms.save_seconds.observe(watch.elapsed().as_secs_f64());
+        let saved = saved?;
         crash::point("after_commit");
         self.metrics.counters.saves_refused.add(saved.older as usize);
         self.metrics.counters.changes.add(saved.changed as usize);

@@ -50,7 +50,9 @@ fn table<'a>(text: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
 fn default_toml_names_every_setting_there_is() {
     let settings = Settings::load_with(&[], None, &[]).unwrap();
     let mut known: BTreeSet<_> = flat(&settings.shown()).into_keys().collect();
-    known.remove("twitter.bearer_token"); // from the environment alone
+    for secret in ["twitter.bearer_token", "starter.bearer_token"] {
+        assert!(known.remove(secret), "{secret} comes from the environment alone");
+    }
     assert_eq!(flat(DEFAULT).into_keys().collect::<BTreeSet<_>>(), known);
     for key in flat(DEMO).keys() {
         assert!(known.contains(key), "demo.toml: {key}");
@@ -110,7 +112,7 @@ fn the_readme_names_settings_with_their_defaults() {
     for row in rows {
         assert_eq!(defaults.get(row[0]).map(String::as_str), Some(row[1]), "{row:?}");
     }
-    let sections = ["updater.", "queue.", "store.", "twitter.", "rebuild.", "log.", "simulator."];
+    let sections = ["updater.", "queue.", "store.", "twitter.", "rebuild.", "log.", "simulator.", "http.", "starter."];
     for document in [README, ARCHITECTURE, OPERATIONS] {
         for word in quoted(document).filter(|word| sections.iter().any(|section| word.starts_with(section))) {
             let key = word.split([' ', ':', '=']).next().unwrap();

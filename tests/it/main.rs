@@ -7,6 +7,7 @@ mod cli;
 mod credentials;
 mod faults;
 mod fuzz;
+mod http;
 mod k8s;
 mod layers;
 mod ledger;

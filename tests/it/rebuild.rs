@@ -310,7 +310,7 @@ async fn a_tweet_enqueued_again_in_the_middle_is_not_lost(world: World) {
     let (starter, again) = (world.starter(), id.clone());
     world.journal.meanwhile(Call::Standing, async move {
         let queued = starter.queue_tweet(twitter_updater::starter::Ingested::bare(again)).await.unwrap();
-        assert_eq!(queued, twitter_updater::starter::Queued::Known);
+        assert_eq!(queued, twitter_updater::starter::Queued::Leased);
     });
     let done = world.put_back(&page).await;
     assert_eq!((done.put_back, done.withdrawn), (1, 0));

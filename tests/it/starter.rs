@@ -1,6 +1,7 @@
 //! The starter, on a real queue in a temporary file.
 
 mod bad_input;
+mod http;
 mod incoming;
 mod streaming;
 
@@ -230,7 +231,7 @@ async fn what_a_worker_has_is_known_and_the_dead_stay_dead() {
     assert_eq!(world.starter.queue_tweets(both()).await.unwrap(), [Queued::Scheduled, Queued::Scheduled]);
     let (fence, jobs) = world.claim_all().await;
     assert_eq!(jobs.len(), 2);
-    assert_eq!(world.starter.queue_tweets(both()).await.unwrap(), [Queued::Known, Queued::Known]);
+    assert_eq!(world.starter.queue_tweets(both()).await.unwrap(), [Queued::Leased, Queued::Leased]);
 
     let verdicts: Vec<_> = jobs
         .into_iter()

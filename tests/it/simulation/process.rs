@@ -90,6 +90,7 @@ fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>)
         credentials,
         concurrency: setup.slots.into(),
         metrics,
+        health: Arc::default(),
         stop: stop.clone(),
     }
 }

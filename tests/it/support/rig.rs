@@ -346,6 +346,7 @@ impl Rig {
             credentials: self.credentials.clone(),
             concurrency: self.setup.slots.into(),
             metrics: self.metrics.clone(),
+            health: Arc::default(),
             stop: self.stop.clone(),
         }
     }
