@@ -18,6 +18,7 @@ test: services format clippy doc unit faults load
 services:
 	@missing=()
 	command -v redis-server >/dev/null || missing+=(redis-server)
+	command -v openssl >/dev/null || missing+=(openssl)
 	[ -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || command -v initdb >/dev/null || missing+=(postgresql)
 	if [ $${#missing[@]} -gt 0 ]; then
 	  echo "installing $${missing[*]}"

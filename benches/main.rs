@@ -42,6 +42,7 @@ impl Size {
 async fn run(name: &str, size: Size) -> Option<Report> {
     Some(match name {
         "queue_cycle" => queue_cycle::run(size).await,
+        "elsewhere" => queue_cycle::elsewhere(size).await,
         "enqueue" => enqueue::run(size).await,
         "pipeline" => pipeline::run(size).await,
         "fill" => fill::run(size).await,
@@ -50,7 +51,7 @@ async fn run(name: &str, size: Size) -> Option<Report> {
     })
 }
 
-const ALL: [&str; 5] = ["queue_cycle", "enqueue", "pipeline", "fill", "memory"];
+const ALL: [&str; 6] = ["queue_cycle", "elsewhere", "enqueue", "pipeline", "fill", "memory"];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {

@@ -1,9 +1,12 @@
 //! The only wiring: settings → backends → roles.
 
+mod follow;
+mod logging;
+mod roles;
 mod service;
+mod tuning;
 mod upkeep;
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +14,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
+pub use self::follow::{Follower, InForce, follow};
+pub use self::logging::{LogLevel, start_logging};
+pub use self::roles::{Watched, run_ops, run_starter, run_updater};
 pub use self::service::Service;
+use self::tuning::Tuning;
 pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
 use crate::clock;
 use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend};
 use crate::credential::{AppToken, Caller, Credential, CredentialKind, Credentials, UserKeys};
+use crate::live::Live;
+use crate::lookup::Lookup;
 use crate::lookup::twitter_v1::{CAPABILITIES, TwitterV1, TwitterV1Options, parse_ingested};
-use crate::lookup::{Charge, Lookup};
 use crate::metrics::Metrics;
 use crate::queue::{Lane, Queue};
 use crate::shutdown::Stop;
@@ -33,7 +39,7 @@ use crate::status::Status;
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
-use crate::worker::{ClaimSettings, Pipeline, Worker};
+use crate::worker::{Pipeline, Worker};
 
 /// The name of the credential that is none.
 const ANONYMOUS: &str = "anonymous";
@@ -204,7 +210,7 @@ fn is_twitter(api: &str) -> bool {
 
 /// A starter for `tweet:update`.
 #[must_use]
-pub fn starter(queue: Arc<dyn Queue>, store: Option<Arc<dyn Store>>, ages: AgeTable) -> Starter {
+pub fn starter(queue: Arc<dyn Queue>, store: Option<Arc<dyn Store>>, ages: impl Into<Live<AgeTable>>) -> Starter {
     Starter::new(queue, store, ages, Arc::new(twitter_id_date), parse_ingested)
 }
 
@@ -227,18 +233,22 @@ pub struct Updater {
     pub store: Arc<dyn Store>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
+    /// The configuration it works by.
+    pub in_force: Live<InForce>,
+    tuning: Tuning,
     name: String,
+    service: Service,
     worker: Worker,
     drain: Drain,
     stop: Stop,
 }
 
 impl Updater {
-    /// Opens everything that the settings name.
+    /// Opens everything that the settings name; what it does from now on shows in `watched`.
     ///
     /// # Errors
     /// A setting is missing, or a service is not there.
-    pub async fn open(settings: &Settings, stop: Stop) -> Result<Self> {
+    pub async fn open(settings: &Settings, stop: Stop, watched: &Watched) -> Result<Self> {
         // What is wrong with the settings is said before anything is connected.
         let lookup = open_lookup(settings)?;
         credentials(settings)?;
@@ -246,23 +256,17 @@ impl Updater {
         let queue = service.queue(NAMESPACE).await?;
         let credentials = open_credentials(settings, &service).await?;
         let store = open_store(settings).await?;
-        let metrics = Arc::new(Metrics::new());
+        let Watched { metrics, health } = watched.clone();
+        health.works();
         let updater = &settings.updater;
-        let capabilities = lookup.capabilities();
-        let claims = ClaimSettings {
-            limit: capabilities.batch_limit,
-            linger: updater.buffer_ttl,
-            // An id that costs by itself is never asked for early.
-            lookahead: if capabilities.charge == Charge::PerCall { updater.lookahead } else { 0.0 },
-            lease: updater.lease,
-        };
+        let tuning = Tuning::new(settings, lookup.capabilities());
         let handler = TweetUpdate {
             namespace: NAMESPACE.to_owned(),
             lookup,
             store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: settings.twitter.timeout,
-            ages: settings.tweet_age.clone(),
+            ages: tuning.ages.clone(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
                 limit: updater.unavailable_limit,
@@ -276,15 +280,28 @@ impl Updater {
         let name = worker_name(settings);
         let worker = Worker {
             name: name.clone(),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims }],
+            pipelines: vec![Pipeline {
+                queue: queue.clone(),
+                handler: Arc::new(handler),
+                claims: tuning.claims.clone(),
+            }],
             credentials,
-            concurrency: updater.concurrency,
+            concurrency: tuning.concurrency.clone(),
             metrics: metrics.clone(),
+            health,
             stop: stop.clone(),
         };
-        let starter = starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
+        let starter = starter(queue.clone(), Some(store.clone()), tuning.ages.clone());
         let drain = Drain::new(starter, name.clone());
-        Ok(Self { queue, store, metrics, name, worker, drain, stop })
+        let in_force = Live::new(InForce::new(settings.clone()));
+        Ok(Self { queue, store, metrics, in_force, tuning, name, service, worker, drain, stop })
+    }
+
+    /// Keeps up with the configuration until it is stopped.
+    pub fn follow(&self, follower: Follower) -> impl Future<Output = ()> + use<> {
+        let (tuning, metrics) = (self.tuning.clone(), self.metrics.clone());
+        let take_over = move |settings: &Settings| tuning.set(settings);
+        follower.run(self.in_force.clone(), take_over, metrics, self.stop.clone())
     }
 
     /// Works until it is stopped.
@@ -292,9 +309,9 @@ impl Updater {
     /// # Errors
     /// It can never work: the message says why.
     pub async fn run(self) -> Result<()> {
-        let Self { queue, metrics, name, worker, drain, stop, .. } = self;
-        let concurrency = worker.concurrency;
-        tracing::info!(worker = name, concurrency, "updater runs");
+        let Self { queue, metrics, in_force, name, service, worker, drain, stop, .. } = self;
+        let config_revision = in_force.load().revision.clone();
+        tracing::info!(worker = name, concurrency = *worker.concurrency.load(), config_revision, "updater runs");
         let mut incoming = tokio::spawn({
             let (stop, metrics) = (stop.token(), metrics.clone());
             async move {
@@ -307,12 +324,21 @@ impl Updater {
         });
         let mut beating = tokio::spawn({
             let (queue, metrics, stop, name) = (queue.clone(), metrics.clone(), stop.clone(), name.clone());
+            let in_force = in_force.clone();
             async move {
+                let mut changes = in_force.changes();
                 while !stop.is_draining() {
-                    beat(&*queue, &name, concurrency, &metrics).await;
-                    stop.sleep(BEAT_EVERY).await;
+                    beat(&*queue, &name, &in_force.load(), &metrics).await;
+                    tokio::select! {
+                        () = stop.sleep(BEAT_EVERY) => {}
+                        () = changes.next() => {} // told at once
+                    }
                 }
             }
+        });
+        tokio::spawn({
+            let stop = stop.token();
+            async move { service.keep_picture(stop).await }
         });
         let time_is_up = async {
             stop.abandoning().await;
@@ -339,7 +365,7 @@ impl Updater {
         }
         // What was counted since the last beat, then off the list.
         let farewell = async {
-            beat(&*queue, &name, concurrency, &metrics).await;
+            beat(&*queue, &name, &in_force.load(), &metrics).await;
             queue.leave(&name).await.map_err(|error| error.to_string())
         };
         let left = tokio::time::timeout(FAREWELL, farewell).await;
@@ -351,13 +377,17 @@ impl Updater {
     }
 }
 
-async fn beat(queue: &dyn Queue, name: &str, concurrency: usize, metrics: &Metrics) {
+async fn beat(queue: &dyn Queue, name: &str, in_force: &InForce, metrics: &Metrics) {
     let fields = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("pid", std::process::id().to_string()),
-        ("concurrency", concurrency.to_string()),
+        ("concurrency", in_force.settings.updater.concurrency.to_string()),
         ("requests", metrics.counters.requests.get().to_string()),
         ("late_p99_ms", metrics.lateness(99.0).to_string()),
+        ("config_revision", in_force.revision.clone()),
+        // Empty where there is nothing to say: a field that is left out would stay as it was.
+        ("config_refused", in_force.refused.clone().unwrap_or_default()),
+        ("config_needs_restart", in_force.needs_restart()),
     ];
     let untold: Vec<_> = metrics.counters.all().map(|(name, counter)| (name, counter.untold(), counter)).collect();
     let counters: Vec<(&str, i64)> =
@@ -460,37 +490,4 @@ pub fn write_line(line: &str) -> Result<()> {
 /// As [`write_line`].
 pub fn write_answer(json: bool, answer: &impl Serialize, text: &str) -> Result<()> {
     if json { write_line(&serde_json::to_string(answer)?) } else { write_line(text.trim_end()) }
-}
-
-/// Starts logging to standard error.
-///
-/// # Errors
-/// `log.level` is no filter.
-pub fn start_logging(settings: &Settings) -> Result<(), BadConfig> {
-    use crate::config::LogFormat;
-    let filter = log_filter(&settings.log.level)
-        .map_err(|why| BadConfig(format!("log.level ({:?}) is no filter: {why}", settings.log.level)))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        // A log that nobody reads any more must not end the process: the complaint would go the same way.
-        .log_internal_errors(false);
-    // Started once in a process; a second start (tests) keeps the first.
-    let _ = match settings.log.format {
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
-        LogFormat::Text => log.try_init(),
-    };
-    Ok(())
-}
-
-/// The filter that `log.level` says. A lone word that is no level would pass as the name of a module,
-/// which logs nothing: `log.level = "warning"` would be silence.
-fn log_filter(level: &str) -> Result<EnvFilter, String> {
-    let is_known = |word: &str| word.contains(['=', ':', '[', ']']) || word.parse::<LevelFilter>().is_ok();
-    let words: Vec<&str> = level.split(',').map(str::trim).collect();
-    match words.iter().find(|word| !is_known(word)) {
-        Some(word) => Err(format!("{word:?} is none of error, warn, info, debug and trace")),
-        None => EnvFilter::try_new(words.join(",")).map_err(|error| error.to_string()),
-    }
 }

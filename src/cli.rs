@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::app::{self, Unavailable, Updater};
-use crate::config::{BadConfig, DEMO, Settings};
+use crate::app::{self, Follower, Unavailable};
+use crate::config::{BadConfig, DEMO, Files, Settings};
 use crate::dead::Act;
 use crate::demo::{self, DemoOptions};
+use crate::ops;
 use crate::plan::{BadTweetsPerDay, Credentials, Plan};
 use crate::queue::QueueError;
 use crate::shutdown::Stop;
@@ -36,8 +37,9 @@ pub mod exit {
 #[derive(Debug, Parser)]
 #[command(name = "twitter-updater", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// A configuration file; it goes over the defaults, and the environment over both.
-    #[arg(long, global = true, value_name = "FILE")]
+    /// A configuration file, or a folder of them: every *.toml in it, in the order of the names. It goes over
+    /// the defaults, and the environment over both.
+    #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
@@ -80,7 +82,36 @@ enum Command {
     #[command(
         after_help = "Stops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0."
     )]
-    Updater,
+    Updater {
+        /// Serve /live, /ready and /metrics at this address; over http.listen.
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
+    },
+    /// Take tweets over HTTP (POST /tweets), beside an existing ingest: answers 202 when store and queue have them.
+    #[command(
+        after_help = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes it. Stops at SIGTERM or SIGINT: finishes what is in work, exits with 0."
+    )]
+    Starter {
+        /// The address; over http.listen. Port 0 takes a free one.
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
+    },
+    /// Serve figures of the whole queue: /metrics for Prometheus, /status as JSON. One is enough.
+    #[command(
+        after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8081\n  curl http://127.0.0.1:8081/status\n\nNeeds the queue and the credentials' names, and no secret of theirs. Goes on while the queue is out."
+    )]
+    Ops {
+        /// The address; over http.listen. Port 0 takes a free one.
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
+    },
+    /// Ask a role whether it can work: a container's health check. Exits with 69 when it cannot.
+    #[command(after_help = "Example:\n  twitter-updater health --url http://127.0.0.1:8081/live")]
+    Health {
+        /// What to ask; any success will do.
+        #[arg(long, default_value = "http://127.0.0.1:8080/ready")]
+        url: String,
+    },
     /// Print the queue at this moment.
     #[command(after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due")]
     Status {
@@ -246,9 +277,18 @@ fn code_of(error: &anyhow::Error) -> u8 {
 }
 
 async fn run(cli: Cli) -> Result<u8> {
-    let layers: &[&str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
-    let settings = Settings::load(layers, cli.config.as_deref())?;
-    app::start_logging(&settings)?;
+    if let Command::Health { url } = &cli.command {
+        // Every few seconds, beside a process that has read its settings already.
+        return match ops::probe(url).await {
+            Ok(()) => Ok(0),
+            Err(why) => Err(Unavailable(why).into()),
+        };
+    }
+    let layers: &[&'static str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
+    let files = Files::read(cli.config.as_deref())?;
+    let settings = Settings::load(layers, &files)?;
+    let log = app::start_logging(&settings)?;
+    let follower = || Follower::new(layers, cli.config, files, log);
     let stop = Stop::new();
     match cli.command {
         Command::Demo { run_for, tweets, dir, json } => {
@@ -262,14 +302,22 @@ async fn run(cli: Cli) -> Result<u8> {
             app::write_answer(json, &summary, &summary.to_string())?;
             Ok(if summary.is_clean() { 0 } else { exit::INPUT })
         }
-        Command::Updater => {
+        Command::Updater { listen } => {
             stop.on_signals(settings.updater.drain_deadline)?;
-            tokio::select! {
-                updater = Updater::open(&settings, stop.clone()) => updater?.run().await?,
-                () = stop.draining() => {} // while a service did not answer yet
-            }
+            app::run_updater(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
+        Command::Starter { listen } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            app::run_starter(&settings, listen, follower()?, &stop).await?;
+            Ok(0)
+        }
+        Command::Ops { listen } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            app::run_ops(&settings, listen, follower()?, &stop).await?;
+            Ok(0)
+        }
+        Command::Health { .. } => Ok(0), // above
         Command::Status { json } => {
             let status = app::status(&settings).await?;
             app::write_answer(json, &status, &status::table(&status))?;
@@ -281,6 +329,12 @@ async fn run(cli: Cli) -> Result<u8> {
                 rebuild = app::open_rebuild(&settings, rate) => rebuild?,
                 () = stop.draining() => return Ok(0), // while a service did not answer yet
             };
+            if every.is_some() {
+                let ages = rebuild.lanes.ages.clone();
+                // Each round goes by the age table of its time.
+                let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+                tokio::spawn(app::follow(follower()?, &settings, take_over, stop.clone()));
+            }
             tokio::select! {
                 done = app::run_rebuild(&rebuild, every, json, &stop) => done?,
                 // A service does not answer any more: leases run out.
@@ -307,7 +361,9 @@ async fn run(cli: Cli) -> Result<u8> {
         Command::Check => {
             app::open_lookup(&settings)?;
             app::credentials(&settings)?;
-            app::write_line(settings.shown().trim_end())?;
+            app::Service::new(&settings)?;
+            settings.starter_token()?;
+            app::write_line(&format!("# config_revision: {}\n{}", settings.revision(), settings.shown().trim_end()))?;
             Ok(0)
         }
         Command::Migrate => {

@@ -3,9 +3,12 @@
 //! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
 //! from the environment or from files of their own and are shown nowhere.
 
+mod change;
 mod credentials;
+mod files;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,8 +16,10 @@ use config::{Config, Environment, File, FileFormat};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
-use self::credentials::masked_secret;
+pub use self::change::{Change, Changed, LIVE};
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+use self::credentials::{masked_secret, secret};
+pub use self::files::Files;
 use crate::backend::redis::address::{self, Parts};
 use crate::credential::{Caller, Pacing};
 use crate::tweet_age::AgeTable;
@@ -37,6 +42,8 @@ pub struct Settings {
     pub store: StoreSettings,
     pub twitter: TwitterSettings,
     pub updater: UpdaterSettings,
+    pub starter: StarterSettings,
+    pub http: HttpSettings,
     pub rebuild: RebuildSettings,
     pub simulator: SimulatorSettings,
 }
@@ -95,6 +102,9 @@ pub struct FileSettings {
 pub struct RedisSettings {
     #[serde(serialize_with = "masked_url")]
     pub url: SecretString,
+    pub ca_file: PathBuf,
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
     pub connections: usize,
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
@@ -178,6 +188,28 @@ pub struct UpdaterSettings {
     pub name: String,
 }
 
+/// `[starter]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct StarterSettings {
+    pub bearer_token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub bearer_token: Option<SecretString>,
+    pub max_body_bytes: usize,
+}
+
+/// `[http]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct HttpSettings {
+    pub listen: String,
+    #[serde(with = "humantime_serde")]
+    pub drain_notice: Duration,
+}
+
 /// `[rebuild]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -213,27 +245,21 @@ pub struct SimulatorSettings {
 pub struct BadConfig(pub String);
 
 impl Settings {
-    /// The defaults, then `layers` (compiled-in texts), then `file`, then the environment.
+    /// The defaults, then `layers` (compiled-in texts), then `files`, then the environment.
     ///
     /// # Errors
     /// An unknown key, a value of the wrong form, or a contradiction.
-    pub fn load(layers: &[&str], file: Option<&Path>) -> Result<Self, BadConfig> {
-        Self::load_files(layers, file, Environment::with_prefix(ENVIRONMENT_PREFIX))
+    pub fn load(layers: &[&str], files: &Files) -> Result<Self, BadConfig> {
+        Self::load_from(layers, files, Environment::with_prefix(ENVIRONMENT_PREFIX))
     }
 
-    /// As [`Settings::load`], with these variables in place of the environment.
+    /// As [`Settings::load`], with the file or folder of that name, and these variables in place of the
+    /// environment.
     ///
     /// # Errors
-    /// As [`Settings::load`].
-    pub fn load_with(layers: &[&str], file: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_files(layers, file, environment(variables))
-    }
-
-    fn load_files(layers: &[&str], file: Option<&Path>, environment: Environment) -> Result<Self, BadConfig> {
-        let Some(file) = file else { return Self::load_from(layers, None, environment) };
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| BadConfig(format!("{} cannot be read: {error}", file.display())))?;
-        Self::load_from(layers, Some((file, &text)), environment)
+    /// As [`Settings::load`] and [`Files::read`].
+    pub fn load_with(layers: &[&str], path: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
+        Self::load_from(layers, &Files::read(path)?, environment(variables))
     }
 
     /// As [`Settings::load_with`], with a file of this name and text, which need not be there.
@@ -241,30 +267,34 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`].
     pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_from(&[], Some((file, text)), environment(variables))
+        Self::load_from(&[], &Files::of(file, text), environment(variables))
     }
 
-    fn load_from(layers: &[&str], file: Option<(&Path, &str)>, environment: Environment) -> Result<Self, BadConfig> {
-        let mut files = Config::builder();
+    fn load_from(layers: &[&str], files: &Files, environment: Environment) -> Result<Self, BadConfig> {
+        let mut all = Config::builder();
         for layer in std::iter::once(&DEFAULT).chain(layers) {
-            files = files.add_source(File::from_str(layer, FileFormat::Toml));
+            all = all.add_source(File::from_str(layer, FileFormat::Toml));
         }
-        if let Some((file, text)) = file {
+        let compiled_in = all.clone();
+        for (file, text) in files.texts() {
             // Read here first, for an error without a drawing of the line: it may hold a password.
             toml::from_str::<toml::Table>(text).map_err(|error| not_toml(file, text, &error))?;
-            files = files.add_source(File::from_str(text, FileFormat::Toml));
+            all = all.add_source(File::from_str(text, FileFormat::Toml));
         }
-        let whose = |error: config::ConfigError| match file {
-            Some((file, _)) => BadConfig(format!("{}: {}", file.display(), one_line(&error))),
-            None => BadConfig(one_line(&error)),
-        };
-        let files = files.build().map_err(whose)?;
-        credentials::no_secret_in_files(&files)?;
+        let all = all.build().map_err(|error| BadConfig(one_line(&error)))?;
+        credentials::no_secret_in_files(&all)?;
         let environment = environment.prefix_separator("__").separator("__");
-        let settings = Config::builder().add_source(files.clone()).add_source(environment).build();
+        let settings = Config::builder().add_source(all).add_source(environment).build();
         let settings: Self = settings.and_then(Config::try_deserialize).map_err(|error| {
-            let without_environment = files.try_deserialize::<Self>();
-            without_environment.err().map_or_else(|| BadConfig(format!("environment: {}", one_line(&error))), whose)
+            // The first file without which all was well; the environment, where all the files are well.
+            let mut so_far = compiled_in;
+            for (file, text) in files.texts() {
+                so_far = so_far.add_source(File::from_str(text, FileFormat::Toml));
+                if let Err(error) = so_far.clone().build().and_then(Config::try_deserialize::<Self>) {
+                    return BadConfig(format!("{}: {}", file.display(), one_line(&error)));
+                }
+            }
+            BadConfig(format!("environment: {}", one_line(&error)))
         })?;
         settings.contradictions()?;
         Ok(settings)
@@ -325,11 +355,30 @@ impl Settings {
                 return refuse(format!("{key} ({share}) is a share, from 0 to 1"));
             }
         }
+        if self.starter.max_body_bytes == 0 {
+            return refuse("starter.max_body_bytes must be at least 1".to_owned());
+        }
+        if self.http.drain_notice >= updater.drain_deadline {
+            return refuse(format!(
+                "http.drain_notice ({}) must be shorter than updater.drain_deadline ({}), or nothing in work is \
+                 finished",
+                show(self.http.drain_notice),
+                show(updater.drain_deadline)
+            ));
+        }
+        self.listen()?;
         let scheme = |url: &SecretString| {
             reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
         };
         if let Err(why) = address::check(self.queue.redis.url.expose_secret()) {
             return refuse(format!("queue.redis.url cannot be used: {why}"));
+        }
+        let redis = &self.queue.redis;
+        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
+        {
+            if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
+                return refuse(format!("queue.redis.{key} is for TLS: queue.redis.url has to begin with rediss"));
+            }
         }
         if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
             return refuse("store.postgres.url is not a postgres:// address".to_owned());
@@ -346,6 +395,24 @@ impl Settings {
     /// The file cannot be read or is empty; both are given; or it is nothing that could be sent.
     pub fn bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
         self.twitter.single_bearer_token()
+    }
+
+    /// The token that the starter asks for, from the environment or from its file; `None` when neither is given.
+    ///
+    /// # Errors
+    /// As [`Settings::bearer_token`].
+    pub fn starter_token(&self) -> Result<Option<SecretString>, BadConfig> {
+        secret("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
+    }
+
+    /// `http.listen` as an address; `None` where it is empty.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
+        let listen = self.http.listen.trim();
+        let addr = (!listen.is_empty()).then(|| listen.parse()).transpose();
+        addr.map_err(|_| BadConfig(format!("http.listen ({listen:?}) is no address: write it like 0.0.0.0:8080")))
     }
 
     /// Every credential, by name: `bearer_token` as "bearer", then those of `[twitter.credentials.*]`,
@@ -488,6 +555,10 @@ mod tests {
             ("tweet_age = \"1h: 1m, 30m: 1m\"\n", vec![], "rise"),
             ("[twitter]\napi = \"localhost:1234\"\n", vec![], "twitter.api"),
             ("[twitter]\nbearer_token = \"canary\"\n", vec![], "no place in a configuration file"),
+            ("[starter]\nbearer_token = \"canary\"\n", vec![], "__STARTER__BEARER_TOKEN"),
+            ("[starter]\nmax_body_bytes = 0\n", vec![], "starter.max_body_bytes"),
+            ("[http]\nlisten = \"localhost\"\n", vec![], "http.listen"),
+            ("[http]\ndrain_notice = \"20s\"\n", vec![], "http.drain_notice"),
             (
                 "[twitter.credentials.main]\nkind = \"user\"\nconsumer_key = \"canary\"\n",
                 vec![],
@@ -503,6 +574,7 @@ mod tests {
             ("[queue]\nredis = \"redis://:canary@h\"\n", vec![], "queue.redis"),
             ("", vec![("TWITTER_UPDATER__TWITTER", "canary")], "twitter"),
             ("[queue.redis]\nurl = \"canary@h:6379\"\n", vec![], "queue.redis.url"),
+            ("[queue.redis]\nca_file = \"/ca.pem\"\n", vec![], "queue.redis.ca_file is for TLS"),
             ("[store.postgres]\nurl = \"mysql://me:canary@h/db\"\n", vec![], "store.postgres.url"),
         ] {
             let error = with(file, &variables).unwrap_err().to_string();

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::app::{self, Updater};
+use crate::app::{self, Updater, Watched};
 use crate::clock::{self, Millis, Stopwatch};
 use crate::config::{QueueBackend, Settings, StoreBackend};
 use crate::metrics::Metrics;
@@ -96,7 +96,7 @@ pub async fn run(mut settings: Settings, options: DemoOptions, stop: Stop) -> Re
     let api = simulator::start(anywhere, app::simulator_options(&settings.simulator, None)).await?;
     settings.twitter.api = api.base_url();
 
-    let updater = Updater::open(&settings, stop.clone()).await?;
+    let updater = Updater::open(&settings, stop.clone(), &Watched::new(&settings, &stop)).await?;
     let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
     let updating = tokio::spawn(updater.run());
 

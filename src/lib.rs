@@ -15,8 +15,10 @@
 //! - [`clock`] — the only place that reads a clock, and whose clock counts
 //! - [`chance`] — the only place that draws lots: names and jitter
 //! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
-//! - [`config`] — settings: compiled-in defaults, a file, the environment
-//! - [`retry`], [`shutdown`], [`metrics`] — delays, stopping in two steps, what is counted
+//! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
+//! - [`live`] — a value that may change while it is used
+//! - [`retry`], [`shutdown`], [`metrics`], [`health`] — delays, stopping in two steps, what is counted, what a
+//!   process knows of itself
 //! - [`figures`] — numbers and spans for people
 //! - [`crash`] — points at which tests end the process
 //!
@@ -29,13 +31,14 @@
 //! - [`credential`] — who asks, and the leave to make one call
 //!
 //! The flow:
-//! - [`starter`] — puts tweets into the queue: library call, files, the `incoming` set; and what it lost
+//! - [`starter`] — puts tweets into the queue: library call, files, HTTP, the `incoming` set; and what it lost
 //! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
+//! - [`ops`] — what is seen of a process, and of the whole queue, from outside
 //!
 //! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
-//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`dead`]
-//! (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
+//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`picture`]
+//! (the same for redis-cli), [`dead`] (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
 //! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
@@ -81,10 +84,14 @@ pub mod credential;
 pub mod dead;
 pub mod demo;
 pub mod figures;
+pub mod health;
 pub mod lane;
+pub mod live;
 pub mod lookup;
 pub mod metrics;
+pub mod ops;
 pub mod overload;
+pub mod picture;
 pub mod plan;
 pub mod queue;
 pub mod retry;

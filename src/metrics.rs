@@ -1,18 +1,20 @@
-//! What one process counts. Each counter is named once, here; the queue sums them over all workers.
+//! What one process counts and measures. Each metric is named once, here; the queue sums the counters over
+//! all workers, `ops` shows all of them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use hdrhistogram::Histogram;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::clock::Millis;
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($(#[doc = $doc:literal] $name:ident),* $(,)?) => {
         /// Counters of one process, since it started.
         #[derive(Debug, Default)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: Counter,)*
+            $(#[doc = $doc] pub $name: Counter,)*
         }
 
         impl Counters {
@@ -20,8 +22,49 @@ macro_rules! counters {
             pub fn all(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
                 [$((stringify!($name), &self.$name)),*].into_iter()
             }
+
+            /// Every counter with its name and what it counts.
+            pub fn described(&self) -> impl Iterator<Item = (&'static str, &'static str, &Counter)> {
+                [$((stringify!($name), $doc, &self.$name)),*].into_iter()
+            }
         }
     };
+}
+
+macro_rules! histograms {
+    ($(#[doc = $doc:literal] $name:ident: $bounds:expr),* $(,)?) => {
+        /// What one process has measured since it started.
+        #[derive(Debug)]
+        pub struct Histograms {
+            $(#[doc = $doc] pub $name: Histogram,)*
+        }
+
+        impl Default for Histograms {
+            fn default() -> Self {
+                Self { $($name: Histogram::new($bounds),)* }
+            }
+        }
+
+        impl Histograms {
+            /// Every histogram with its name and what it measures.
+            pub fn described(&self) -> impl Iterator<Item = (&'static str, &'static str, &Histogram)> {
+                [$((stringify!($name), $doc, &self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+histograms! {
+    /// How late each id was claimed, in seconds.
+    lateness_seconds: [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0],
+    /// Ids in each claimed batch.
+    batch_ids: [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 99.0, 100.0],
+    /// How long each call to the provider took, in seconds.
+    lookup_seconds: [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
+    /// How long the store took to save each batch, in seconds.
+    save_seconds: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0],
+    /// How long the queue took to settle each batch, in seconds.
+    settle_seconds: [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0],
 }
 
 counters! {
@@ -53,6 +96,10 @@ counters! {
     incoming_accepted,
     /// Malformed members of `incoming`.
     incoming_refused,
+    /// Changed configurations that were taken over.
+    config_reloads,
+    /// Changed configurations that were refused.
+    config_reloads_refused,
 }
 
 /// A number that only grows.
@@ -84,12 +131,17 @@ impl Counter {
     }
 }
 
-/// Counters and the lateness of one process.
+/// What one process counts and measures.
 #[derive(Debug)]
 pub struct Metrics {
     /// The counters.
     pub counters: Counters,
-    lateness: Mutex<Histogram<u64>>,
+    /// The distributions.
+    pub histograms: Histograms,
+    /// Batches claimed and not settled yet.
+    pub in_flight: Gauge,
+    /// In ms, to two digits, for a percentile that a person reads.
+    lateness: Mutex<hdrhistogram::Histogram<u64>>,
 }
 
 impl Default for Metrics {
@@ -105,8 +157,13 @@ impl Metrics {
         // Two digits of a number of milliseconds; grows by itself. 2 is within what the crate takes
         // (0 to 5), so this cannot fail.
         #[allow(clippy::expect_used)]
-        let lateness = Histogram::new(2).expect("two significant digits");
-        Self { counters: Counters::default(), lateness: Mutex::new(lateness) }
+        let lateness = hdrhistogram::Histogram::new(2).expect("two significant digits");
+        Self {
+            counters: Counters::default(),
+            histograms: Histograms::default(),
+            in_flight: Gauge::default(),
+            lateness: Mutex::new(lateness),
+        }
     }
 
     /// Notes how late jobs were claimed, in ms; early ones count as 0.
@@ -115,6 +172,7 @@ impl Metrics {
             for late in lateness {
                 // Refused only by a histogram that may not grow.
                 let _ = histogram.record(u64::try_from(late).unwrap_or(0));
+                self.histograms.lateness_seconds.observe(late.max(0) as f64 / 1e3);
             }
         }
     }

@@ -11,6 +11,9 @@ use crate::lookup::Capabilities;
 use crate::overload::Overload;
 use crate::queue::Stats;
 
+/// What a worker says in more than a word, on a line of its own; empty mostly.
+const SENTENCES: [&str; 2] = ["config_refused", "config_needs_restart"];
+
 /// What there is to say.
 #[derive(Debug, Serialize)]
 pub struct Status {
@@ -86,8 +89,13 @@ fn write_table(out: &mut String, Status { stats, quota, parked: left_alone }: &S
     }
     writeln!(out, "\nworkers: {}", stats.workers.len())?;
     for worker in &stats.workers {
-        let fields: Vec<String> = worker.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let is_sentence = |name: &str| SENTENCES.contains(&name);
+        let fields = worker.fields.iter().filter(|(name, _)| !is_sentence(name));
+        let fields: Vec<String> = fields.map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "{:<32} beat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
+        for (name, value) in worker.fields.iter().filter(|(name, value)| is_sentence(name) && !value.is_empty()) {
+            writeln!(out, "  {name}: {value}")?;
+        }
     }
     Ok(())
 }

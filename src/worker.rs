@@ -1,13 +1,15 @@
 //! THE loop: permit → claim → handle → settle. It knows no tweets.
 //!
-//! A worker runs as many of these loops as it may have batches in flight. They take turns at asking
-//! for work, so an idle process asks the queue once per wait, and a process that met an outage sends
-//! one probe per back-off step.
+//! A worker runs as many of these loops as it may have batches in flight; that figure may change. They take
+//! turns at asking for work, so an idle process asks the queue once per wait, and a process that met an
+//! outage sends one probe per back-off step.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::select_all;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
@@ -15,18 +17,26 @@ use crate::chance;
 use crate::clock::{self, Stopwatch};
 use crate::crash;
 use crate::credential::{Credentials, Leave, Pacing, Permit};
+use crate::health::Health;
+use crate::live::{Changes, Live};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::retry::Retry;
 use crate::shutdown::Stop;
 
+/// The loop looks for work at least this often.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The first and the longest delay of a process that meets an outage.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), LONGEST_PAUSE);
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// How often the queue is asked how much is due.
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
+
+/// Places for batches in flight: more than there are loops, so that nobody waits for one but a trial, which
+/// takes them all.
+const PLACES: u32 = 1 << 20;
 
 /// What a pipeline does with a batch.
 #[async_trait]
@@ -91,8 +101,8 @@ pub struct Pipeline {
     pub queue: Arc<dyn Queue>,
     /// Its handler.
     pub handler: Arc<dyn Handler>,
-    /// How its batches are claimed.
-    pub claims: ClaimSettings,
+    /// How its batches are claimed, from the next claim on.
+    pub claims: Live<ClaimSettings>,
 }
 
 /// The loops of one process, over all its pipelines.
@@ -103,10 +113,13 @@ pub struct Worker {
     pub pipelines: Vec<Pipeline>,
     /// Where it gets leave to call.
     pub credentials: Arc<Credentials>,
-    /// Batches in flight, at the most.
-    pub concurrency: usize,
+    /// Batches in flight, at the most. Lowered, those that are in flight are finished, and none is claimed
+    /// until they are few enough.
+    pub concurrency: Live<usize>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
+    /// What it knows of itself.
+    pub health: Arc<Health>,
     /// When it ends.
     pub stop: Stop,
 }
@@ -126,6 +139,8 @@ struct Turn {
     failures: u64,
     /// How long to wait before asking again.
     pause: Option<Duration>,
+    /// Other claim settings end the wait: it was reckoned from the old ones.
+    changes: Vec<Changes>,
 }
 
 /// A claimed batch on its way. It keeps the turn until it is settled, so that nothing else is asked for,
@@ -134,6 +149,8 @@ struct Work {
     pipeline: usize,
     permit: Permit,
     batch: Batch,
+    /// The lease it was claimed for.
+    lease: Duration,
     /// Its place among the batches in flight.
     place: OwnedSemaphorePermit,
     /// The failures known when it was claimed. Batches in flight together fail together: all of them
@@ -163,38 +180,62 @@ impl Worker {
             retry: Retry::new(BACKOFF.0, BACKOFF.1),
             failures: 0,
             pause: None,
+            changes: worker.pipelines.iter().map(|pipeline| pipeline.claims.changes()).collect(),
         }));
-        let in_flight = Arc::new(Semaphore::new(worker.concurrency));
+        let in_flight = Arc::new(Semaphore::new(PLACES as usize));
+        let running = Arc::new(AtomicUsize::new(0));
         let fatal = Arc::new(std::sync::OnceLock::new());
         let mut loops = JoinSet::new();
-        for _ in 0..worker.concurrency {
-            let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
-            let in_flight = in_flight.clone();
-            loops.spawn(async move {
-                while let Some(work) = worker.next(turn.clone(), &in_flight).await {
-                    if let Some(message) = worker.work(work, turn.clone(), &in_flight).await {
-                        worker.stop.drain();
-                        let _ = fatal.set(message); // the first message is the one to show
+        let mut changes = worker.concurrency.changes();
+        loop {
+            while !worker.stop.is_draining() && running.load(Ordering::Relaxed) < *worker.concurrency.load() {
+                running.fetch_add(1, Ordering::Relaxed);
+                let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
+                let (in_flight, running) = (in_flight.clone(), running.clone());
+                loops.spawn(async move {
+                    while let Some(work) = worker.next(turn.clone(), &in_flight, &running).await {
+                        if let Some(message) = worker.work(work, turn.clone(), &in_flight).await {
+                            worker.stop.drain();
+                            let _ = fatal.set(message); // the first message is the one to show
+                        }
                     }
-                }
-            });
+                });
+            }
+            tokio::select! {
+                ended = loops.join_next() => if ended.is_none() { break },
+                () = changes.next() => {}
+            }
         }
-        while loops.join_next().await.is_some() {}
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
     }
 
-    /// The next batch, from whichever pipeline has one; `None` when the worker is to stop.
-    async fn next(&self, turn: Arc<Mutex<Turn>>, in_flight: &Arc<Semaphore>) -> Option<Work> {
+    /// Whether there is a loop too many; the one that asks is then to end.
+    fn is_one_too_many(&self, running: &AtomicUsize) -> bool {
+        let most = *self.concurrency.load();
+        let one_less = |now: usize| (now > most).then(|| now - 1);
+        running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    }
+
+    /// The next batch, from whichever pipeline has one; `None` when the loop is to end.
+    async fn next(&self, turn: Arc<Mutex<Turn>>, in_flight: &Arc<Semaphore>, running: &AtomicUsize) -> Option<Work> {
         let mut turn = tokio::select! {
             biased;
             () = self.stop.draining() => return None,
             turn = turn.lock_owned() => turn,
         };
         loop {
+            self.health.beat();
             if let Some(pause) = turn.pause.take() {
-                self.stop.sleep(pause).await;
+                tokio::select! {
+                    () = self.stop.sleep(pause) => {}
+                    () = turn.changed() => {}
+                }
+                self.health.beat();
             }
-            let mut wait = Duration::from_secs(60);
+            if self.is_one_too_many(running) {
+                return None;
+            }
+            let mut wait = LONGEST_PAUSE;
             let mut failed = None;
             for step in 0..self.pipelines.len() {
                 if self.stop.is_draining() {
@@ -215,22 +256,25 @@ impl Worker {
                 };
                 crash::point("after_permit");
                 let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
-                match self.claim(pipeline, &token).await {
+                let claims = pipeline.claims.load();
+                match self.claim(pipeline, &claims, &token).await {
                     Ok(Claim::Batch(batch)) => {
                         crash::point("after_claim");
                         turn.tokens[at] = None;
                         turn.next = at + 1;
                         let failures = turn.failures;
-                        // There are as many places as loops; closed they never are.
+                        // There are more places than loops; closed they never are.
                         let place = in_flight.clone().acquire_owned().await.ok()?;
                         let turn = (turn.retry.attempts() > 0 || is_on_trial(&batch)).then_some(turn);
-                        return Some(Work { pipeline: at, permit, batch, place, failures, turn });
+                        let lease = claims.lease;
+                        return Some(Work { pipeline: at, permit, batch, lease, place, failures, turn });
                     }
                     Ok(Claim::Empty { wait: until, paused }) => {
                         if let Some(reason) = paused {
                             tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
                         }
                         self.credentials.give_back(permit).await;
+                        self.health.works();
                         wait = wait.min(until);
                     }
                     Err(error) => {
@@ -240,7 +284,13 @@ impl Worker {
                 }
             }
             // Once for all pipelines: their queues are mostly one service.
-            turn.pause = Some(failed.map_or(wait, |why| wait.min(turn.failed(&why))));
+            turn.pause = Some(match failed {
+                Some(why) => {
+                    self.health.is_out(&why);
+                    wait.min(turn.failed(&why))
+                }
+                None => wait,
+            });
         }
     }
 
@@ -256,7 +306,7 @@ impl Worker {
         if self.credentials.pacing() == Pacing::Auto
             && turn.backlogs[at].is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
         {
-            let calls = pipeline.queue.due().await?.div_ceil(pipeline.claims.limit.max(1) as u64);
+            let calls = pipeline.queue.due().await?.div_ceil(pipeline.claims.load().limit.max(1) as u64);
             turn.backlogs[at] = Some((calls, Stopwatch::start()));
         }
         let backlog = turn.backlogs[at].map_or(0, |(calls, _)| calls);
@@ -264,8 +314,8 @@ impl Worker {
     }
 
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
-    async fn claim(&self, pipeline: &Pipeline, token: &str) -> Result<Claim, QueueError> {
-        let ClaimSettings { limit, linger, lookahead, lease } = pipeline.claims;
+    async fn claim(&self, pipeline: &Pipeline, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
+        let ClaimSettings { limit, linger, lookahead, lease } = *claims;
         let request = ClaimRequest { token, limit, linger, lookahead, lease };
         match pipeline.queue.claim(&request).await {
             Err(QueueError::Unavailable(first)) => {
@@ -278,21 +328,24 @@ impl Worker {
 
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
     async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>, in_flight: &Semaphore) -> Option<String> {
-        let Work { pipeline, permit, batch, place, failures, turn: kept } = work;
-        let Pipeline { queue, handler, claims } = &self.pipelines[pipeline];
+        let Work { pipeline, permit, batch, lease, place, failures, turn: kept } = work;
+        let Pipeline { queue, handler, .. } = &self.pipelines[pipeline];
         let watch = Stopwatch::start();
         let late = |job: &Job| (batch.claimed_at - job.due).max(0);
         self.metrics.late(batch.jobs.iter().map(late));
+        self.metrics.histograms.batch_ids.observe(batch.jobs.len() as f64);
+        self.metrics.in_flight.inc();
+        self.health.beat();
 
         // Until it is settled nothing else is in flight.
         let (_others, in_the_way) = match is_on_trial(&batch) {
-            true => self.try_alone(&**queue, &batch, claims.lease / 4, in_flight).await,
+            true => self.try_alone(&**queue, &batch, lease / 4, in_flight).await,
             false => (None, None),
         };
         let handled = if let Some(outlook) = in_the_way {
             self.credentials.give_back(permit).await;
             Handled::released(&batch, outlook)
-        } else if batch.fence.deadline - batch.now.now() < clock::millis(claims.lease) / 2 {
+        } else if batch.fence.deadline - batch.now.now() < clock::millis(lease) / 2 {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
             self.credentials.give_back(permit).await;
             Handled::released(&batch, Outlook::Unchanged)
@@ -304,14 +357,19 @@ impl Worker {
             }
         };
         let handled_ms = watch.elapsed_ms();
+        self.health.beat();
+        let settling = Stopwatch::start();
         let settled = self.settle(&**queue, &batch, &handled).await;
+        self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
+        self.metrics.in_flight.dec();
+        self.note(&handled.outlook);
 
         tracing::info!(
             namespace = queue.namespace(),
             ids = batch.jobs.len(),
             late_max_ms = batch.jobs.iter().map(late).max().unwrap_or(0),
             handled_ms,
-            settle_ms = watch.elapsed_ms() - handled_ms,
+            settle_ms = settling.elapsed_ms(),
             settled = settled.settled,
             lost = settled.lost,
             released = handled.release.len(),
@@ -336,6 +394,16 @@ impl Worker {
         None
     }
 
+    /// A batch shows how the services are, unless it says nothing of them.
+    fn note(&self, outlook: &Outlook) {
+        self.health.beat();
+        match outlook {
+            Outlook::Fine => drop(self.health.works()),
+            Outlook::Outage(why) | Outlook::Stop(why) => drop(self.health.is_out(why)),
+            Outlook::Unchanged => {}
+        }
+    }
+
     /// Waits until nothing else is in flight, and has the queue note that: if the process ends now, it is
     /// this job's own failure. Answers what keeps the others out, or what was in the way.
     async fn try_alone<'a>(
@@ -345,9 +413,7 @@ impl Worker {
         patience: Duration,
         in_flight: &'a Semaphore,
     ) -> (Option<SemaphorePermit<'a>>, Option<Outlook>) {
-        // A usize of loops fits: a process has a few dozen.
-        let others = u32::try_from(self.concurrency.saturating_sub(1)).unwrap_or(u32::MAX);
-        let Ok(Ok(others)) = tokio::time::timeout(patience, in_flight.acquire_many(others)).await else {
+        let Ok(Ok(others)) = tokio::time::timeout(patience, in_flight.acquire_many(PLACES - 1)).await else {
             return (None, Some(Outlook::Unchanged));
         };
         match queue.try_alone(&batch.fence).await {
@@ -401,6 +467,15 @@ impl Worker {
 }
 
 impl Turn {
+    /// Waits until a pipeline's claim settings change.
+    async fn changed(&mut self) {
+        if !self.changes.is_empty() {
+            select_all(self.changes.iter_mut().map(|changes| Box::pin(changes.next()))).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Notes one more failure and answers how long to wait.
     fn failed(&mut self, why: &str) -> Duration {
         self.failures += 1;

@@ -156,10 +156,11 @@ pub async fn run(
         let claims = ClaimSettings { limit: 100, linger: load.linger, lookahead: load.lookahead, lease };
         let worker = Worker {
             name: format!("worker-{worker}"),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims }],
+            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims: claims.into() }],
             credentials,
-            concurrency: 4,
+            concurrency: 4.into(),
             metrics: Arc::new(Metrics::new()),
+            health: Arc::default(),
             stop: stop.clone(),
         };
         // As they start in life: one by one.

@@ -125,47 +125,57 @@ struct Plan {
     seconds: f64,
 }
 
-pub async fn run(size: Size) -> Report {
-    let plan = size.pick(
+fn plan(size: Size) -> Plan {
+    size.pick(
         Plan { ids: &[100_000, 1_000_000, 10_000_000], connections: &[1, 2, 4, 8], rounds: 5, seconds: 0.5 },
         Plan { ids: &[1_000], connections: &[1, 4], rounds: 1, seconds: 0.05 },
-    );
+    )
+}
+
+fn about(plan: &Plan) -> Vec<String> {
+    vec![
+        machine(),
+        format!("batches of {BATCH}, all ids due; medians of {}, {} s each, in turn", plan.rounds, plan.seconds),
+        "Redis on a unix socket, zset-max-listpack-entries 0, appendfsync everysec where the AOF is on".to_owned(),
+    ]
+}
+
+/// The queue on Redis beside its floor.
+pub async fn run(size: Size) -> Report {
+    let plan = plan(size);
     let mut redis = Table::new("Redis: ids/s through claim and settle, medians", &COLUMNS);
     for &ids in plan.ids {
         for aof in ["yes", "no"] {
             on_redis(&plan, ids, aof, &mut redis).await;
         }
     }
-    let mut other = Table::new(
+    Report { about: about(&plan), tables: vec![redis] }
+}
+
+/// The same work elsewhere.
+pub async fn elsewhere(size: Size) -> Report {
+    let plan = plan(size);
+    let mut table = Table::new(
         "The same work elsewhere: ids/s, medians",
         &[
             "scheduled",
             "connections",
+            "the floor on Redis",
             "this queue on Redis",
             "PostgreSQL SKIP LOCKED",
             "times",
-            "PostgreSQL without fsync",
+            "the leanest SKIP LOCKED",
             "times that",
             "this queue embedded",
         ],
     );
     for ids in size.pick(vec![100_000, 1_000_000], vec![1_000]) {
-        elsewhere(&plan, ids, &mut other).await;
+        beside_others(&plan, ids, &mut table).await;
     }
-    let about = vec![
-        machine(),
-        format!(
-            "batches of {BATCH}, all ids due; medians of {}, {} s each, floor and queue in turn",
-            plan.rounds, plan.seconds
-        ),
-        "Redis on a unix socket, zset-max-listpack-entries 0, appendfsync everysec where the AOF is on".to_owned(),
-        format!(
-            "PostgreSQL on a unix socket: {}, {}; or without fsync",
-            SETTINGS.join(", "),
-            Durability::Behind.settings().join(", ")
-        ),
-    ];
-    Report { about, tables: vec![redis, other] }
+    let mut about = about(&plan);
+    let durability = Durability::Behind.settings().join(", ");
+    about.push(format!("PostgreSQL on a unix socket: {}, {durability}", SETTINGS.join(", ")));
+    Report { about, tables: vec![table] }
 }
 
 /// Settings of the servers: no rewrite of the AOF in the middle of a measurement.
@@ -220,37 +230,40 @@ async fn scripts_us(server: &TestRedis) -> f64 {
 }
 
 /// PostgreSQL by batches under SKIP LOCKED, and this queue in its file.
-async fn elsewhere(plan: &Plan, ids: u64, table: &mut Table) {
+async fn beside_others(plan: &Plan, ids: u64, table: &mut Table) {
     let lanes = lanes(1);
     let redis = server("yes");
+    floor::fill(&redis, ids).await;
     fill(&RedisQueue::new(redis.pool(), "bench"), ids, &lanes).await;
-    let behind = SkipLocked::start(ids, Durability::Behind).await;
-    let without = SkipLocked::start(ids, Durability::None).await;
+    let leased = SkipLocked::start(ids, skip_locked::LEASED).await;
+    let lean = SkipLocked::start(ids, skip_locked::LEAN).await;
     let folder = tempfile::tempdir().unwrap();
     let embedded: Arc<dyn Queue> =
         Arc::new(EmbeddedQueue::open(&folder.path().join("queue.db"), "bench", Duration::from_secs(20)).await.unwrap());
     fill(&*embedded, ids, &lanes).await;
     for &connections in plan.connections {
         let pools: Vec<_> = (0..connections).map(|_| pool_of(&redis.url, 1)).collect();
-        let mut measured: [Vec<f64>; 6] = Default::default();
+        let mut measured: [Vec<f64>; 7] = Default::default();
         for _ in 0..plan.rounds {
             let on_pool = |pool: &_| Arc::new(RedisQueue::new(Clone::clone(pool), "bench")) as Arc<dyn Queue>;
+            let floor = rate(floor::takers(&pools), plan.seconds).await;
             let queue = rate(cycles(pools.iter().map(on_pool).collect(), &lanes), plan.seconds).await;
-            let behind = rate(behind.takers(connections).await, plan.seconds).await;
-            let without = rate(without.takers(connections).await, plan.seconds).await;
+            let leased = rate(leased.takers(connections).await, plan.seconds).await;
+            let lean = rate(lean.takers(connections).await, plan.seconds).await;
             let file = rate(cycles(vec![embedded.clone(); connections], &lanes), plan.seconds).await;
-            let figures = [queue, behind, queue / behind, without, queue / without, file];
+            let figures = [floor, queue, leased, queue / leased, lean, queue / lean, file];
             measured.iter_mut().zip(figures).for_each(|(of, figure)| of.push(figure));
         }
-        let [queue, behind, times, without, times_without, file] = measured.map(median);
+        let [floor, queue, leased, times, lean, times_lean, file] = measured.map(median);
         table.row(vec![
             json!(ids),
             json!(connections),
+            json!(floor.round()),
             json!(queue.round()),
-            json!(behind.round()),
+            json!(leased.round()),
             json!(times),
-            json!(without.round()),
-            json!(times_without),
+            json!(lean.round()),
+            json!(times_lean),
             json!(file.round()),
         ]);
     }

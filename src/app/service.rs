@@ -1,16 +1,21 @@
 //! The service under the queue and the quota ledger: connected to once, for both.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tokio_util::sync::CancellationToken;
 
-use crate::backend::redis::{RedisOptions, RedisPool};
-use crate::config::{FileSettings, QueueBackend, Settings};
+use crate::backend::redis::{RedisOptions, RedisPool, Tls};
+use crate::config::{BadConfig, FileSettings, QueueBackend, Settings};
 use crate::credential::{EmbeddedLedger, Ledger, RedisLedger};
+use crate::picture;
 use crate::queue::{EmbeddedQueue, Queue, RedisQueue};
 
 /// Whose quota it is: the ledger's namespace.
 const PROVIDER: &str = "twitter";
+/// How often a process that runs for long sees whether redis-cli still has its picture.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// What `queue.backend` names.
 #[derive(Debug, Clone)]
@@ -25,12 +30,13 @@ impl Service {
     /// The service that the settings name; nothing is connected yet.
     ///
     /// # Errors
-    /// Its address is none.
+    /// Its address is none, or a file with certificates holds none.
     pub fn new(settings: &Settings) -> Result<Self> {
         let redis = &settings.queue.redis;
         Ok(match settings.queue.backend {
             QueueBackend::Redis => Self::Redis(RedisPool::new(&RedisOptions {
                 url: redis.url.clone(),
+                tls: Tls::read(&redis.ca_file, &redis.cert_file, &redis.key_file).map_err(BadConfig)?,
                 connections: redis.connections,
                 connect_timeout: redis.connect_timeout,
                 response_timeout: redis.response_timeout,
@@ -39,15 +45,23 @@ impl Service {
         })
     }
 
+    /// The queue of that namespace, whether it answers or not.
+    ///
+    /// # Errors
+    /// Its file cannot be opened.
+    pub async fn unchecked_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
+        Ok(match self {
+            Self::Redis(pool) => Arc::new(RedisQueue::new(pool.clone(), namespace)),
+            Self::Embedded(file) => Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?),
+        })
+    }
+
     /// The queue of that namespace; checked.
     ///
     /// # Errors
     /// It is not there, or not fit.
     pub async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
-        let queue: Arc<dyn Queue> = match self {
-            Self::Redis(pool) => Arc::new(RedisQueue::new(pool.clone(), namespace)),
-            Self::Embedded(file) => Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?),
-        };
+        let queue = self.unchecked_queue(namespace).await?;
         let findings = queue.check().await.context("the queue cannot be used")?;
         for (at, finding) in findings.iter().enumerate() {
             if at == 0 {
@@ -56,7 +70,17 @@ impl Service {
                 tracing::warn!(namespace, "{finding}");
             }
         }
+        if let Self::Redis(pool) = self {
+            picture::loaded(pool, true).await;
+        }
         Ok(queue)
+    }
+
+    /// Sees to it until `stop` that redis-cli has its picture of the queue.
+    pub async fn keep_picture(&self, stop: CancellationToken) {
+        if let Self::Redis(pool) = self {
+            picture::keep(pool, LOOK_EVERY, stop).await;
+        }
     }
 
     /// The quota ledger beside the queue.

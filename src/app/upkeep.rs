@@ -17,7 +17,7 @@ use crate::updater::{NAMESPACE, UNAVAILABLE_LANE};
 /// The lane of each tweet, as the updater chooses it.
 fn lanes(settings: &Settings) -> Lanes {
     Lanes {
-        ages: settings.tweet_age.clone(),
+        ages: settings.tweet_age.clone().into(),
         unavailable: Lane::new(UNAVAILABLE_LANE, settings.updater.unavailable_every),
         id_date: Arc::new(twitter_id_date),
     }

@@ -2,17 +2,20 @@
 
 pub mod address;
 mod connect;
+mod tls;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError};
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, ErrorKind, FromRedisValue, InfoDict, RedisError, RedisResult, Script, ServerErrorKind, ToRedisArgs};
 use secrecy::{ExposeSecret, SecretString};
 
 use self::address::Address;
 use self::connect::{Connection, Connector};
+pub use self::tls::Tls;
 use super::BackendError;
 
 /// Still drains when memory is full.
@@ -56,6 +59,8 @@ impl<'a> Call<'a> {
 pub struct RedisOptions {
     /// One of the forms in [`address`]; may hold a password, so it is shown nowhere.
     pub url: SecretString,
+    /// For `rediss…`, where the system's certificates are not the ones.
+    pub tls: Tls,
     /// Connections, at the most.
     pub connections: usize,
     /// How long to wait for a connection to a server. Sentinels that are silent, or nodes, are given up after
@@ -163,18 +168,51 @@ impl RedisPool {
     /// # Errors
     /// [`BackendError`]: what the server says, or that it says nothing.
     pub async fn info(&self) -> Result<Vec<InfoDict>, BackendError> {
+        let answers = self.ask_each(&redis::cmd("INFO")).await?;
+        Ok(answers.into_iter().map(|(_, info)| info).collect())
+    }
+
+    /// Runs a command without keys on each server that holds keys: one, or each master of a cluster.
+    ///
+    /// # Errors
+    /// [`BackendError`]: what a server says, or that it says nothing.
+    pub async fn ask_each<T: FromRedisValue>(&self, command: &Cmd) -> Result<Vec<(Server, T)>, BackendError> {
         let mut connection = self.connection().await?;
-        let command = redis::cmd("INFO");
-        let answer = match &*connection {
-            Connection::Server(_) => command.query_async(&mut *connection).await.map(|info| vec![info]),
-            Connection::Cluster(_) => {
-                let by_node: RedisResult<HashMap<String, InfoDict>> = command.query_async(&mut *connection).await;
-                by_node.map(|nodes| nodes.into_values().collect())
+        let answer = match &mut *connection {
+            Connection::Server(server) => command.query_async(server).await.map(|answer| vec![(Server(None), answer)]),
+            Connection::Cluster(cluster) => {
+                let to_each = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+                let answers = cluster.route_command(command.clone(), to_each).await;
+                let by_node: RedisResult<HashMap<String, T>> =
+                    answers.and_then(|nodes| Ok(redis::from_redis_value(nodes)?));
+                by_node.map(|nodes| nodes.into_iter().map(|(node, answer)| (Server(Some(node)), answer)).collect())
             }
         };
         self.heard(connection, answer)
     }
+
+    /// Runs a command without keys on one of the servers that [`RedisPool::ask_each`] named.
+    ///
+    /// # Errors
+    /// [`BackendError`]: what the server says, or that it says nothing.
+    pub async fn tell(&self, server: &Server, command: &Cmd) -> Result<(), BackendError> {
+        let mut connection = self.connection().await?;
+        let node = server.0.as_deref().and_then(|node| node.rsplit_once(':'));
+        let answer = match (&mut *connection, node) {
+            (Connection::Cluster(cluster), Some((host, port))) => {
+                let port = port.parse().unwrap_or_default();
+                let there = RoutingInfo::SingleNode(SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port });
+                cluster.route_command(command.clone(), there).await.map(drop)
+            }
+            (connection, _) => command.query_async(connection).await,
+        };
+        self.heard(connection, answer)
+    }
 }
+
+/// A server that holds keys: `host:port` of a master of a cluster, or the only one there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server(Option<String>);
 
 /// The code of a server's refusal; of a pipeline's, the first one's.
 fn code(error: &RedisError) -> Option<String> {
@@ -210,7 +248,18 @@ pub fn decide(error: &RedisError) -> BackendError {
         ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
             BackendError::Refused(format!("Redis answered in a shape we do not know: {text}"))
         }
-        _ => BackendError::Unavailable(text),
+        _ => BackendError::Unavailable(format!("{text}{}", advice(&text))),
+    }
+}
+
+/// What to do about a certificate, which the words of TLS leave out.
+fn advice(text: &str) -> &'static str {
+    if text.contains("UnknownIssuer") {
+        " (queue.redis.ca_file names the authority to trust)"
+    } else if text.contains("CertificateRequired") {
+        " (queue.redis.cert_file and key_file say who we are)"
+    } else {
+        ""
     }
 }
 

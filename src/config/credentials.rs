@@ -221,8 +221,11 @@ pub(super) fn no_secret_in_files(files: &Config) -> Result<(), BadConfig> {
              that {key}_file names"
         )))
     };
-    if files.get::<String>("twitter.bearer_token").is_ok() {
-        return refuse("twitter.bearer_token", &format!("{ENVIRONMENT_PREFIX}__TWITTER__BEARER_TOKEN"));
+    for section in ["twitter", "starter"] {
+        let key = format!("{section}.bearer_token");
+        if files.get::<String>(&key).is_ok() {
+            return refuse(&key, &format!("{ENVIRONMENT_PREFIX}__{section}__BEARER_TOKEN").to_uppercase());
+        }
     }
     for (name, settings) in files.get_table("twitter.credentials").unwrap_or_default() {
         let Ok(settings) = settings.into_table() else { continue };
@@ -239,7 +242,7 @@ fn variable(name: &str, part: &str) -> String {
 }
 
 /// A secret from the environment or from its file; `None` where neither is given.
-fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Result<Option<SecretString>, BadConfig> {
+pub(super) fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Result<Option<SecretString>, BadConfig> {
     match (given(value), is_empty(file)) {
         (Some(_), false) => Err(BadConfig(format!("both {key} (environment) and {key}_file are given; keep one"))),
         (Some(secret), true) => sendable(secret.expose_secret(), key).map(Some),

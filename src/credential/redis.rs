@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `{provider}:credential:<name>` | HASH | parked_until, parked_why; day, calls_today |
 //! | `{provider}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the provider's), next_at, told (the least), opening_until, length; parked_until, parked_why |
+//! | `{provider}:credentials` | ZSET | name:endpoint → its last permit, ms since the epoch: for people |
 //! | `{provider}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
 
 use std::sync::LazyLock;

@@ -304,7 +304,7 @@ impl Dead {
     /// Due now, each in the lane of its age.
     fn jobs(&self, known: &[&Known<'_>], now: Millis) -> Vec<NewJob> {
         let job = |known: &&Known<'_>| {
-            let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), now).clone();
+            let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), now);
             NewJob { id: known.id.clone(), lane, delay: 0 }
         };
         known.iter().map(job).collect()

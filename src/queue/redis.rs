@@ -29,7 +29,8 @@ const SCHEDULE_CHUNK: usize = 1_000;
 
 static REGISTER: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/register.lua")));
 static SCHEDULE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("lua/schedule.lua")));
-static CLAIM: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/claim.lua")));
+static CLAIM: LazyLock<Script> =
+    LazyLock::new(|| script(ALLOW_OOM, concat!(include_str!("lua/pick.lua"), "\n", include_str!("lua/claim.lua"))));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/settle.lua")));
 static TRIAL: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/trial.lua")));
 static STATS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/stats.lua")));

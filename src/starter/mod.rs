@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   an ingest ── queue_tweet ─────┐
+//!   an ingest ── POST /tweets ────┤
 //!   a file or a pipe ── enqueue ──┼─▶ admit ─▶ store.record ─▶ queue.schedule ─▶ Queued
 //!   `incoming` ── Drain ──────────┘   (id, date, age)
 //!
@@ -13,7 +14,9 @@
 //! Every way in may be repeated: what is there already is answered [`Queued::Known`]. What a worker has
 //! right now is kept in `incoming` until it is let go: the worker may be about to end its life.
 
+mod body;
 mod file;
+mod http;
 mod incoming;
 mod lines;
 mod progress;
@@ -25,6 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
+pub use self::http::{Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
 pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
 pub use self::progress::ProgressDisplay;
@@ -32,6 +36,7 @@ pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
 use crate::crash;
+use crate::live::Live;
 use crate::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::store::{NewTweet, Store, StoreError};
 use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetId, TweetState};
@@ -90,8 +95,10 @@ impl From<Tweet> for Ingested {
 pub enum Queued {
     /// It is in the queue now and was not before.
     Scheduled,
-    /// It was in the queue already, or a worker has it right now.
+    /// It was in the queue already.
     Known,
+    /// A worker has it right now: it was in the queue already, and goes to `incoming` until it is let go.
+    Leased,
     /// It is buried and stays so.
     Dead,
     /// It is past the last age bracket: neither recorded nor scheduled.
@@ -154,7 +161,7 @@ impl Admitted {
 pub struct Starter {
     queue: Arc<dyn Queue>,
     store: Option<Arc<dyn Store>>,
-    ages: AgeTable,
+    ages: Live<AgeTable>,
     id_date: IdDate,
     parse: Parse,
 }
@@ -165,11 +172,11 @@ impl Starter {
     pub fn new(
         queue: Arc<dyn Queue>,
         store: Option<Arc<dyn Store>>,
-        ages: AgeTable,
+        ages: impl Into<Live<AgeTable>>,
         id_date: IdDate,
         parse: Parse,
     ) -> Self {
-        Self { queue, store, ages, id_date, parse }
+        Self { queue, store, ages: ages.into(), id_date, parse }
     }
 
     /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
@@ -199,7 +206,8 @@ impl Starter {
     /// Puts a tweet with those that may be handed over; `Err` says what it is otherwise.
     pub(crate) fn admit(&self, tweet: Ingested, now: Millis, to: &mut Admitted) -> Result<(), Queued> {
         let created_at = self.date(&tweet, now).map_err(Queued::Refused)?;
-        let lane = self.ages.lane(created_at, now).ok_or(Queued::TooOld)?;
+        let ages = self.ages.load();
+        let lane = ages.lane(created_at, now).ok_or(Queued::TooOld)?;
         let delay = lane.patience;
         to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), delay });
         to.dates.push(created_at);
@@ -285,7 +293,8 @@ impl Starter {
         let leased = leased.map(|(job, _)| job.id.clone()).collect();
         let queued = |answer| match answer {
             Scheduled::Scheduled => Queued::Scheduled,
-            Scheduled::Known | Scheduled::Leased => Queued::Known,
+            Scheduled::Known => Queued::Known,
+            Scheduled::Leased => Queued::Leased,
             Scheduled::Dead => Queued::Dead,
         };
         Ok(HandedOver { answers: answers.into_iter().map(queued).collect(), leased })

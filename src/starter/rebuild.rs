@@ -37,6 +37,7 @@ use super::{IdDate, StarterError};
 use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
 use crate::figures::grouped;
+use crate::live::Live;
 use crate::queue::{Adopted, Job, Lane, Queue, Scheduled, Verdict, check_id};
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
@@ -54,7 +55,7 @@ const SPREAD_MS: Millis = 10 * 60_000;
 #[derive(Clone)]
 pub struct Lanes {
     /// How often, by age.
-    pub ages: AgeTable,
+    pub ages: Live<AgeTable>,
     /// The lane of tweets the provider does not return.
     pub unavailable: Lane,
     /// What an id says of its date, where the store does not know it.
@@ -65,18 +66,19 @@ impl Lanes {
     /// The lane of a tweet at `now`, ms since the epoch. One whose life is over by its age, or whose date
     /// nobody knows, is in the last: the updater ends it, or keeps it alive.
     #[must_use]
-    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, now: Millis) -> &Lane {
+    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, now: Millis) -> Lane {
         if state == TweetState::Unavailable {
-            return &self.unavailable;
+            return self.unavailable.clone();
         }
-        let by_age = self.created_at(id, created_at).and_then(|made| self.ages.lane(made.min(now), now));
-        let last = || self.ages.brackets().last().map(|bracket| &bracket.lane);
-        by_age.or_else(last).unwrap_or(&self.unavailable) // a table without brackets is refused
+        let ages = self.ages.load();
+        let by_age = self.created_at(id, created_at).and_then(|made| ages.lane(made.min(now), now));
+        let last = || ages.brackets().last().map(|bracket| &bracket.lane);
+        by_age.or_else(last).unwrap_or(&self.unavailable).clone() // a table without brackets is refused
     }
 
     /// Whether a tweet's life is over by its age.
     fn is_over(&self, id: &str, created_at: Option<Millis>, now: Millis) -> bool {
-        self.created_at(id, created_at).is_some_and(|made| self.ages.lane(made.min(now), now).is_none())
+        self.created_at(id, created_at).is_some_and(|made| self.ages.load().lane(made.min(now), now).is_none())
     }
 
     /// When a tweet was made, ms since the epoch: as the store knows it, or its id.
@@ -263,7 +265,7 @@ impl Rebuild {
         for (row, state) in ours.iter().zip(states) {
             let lane = self.lanes.of(&row.id, state.unwrap_or(row.state), row.created_at, adopted.now);
             let verdict = if state.is_some() {
-                Verdict::Reschedule { lane: lane.clone(), delay: self.delay(row, lane, adopted.now) }
+                Verdict::Reschedule { lane: lane.clone(), delay: self.delay(row, &lane, adopted.now) }
             } else {
                 out.push(*row);
                 Verdict::Finish

@@ -74,7 +74,7 @@ impl Summary {
     pub(super) fn count(&mut self, queued: &Queued) {
         match queued {
             Queued::Scheduled => self.scheduled += 1,
-            Queued::Known => self.known += 1,
+            Queued::Known | Queued::Leased => self.known += 1,
             Queued::TooOld => self.too_old += 1,
             Queued::Dead => self.dead += 1,
             Queued::Refused(_) => self.refused += 1,

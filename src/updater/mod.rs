@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use crate::clock::{Millis, Stopwatch};
 use crate::crash;
 use crate::credential::{Credentials, Permit};
+use crate::live::Live;
 use crate::lookup::{Lookup, Outcome};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Job, Lane, Verdict};
@@ -58,8 +59,8 @@ pub struct TweetUpdate {
     pub store: Arc<dyn Store>,
     /// Where calls are accounted for.
     pub credentials: Arc<Credentials>,
-    /// How often, by age.
-    pub ages: AgeTable,
+    /// How often, by age. A batch is judged by one table.
+    pub ages: Live<AgeTable>,
     /// What becomes of tweets the provider does not return.
     pub unavailable: UnavailableSettings,
     /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
@@ -202,8 +203,9 @@ impl TweetUpdate {
             standings
         };
         let mut judged = Judged::default();
+        let ages = self.ages.load();
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
-            let (observation, verdict) = self.judge_one(&job, outcome, standing, at);
+            let (observation, verdict) = self.judge_one(&ages, &job, outcome, standing, at);
             judged.jobs.push(job);
             judged.observations.push(observation);
             judged.verdicts.push(verdict);
@@ -236,7 +238,14 @@ impl TweetUpdate {
         Err(Failure::MassMissing { missing: missing.len(), of: of.len() })
     }
 
-    fn judge_one(&self, job: &Job, outcome: Outcome, standing: Option<Standing>, at: Millis) -> (Observation, Verdict) {
+    fn judge_one(
+        &self,
+        ages: &AgeTable,
+        job: &Job,
+        outcome: Outcome,
+        standing: Option<Standing>,
+        at: Millis,
+    ) -> (Observation, Verdict) {
         let counters = &self.metrics.counters;
         let standing = standing.as_ref();
         let known =
@@ -244,12 +253,12 @@ impl TweetUpdate {
         let (seen, state, lane) = match outcome {
             Outcome::Found(tweet) => {
                 counters.found.add(1);
-                let lane = self.lane(tweet.created_at.or_else(known), at);
+                let lane = lane(ages, tweet.created_at.or_else(known), at);
                 (Seen::Found(tweet), TweetState::Live, lane)
             }
             Outcome::Withheld { tweet, countries } => {
                 counters.withheld.add(1);
-                let lane = self.lane(tweet.created_at.or_else(known), at);
+                let lane = lane(ages, tweet.created_at.or_else(known), at);
                 (Seen::Withheld { tweet, countries }, TweetState::Live, lane)
             }
             Outcome::Broken(why) => {
@@ -260,15 +269,15 @@ impl TweetUpdate {
                 // whole answer says.
                 let missing = standing.is_some_and(|known| known.state == TweetState::Unavailable);
                 let state = if missing { TweetState::Unavailable } else { TweetState::Live };
-                (Seen::Broken, state, self.lane(known(), at))
+                (Seen::Broken, state, lane(ages, known(), at))
             }
             Outcome::Unavailable => {
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
-                let UnavailableSettings { lane, limit, after } = &self.unavailable;
-                let over = (misses >= *limit && at - since >= *after) || self.lane(known(), at).is_none();
-                (Seen::Missing { misses, since }, TweetState::Unavailable, (!over).then_some(lane))
+                let UnavailableSettings { lane: slow, limit, after } = &self.unavailable;
+                let over = (misses >= *limit && at - since >= *after) || lane(ages, known(), at).is_none();
+                (Seen::Missing { misses, since }, TweetState::Unavailable, (!over).then_some(slow))
             }
         };
         let state = if lane.is_none() { TweetState::Ended } else { state };
@@ -280,20 +289,12 @@ impl TweetUpdate {
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due }, verdict)
     }
 
-    /// The lane of a tweet made then. A date nobody knows (sequential ids from before Snowflake, put
-    /// in without one) is older than any bracket but the last: that one keeps it alive.
-    fn lane(&self, created_at: Option<Millis>, at: Millis) -> Option<&Lane> {
-        match created_at {
-            // From the future by more than skew: as young as can be, rather than the end of its life.
-            Some(created_at) => self.ages.lane(created_at.min(at), at),
-            None => self.ages.brackets().last().map(|bracket| &bracket.lane),
-        }
-    }
-
     /// Every answer into the store, before the queue hears of any. Answers how many it refused.
     async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, Failure> {
         let watch = Stopwatch::start();
-        let saved = self.store.save(&self.namespace, observations).await?;
+        let saved = self.store.save(&self.namespace, observations).await;
+        self.metrics.histograms.save_seconds.observe(watch.elapsed().as_secs_f64());
+        let saved = saved?;
         crash::point("after_commit");
         self.metrics.counters.saves_refused.add(saved.older as usize);
         self.metrics.counters.changes.add(saved.changed as usize);
@@ -364,5 +365,15 @@ impl TweetUpdate {
 
     fn store_is_silent(&self) -> String {
         format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
+    }
+}
+
+/// The lane of a tweet made then. A date nobody knows (sequential ids from before Snowflake, put
+/// in without one) is older than any bracket but the last: that one keeps it alive.
+fn lane(ages: &AgeTable, created_at: Option<Millis>, at: Millis) -> Option<&Lane> {
+    match created_at {
+        // From the future by more than skew: as young as can be, rather than the end of its life.
+        Some(created_at) => ages.lane(created_at.min(at), at),
+        None => ages.brackets().last().map(|bracket| &bracket.lane),
     }
 }

@@ -215,6 +215,7 @@ impl TweetUpdate {
         counters.requests.add(1);
         crash::soon("during_lookup");
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
+        self.metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
         crash::point("after_answer");
         crash::poison(&ids);
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");

@@ -13,6 +13,7 @@ mod services;
 mod simulator;
 mod status;
 mod stop;
+mod tuning;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -9,6 +9,7 @@ use twitter_updater::credential::{Account, Ask, EmbeddedLedger, Grant, Ledger, P
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::ServiceClock;
 use crate::support::redis::{Cluster, TestRedis, namespace, pool};
+use crate::support::users::Guarded;
 use crate::support::wait::until_true;
 
 const ENDPOINT: &str = "statuses/lookup";
@@ -55,6 +56,10 @@ macro_rules! contract {
         mod on_redis {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::redis_world().await).await; })*
+        }
+        mod as_the_deployed_user {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::world_at(&super::Guarded::shared().url("app"))).await; })*
         }
         mod on_a_cluster {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -458,6 +463,7 @@ async fn every_key_written_is_documented() {
     let documented = include_str!("../../src/credential/redis.rs");
     for key in keys {
         let word = key.strip_prefix("{twitter}:").unwrap().split(':').next().unwrap().to_owned();
-        assert!(documented.contains(&format!("`{{provider}}:{word}:<name>")), "{key}");
+        let named = [format!("`{{provider}}:{word}:<name>"), format!("`{{provider}}:{word}`")];
+        assert!(named.iter().any(|name| documented.contains(name)), "{key}");
     }
 }

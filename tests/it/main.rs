@@ -1,17 +1,20 @@
 //! One binary for every test that needs more than one module.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
+mod addresses;
 mod agree;
 mod cli;
 mod credentials;
 mod faults;
 mod fuzz;
+mod http;
 mod k8s;
 mod layers;
 mod ledger;
 mod load;
 mod lookup;
 mod model;
+mod operations;
 mod plan;
 mod queue;
 mod rebuild;

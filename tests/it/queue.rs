@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::backend::redis::{RedisOptions, RedisPool};
+use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, NewJob, Place, Queue, QueueError,
@@ -20,6 +20,7 @@ use self::suspects::*;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
 use crate::support::redis::{Cluster, TestRedis, namespace, pool};
+use crate::support::users::Guarded;
 
 /// One queue, seen by two processes.
 struct World {
@@ -64,6 +65,10 @@ macro_rules! contract {
         mod on_redis {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() { super::$scenario(super::redis_world().await).await; })*
+        }
+        mod as_the_deployed_user {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() { super::$scenario(super::world_at(&super::Guarded::shared().url("app"))).await; })*
         }
         mod on_a_cluster {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -1050,6 +1055,7 @@ mod redis_only {
         let url = redis.url.replace("redis+unix://", "redis+unix://:wrong-canary@");
         let options = RedisOptions {
             url: url.into(),
+            tls: Tls::default(),
             connections: 1,
             connect_timeout: Duration::from_secs(2),
             response_timeout: Duration::from_secs(2),

@@ -9,6 +9,7 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::dead::{Act, Dead};
+use twitter_updater::live::Live;
 use twitter_updater::queue::{
     Claim, ClaimRequest, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Verdict,
 };
@@ -41,7 +42,7 @@ impl World {
         store.migrate().await.unwrap();
         let journal = Journal::default();
         let lanes = Lanes {
-            ages: "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap(),
+            ages: Live::new("18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()),
             unavailable: Lane::new("unavailable", Duration::from_secs(6 * 3_600)),
             id_date: Arc::new(twitter_id_date),
         };
@@ -309,7 +310,7 @@ async fn a_tweet_enqueued_again_in_the_middle_is_not_lost(world: World) {
     let (starter, again) = (world.starter(), id.clone());
     world.journal.meanwhile(Call::Standing, async move {
         let queued = starter.queue_tweet(twitter_updater::starter::Ingested::bare(again)).await.unwrap();
-        assert_eq!(queued, twitter_updater::starter::Queued::Known);
+        assert_eq!(queued, twitter_updater::starter::Queued::Leased);
     });
     let done = world.put_back(&page).await;
     assert_eq!((done.put_back, done.withdrawn), (1, 0));

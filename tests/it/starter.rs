@@ -1,6 +1,7 @@
 //! The starter, on a real queue in a temporary file.
 
 mod bad_input;
+mod http;
 mod incoming;
 mod streaming;
 
@@ -18,6 +19,7 @@ use twitter_updater::starter::{
 };
 use twitter_updater::store::{Store, StoreError};
 use twitter_updater::tweet::{Metrics, Tweet, TweetId, TweetState};
+use twitter_updater::tweet_age::AgeTable;
 
 use crate::support::memory_store::MemoryStore;
 use crate::support::watched_queue::WatchedQueue;
@@ -44,8 +46,13 @@ impl World {
         let inner = EmbeddedQueue::open(&file, NAMESPACE, Duration::from_secs(10)).await.unwrap();
         let queue = Arc::new(WatchedQueue::around(Arc::new(inner)));
         let store = Arc::new(MemoryStore::default());
-        let starter =
-            Starter::new(queue.clone(), Some(store.clone()), ages.parse().unwrap(), Arc::new(twitter_id_date), parse);
+        let starter = Starter::new(
+            queue.clone(),
+            Some(store.clone()),
+            ages.parse::<AgeTable>().unwrap(),
+            Arc::new(twitter_id_date),
+            parse,
+        );
         Self { dir, queue, store, starter }
     }
 
@@ -210,7 +217,7 @@ async fn the_store_comes_before_the_queue_and_the_call_is_repeated() {
 #[tokio::test]
 async fn without_a_store_it_only_schedules() {
     let world = World::new().await;
-    let ages = "18m: 3m".parse().unwrap();
+    let ages: AgeTable = "18m: 3m".parse().unwrap();
     let starter = Starter::new(world.queue.clone(), None, ages, Arc::new(twitter_id_date), parse);
     assert_eq!(starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
     assert_eq!(world.places(&id(1)).await.len(), 1);
@@ -224,7 +231,7 @@ async fn what_a_worker_has_is_known_and_the_dead_stay_dead() {
     assert_eq!(world.starter.queue_tweets(both()).await.unwrap(), [Queued::Scheduled, Queued::Scheduled]);
     let (fence, jobs) = world.claim_all().await;
     assert_eq!(jobs.len(), 2);
-    assert_eq!(world.starter.queue_tweets(both()).await.unwrap(), [Queued::Known, Queued::Known]);
+    assert_eq!(world.starter.queue_tweets(both()).await.unwrap(), [Queued::Leased, Queued::Leased]);
 
     let verdicts: Vec<_> = jobs
         .into_iter()

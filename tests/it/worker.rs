@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::{Millis, Stopwatch};
-use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue, Verdict};
+use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Place, Queue, Verdict};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::worker::{ClaimSettings, Pipeline};
 
@@ -111,6 +111,103 @@ async fn so_many_batches_are_in_flight_and_no_more() {
     rig.assert_each_looked_up_once(&ids);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn raised_concurrency_takes_more_at_once() {
+    let mut rig = Rig::start(setup(1, 10, 500)).await;
+    let ids = rig.there(200, 3 * DAY);
+    rig.schedule(&ids).await;
+    let worker = rig.worker("worker");
+    let concurrency = worker.concurrency.clone();
+    rig.work_as(worker);
+    eventually("one is in flight", async || rig.journal.in_flight().0 == 1).await;
+    assert_eq!(rig.journal.in_flight(), (1, 1));
+    concurrency.set(4);
+    eventually("four are", async || rig.journal.in_flight().0 == 4).await;
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    assert_eq!(rig.journal.in_flight(), (0, 4));
+    rig.assert_each_looked_up_once(&ids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lowered_concurrency_ends_no_batch_and_begins_none_until_they_are_few() {
+    let mut rig = Rig::start(setup(4, 10, 500)).await;
+    let ids = rig.there(200, 3 * DAY);
+    rig.schedule(&ids).await;
+    let worker = rig.worker("worker");
+    let concurrency = worker.concurrency.clone();
+    rig.work_as(worker);
+    eventually("four are in flight", async || rig.journal.in_flight().0 == 4).await;
+    concurrency.set(1);
+    let before = rig.journal.lookups();
+    rig.all_updated(&ids).await;
+    // And up again: nothing has to be started anew.
+    concurrency.set(2);
+    let more = rig.there(60, 3 * DAY);
+    rig.schedule(&more).await;
+    eventually("two are in flight", async || rig.journal.in_flight().0 == 2).await;
+    rig.all_updated(&[&ids[..], &more].concat()).await;
+    rig.drain().await;
+    rig.assert_each_looked_up_once(&[ids, more].concat());
+
+    let (mut in_flight, mut begun, mut most) = (0, 0, 0);
+    for (_, event) in rig.journal.events() {
+        match event {
+            Event::LookedUp { .. } => {
+                (in_flight, begun) = (in_flight + 1, begun + 1);
+                // One may have been about to claim when the figure was set; 20 batches are the first ids.
+                if begun > before + 1 && begun <= 20 {
+                    most = most.max(in_flight);
+                }
+            }
+            Event::Answered { .. } => in_flight -= 1,
+            _ => {}
+        }
+    }
+    assert!(before <= 12, "{before} of 20 were begun before it was lowered");
+    assert_eq!(most, 1, "one at a time");
+}
+
+/// Also one that waits by the old settings: it would be too late for what is due by the new ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_buffer_ttl_ends_the_wait() {
+    let mut rig = Rig::start(lingering(setup(2, 100, 0), HOUR)).await;
+    let ids = rig.there(5, 3 * DAY);
+    rig.schedule(&ids).await;
+    let worker = rig.worker("worker");
+    let claims = worker.pipelines[0].claims.clone();
+    rig.work_as(worker);
+    eventually("it has asked", async || !times(&rig, asks).is_empty()).await;
+    claims.set(ClaimSettings { linger: Duration::from_millis(20), ..rig.setup.claims });
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    rig.assert_each_looked_up_once(&ids);
+}
+
+/// Also for tweets of a lane that the new table does not name: they come when they were due.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_age_table_counts_from_each_tweets_next_update() {
+    let mut rig = Rig::start(setup(1, 100, 0)).await;
+    let ids = rig.there(10, 3 * DAY);
+    rig.schedule(&ids[..5]).await;
+    rig.schedule_in(&ids[5..], 3_600_000).await;
+    rig.handler.ages.set("10d: 2h".parse().unwrap());
+    rig.work();
+    eventually("those that are due are in the new lane", async || {
+        let places = rig.queue.locate(&ids[..5]).await.unwrap();
+        places.iter().all(|places| matches!(&places[..], [Place::Delayed { lane, .. }] if lane == "10d"))
+    })
+    .await;
+    rig.drain().await;
+    for id in &ids[5..] {
+        let (lane, due) = rig.lane(id).await;
+        assert!(lane == "7d" && due < wall_ms() + 3_600_000, "the others wait as they did");
+    }
+    let stats = rig.queue.stats().await.unwrap();
+    let lanes: Vec<_> = stats.lanes.iter().map(|lane| (&*lane.lane, lane.patience_ms, lane.delayed)).collect();
+    assert_eq!(lanes, [("10d", 2 * 3_600_000, 5), ("7d", 6 * 3_600_000, 5)]);
+}
+
 /// A suspect that is alone in its batch is asked about when nothing else is in flight: if the process ends
 /// then, nobody else can be why.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,7 +306,7 @@ async fn an_idle_pipeline_keeps_no_other_from_its_work() {
     let queue = JournalledQueue { inner: idle, journal: rig.journal.clone() };
     let mut worker = rig.worker("worker");
     let patient = ClaimSettings { linger: HOUR, ..rig.setup.claims };
-    worker.pipelines.insert(0, Pipeline { queue: Arc::new(queue), claims: patient, ..rig.pipeline() });
+    worker.pipelines.insert(0, Pipeline { queue: Arc::new(queue), claims: patient.into(), ..rig.pipeline() });
     let ids = rig.there(50, 3 * DAY);
     rig.schedule(&ids).await;
     rig.work_as(worker);

@@ -11,8 +11,7 @@
 //! Sentinels want one, it is `?sentinel_user=…&sentinel_password=…`.
 
 use redis::io::tcp::TcpSettings;
-use redis::sentinel::SentinelNodeConnectionInfo;
-use redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 const SENTINEL_PORT: u16 = 26_379;
 
@@ -24,10 +23,21 @@ pub fn check(url: &str) -> Result<(), &'static str> {
     Address::read(url).map(drop)
 }
 
+/// Whether it is an address that asks for TLS.
+#[must_use]
+pub fn is_secure(url: &str) -> bool {
+    Address::read(url).is_ok_and(|address| address.is_secure())
+}
+
 /// Where Redis is.
 pub(super) enum Address {
     One(ConnectionInfo),
-    Sentinel { sentinels: Vec<ConnectionInfo>, service: String, servers: SentinelNodeConnectionInfo },
+    /// `like_a_server` tells how the servers let us in; it names no host.
+    Sentinel {
+        sentinels: Vec<ConnectionInfo>,
+        service: String,
+        like_a_server: Box<ConnectionInfo>,
+    },
     Cluster(Vec<ConnectionInfo>),
 }
 
@@ -56,19 +66,22 @@ impl Address {
         }
         // Who the servers let in, told as one of them would be.
         let like_a_server = server(&format!("{scheme}://{user}server/{db}{query}"))?;
-        let mut servers = SentinelNodeConnectionInfo::default()
-            .set_redis_connection_info(like_a_server.redis_settings().clone())
-            .set_tcp_settings(tcp());
-        if scheme == "rediss" {
-            servers = servers.set_tls_mode(TlsMode::Secure);
-        }
         let own = sentinels_own(query);
         let sentinel = |host: &str| {
             let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
             Ok(server(&format!("{scheme}://{host}{port}"))?.set_redis_settings(own.clone()))
         };
         let sentinels = hosts.map(sentinel).collect::<Result<_, &'static str>>()?;
-        Ok(Self::Sentinel { sentinels, service: service.to_owned(), servers })
+        Ok(Self::Sentinel { sentinels, service: service.to_owned(), like_a_server: Box::new(like_a_server) })
+    }
+
+    fn is_secure(&self) -> bool {
+        let first = match self {
+            Self::One(server) => Some(server),
+            Self::Sentinel { like_a_server, .. } => Some(&**like_a_server),
+            Self::Cluster(nodes) => nodes.first(),
+        };
+        first.is_some_and(|server| matches!(server.addr(), ConnectionAddr::TcpTls { .. }))
     }
 }
 
@@ -142,22 +155,19 @@ mod tests {
     #[test]
     fn sentinels_and_their_service() {
         let url = "redis+sentinel://me:a%40b@one,two:5,[::1],[::2]:7/tweets/3?sentinel_user=s&sentinel_password=x%26y";
-        let Ok(Address::Sentinel { sentinels, service, servers }) = Address::read(url) else { panic!("{url}") };
+        let Ok(Address::Sentinel { sentinels, service, like_a_server }) = Address::read(url) else { panic!("{url}") };
         let addresses: Vec<_> = sentinels.iter().map(|info| info.addr().to_string()).collect();
         assert_eq!(addresses, ["one:26379", "two:5", "::1:26379", "::2:7"]);
         assert_eq!(service, "tweets");
         let own = sentinels[3].redis_settings();
         assert_eq!((own.username(), own.password(), own.db()), (Some("s"), Some("x&y"), 0));
-        let servers = format!("{servers:?}");
-        assert!(
-            servers.contains("\"me\"") && servers.contains("db: 3") && servers.contains("tls_mode: None"),
-            "{servers}"
-        );
-        let Ok(Address::Sentinel { sentinels, servers, .. }) = Address::read("rediss+sentinel://one/x") else {
-            panic!()
-        };
-        assert!(matches!(sentinels[0].addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
-        assert!(format!("{servers:?}").contains("Secure"));
+        let servers = like_a_server.redis_settings();
+        assert_eq!((servers.username(), servers.password(), servers.db()), (Some("me"), Some("a@b"), 3));
+        assert!(!Address::read(url).unwrap().is_secure());
+        let secure = Address::read("rediss+sentinel://one/x").unwrap();
+        assert!(secure.is_secure());
+        let Address::Sentinel { sentinels, .. } = secure else { panic!() };
+        assert!(matches!(sentinels[0].addr(), ConnectionAddr::TcpTls { insecure: false, .. }));
     }
 
     #[test]

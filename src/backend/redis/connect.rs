@@ -11,12 +11,15 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
-use redis::sentinel::{SentinelClient, SentinelServerType};
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult,
+    TlsMode, Value,
+};
 use tokio::sync::Mutex;
 
-use super::RedisOptions;
 use super::address::Address;
+use super::{RedisOptions, Tls};
 
 /// A connection that was used within this time is used again without asking whether it still is one.
 const UNASKED: Duration = Duration::from_secs(1);
@@ -36,19 +39,23 @@ impl Connector {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(options.connect_timeout))
             .set_response_timeout(Some(options.response_timeout));
+        let tls = &options.tls;
         Ok(match address {
-            Address::One(server) => Self::One(deadpool_redis::Manager::new_with_config(server, config)?),
-            Address::Sentinel { sentinels, service, servers } => {
-                let client = SentinelClient::build(sentinels, service, Some(servers), SentinelServerType::Master)?;
+            Address::One(server) => Self::One(deadpool_redis::Manager::new_with_config(tls.at(server)?, config)?),
+            Address::Sentinel { sentinels, service, like_a_server } => {
+                let client = sentinel_client(sentinels, &service, &like_a_server, tls)?;
                 Self::Sentinel(Arc::new(Mutex::new(client)), config)
             }
-            Address::Cluster(nodes) => Self::Cluster(
-                ClusterClientBuilder::new(nodes)
+            Address::Cluster(nodes) => {
+                let mut cluster = ClusterClientBuilder::new(nodes)
                     .connection_timeout(options.connect_timeout)
                     .response_timeout(options.response_timeout)
-                    .tcp_settings(TcpSettings::default().set_nodelay(true))
-                    .build()?,
-            ),
+                    .tcp_settings(TcpSettings::default().set_nodelay(true));
+                if let Some(certificates) = tls.certificates() {
+                    cluster = cluster.certs(certificates.clone());
+                }
+                Self::Cluster(cluster.build()?)
+            }
         })
     }
 
@@ -61,6 +68,43 @@ impl Connector {
             Self::Sentinel(..) | Self::Cluster(_) => 3,
         }
     }
+}
+
+/// Asks these Sentinels, which share how they let us in, for a server that is like that one.
+fn sentinel_client(
+    sentinels: Vec<ConnectionInfo>,
+    service: &str,
+    like_a_server: &ConnectionInfo,
+    tls: &Tls,
+) -> RedisResult<SentinelClient> {
+    let sentinels: Vec<_> = sentinels.into_iter().map(|sentinel| tls.at(sentinel)).collect::<RedisResult<_>>()?;
+    let own = sentinels.first().map(|sentinel| sentinel.redis_settings().clone()).unwrap_or_default();
+    let addresses = sentinels.iter().map(|sentinel| sentinel.addr().clone());
+    let servers = like_a_server.redis_settings();
+    let nodelay = || TcpSettings::default().set_nodelay(true);
+    let mut client = SentinelClientBuilder::new(addresses, service, SentinelServerType::Master)?
+        .set_client_to_sentinel_tcp_settings(nodelay())
+        .set_client_to_redis_tcp_settings(nodelay())
+        .set_client_to_redis_db(servers.db());
+    if let Some(user) = own.username() {
+        client = client.set_client_to_sentinel_username(user);
+    }
+    if let Some(password) = own.password() {
+        client = client.set_client_to_sentinel_password(password);
+    }
+    if let Some(user) = servers.username() {
+        client = client.set_client_to_redis_username(user);
+    }
+    if let Some(password) = servers.password() {
+        client = client.set_client_to_redis_password(password);
+    }
+    if matches!(like_a_server.addr(), ConnectionAddr::TcpTls { .. }) {
+        client = client.set_client_to_redis_tls_mode(TlsMode::Secure);
+        if let Some(certificates) = tls.certificates() {
+            client = client.set_client_to_redis_certificates(certificates.clone());
+        }
+    }
+    client.build()
 }
 
 impl managed::Manager for Connector {

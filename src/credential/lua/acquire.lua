@@ -62,6 +62,7 @@ end
 if not best then return { 'wait', math.max(1, wake - now) } end
 
 redis.call('ZADD', best.permits, digits(now + expiry), permit)
+redis.call('ZADD', key('credentials'), digits(now), best.name .. ':' .. endpoint)
 redis.call('PEXPIREAT', best.permits, digits(now + expiry + 60000))
 if best.open then
   -- Evenly over what is left, and a little faster, so that the last call does not miss the end.

@@ -9,6 +9,7 @@ local name, endpoint, permit = ARGV[1], ARGV[2], ARGV[3]
 local now = now_ms()
 local permits = key('permits:' .. name .. ':' .. endpoint)
 local window = key('window:' .. name .. ':' .. endpoint)
+if permit == '' then redis.call('ZADD', key('credentials'), digits(now), name .. ':' .. endpoint) end
 -- What was told without a permit opens a window, but says nothing of the call that is about to.
 if redis.call('ZREM', permits, permit) == 1 or ARGV[4] ~= '' then
   redis.call('HSET', window, 'opening_until', 0)

@@ -107,9 +107,31 @@ fn a_configuration_that_cannot_be_read() {
     let home = Home::new();
     let binary = home.file("binary.toml", b"\xff\xfe\0");
     let missing = home.path("missing.toml");
-    for file in [&binary, home.folder.path().to_str().unwrap(), missing.to_str().unwrap()] {
-        says_one_line(&run(&["--config", file, "check"], &home.settings(&[])), 64, &format!("{file} cannot be read"));
+    let folder = home.folder.path().to_str().unwrap();
+    for (path, file) in [(&*binary, &*binary), (folder, &binary), (missing.to_str().unwrap(), "missing.toml")] {
+        says_one_line(&run(&["--config", path, "check"], &home.settings(&[])), 64, &format!("{file} cannot be read"));
     }
+    std::fs::remove_file(&binary).unwrap();
+    says_one_line(&run(&["--config", folder, "check"], &home.settings(&[])), 64, "without any *.toml");
+}
+
+#[test]
+fn a_folder_of_files_is_a_configuration() {
+    let home = Home::new();
+    home.file("a.toml", "[updater]\nbuffer_ttl = \"7s\"\nconcurrency = 9\n");
+    home.file("b.toml", "[updater]\nbuffer_ttl = \"8s\"\n");
+    let folder = home.folder.path().to_str().unwrap();
+    let check = |more: &[(&str, &str)]| text(&run(&["--config", folder, "check"], &home.settings(more)).stdout);
+    let shown: toml::Table = check(&[]).parse().unwrap();
+    assert_eq!(shown["updater"]["buffer_ttl"].as_str(), Some("8s"));
+    assert_eq!(shown["updater"]["concurrency"].as_integer(), Some(9));
+    // The revision says whether two run the same.
+    let revision = |more| check(more).lines().next().unwrap().to_owned();
+    assert!(revision(&[]).starts_with("# config_revision: "), "{}", revision(&[]));
+    assert_eq!(revision(&[]), revision(&[("updater.name", "another")]));
+    assert_ne!(revision(&[]), revision(&[("updater.lookahead", "0")]));
+    home.file("b.toml", "[updater]\nbuffer_ttl = \"soon\"\n");
+    says_one_line(&run(&["--config", folder, "check"], &home.settings(&[])), 64, "b.toml: ");
 }
 
 #[test]

@@ -86,11 +86,13 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_stops_under_load_leave_no_lease() {
-    let mut stage = Stage::new(400, &[]).await;
+    // It is seen over HTTP meanwhile, as in a cluster.
+    let listen = [("http.listen", "127.0.0.1:0")];
+    let mut stage = Stage::new(400, &listen).await;
     for round in 0..ROUNDS {
         // Ctrl-C does the same.
         let signal = if round % 4 == 3 { "INT" } else { "TERM" };
-        let mut updater = stage.start(&[]);
+        let mut updater = stage.start(&listen);
         stage.until_leased(100).await;
         let in_flight = stage.leased().await;
         updater.signal(signal);
@@ -109,6 +111,7 @@ async fn twenty_stops_under_load_leave_no_lease() {
     assert!(stage.api.counters().requests >= ROUNDS as u64);
     let log = stage.log();
     assert_eq!(log.matches("updater stopped").count(), ROUNDS, "{log}");
+    assert_eq!(log.matches("serves HTTP").count(), ROUNDS, "{log}");
     assert!(!log.contains("the deadline has passed") && !log.contains("ERROR"), "{log}");
     assert_eq!(super::status(&stage.settings(&[]))["workers"], serde_json::json!([]));
 }

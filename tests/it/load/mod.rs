@@ -5,6 +5,7 @@ mod demo;
 mod enqueue;
 mod fairness;
 mod fill;
+mod hook;
 mod kill;
 mod memory;
 mod quota;

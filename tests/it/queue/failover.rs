@@ -98,6 +98,7 @@ async fn silent_hosts_among_the_sentinels_and_nodes_are_passed_by() {
     for url in [&Cluster::shared().await.url, &watched.url] {
         let options = RedisOptions {
             url: url.replace("://", &silent).into(),
+            tls: Tls::default(),
             connections: 1,
             connect_timeout: Duration::from_secs(2),
             response_timeout: Duration::from_secs(10),

@@ -75,7 +75,7 @@ fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>)
         }),
         store: Arc::new(LinkedStore { way: way.clone(), store: world.store.clone() }),
         credentials: credentials.clone(),
-        ages: setup.ages.clone(),
+        ages: setup.ages.clone().into(),
         unavailable: setup.unavailable.clone(),
         max_deliveries: setup.max_deliveries,
         call_timeout: setup.lookup_timeout,
@@ -86,10 +86,11 @@ fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>)
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {
         name: format!("w{}", way.process),
-        pipelines: vec![Pipeline { queue, handler: Arc::new(handler), claims: setup.claims }],
+        pipelines: vec![Pipeline { queue, handler: Arc::new(handler), claims: setup.claims.into() }],
         credentials,
-        concurrency: setup.slots,
+        concurrency: setup.slots.into(),
         metrics,
+        health: Arc::default(),
         stop: stop.clone(),
     }
 }

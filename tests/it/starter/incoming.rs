@@ -183,7 +183,7 @@ async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
         next_due: None,
     };
     world.store.save(NAMESPACE, &[end]).await.unwrap();
-    assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Known);
+    assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Leased);
     let drain = world.drain().with_limit(1);
     let round = drain.round().await.unwrap();
     assert_eq!(round, DrainRound::default(), "the worker has it still; nothing is gained by asking again at once");

@@ -13,6 +13,8 @@ pub mod proxy;
 pub mod queue_model;
 pub mod redis;
 pub mod rig;
+pub mod role;
+pub mod users;
 pub mod wait;
 pub mod watched_queue;
 pub mod world;

@@ -1,6 +1,7 @@
 //! Private redis-servers in temporary folders: one, or several that belong together. They end with the test
 //! process, however that ends: a shell between the two waits for the end of its standard input.
 
+mod doors;
 mod groups;
 
 use std::io::{BufRead, BufReader, Write};
@@ -9,20 +10,23 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redis::AsyncConnectionConfig;
+use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use tempfile::TempDir;
-use twitter_updater::backend::redis::{RedisOptions, RedisPool};
+use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
 
+pub use self::doors::Doors;
 pub use self::groups::{Cluster, Watched};
 
-/// Says the server's process id, and ends it unless told that it is dead already.
-const WATCHDOG: &str = r#""$@" & server=$!; echo $server; read dead; [ "$dead" ] || kill $server; wait $server"#;
+/// Says the server's process id, and ends it unless told that it is dead already. What it says ends with the server.
+const WATCHDOG: &str =
+    r#""$@" & server=$!; echo $server; exec >&-; read dead; [ "$dead" ] || kill $server; wait $server"#;
 
 /// One redis-server; it may be killed and started again over the same files.
 pub struct TestRedis {
     pub url: String,
+    doors: Doors,
     settings: Vec<String>,
     server: Option<Server>,
     folder: TempDir,
@@ -107,9 +111,9 @@ fn free_port() -> u16 {
 }
 
 /// Settings of a server in that folder.
-fn server_in(folder: &Path, listen: &[&str], settings: &[&str]) -> Vec<String> {
-    let folder = folder.to_str().unwrap();
-    [&["--save", "", "--dir", folder], listen, settings].concat().into_iter().map(str::to_owned).collect()
+fn server_in(folder: &Path, listen: Vec<String>, settings: &[&str]) -> Vec<String> {
+    let own = ["--save", "", "--dir", folder.to_str().unwrap()].map(str::to_owned);
+    own.into_iter().chain(listen).chain(settings.iter().map(|word| (*word).to_owned())).collect()
 }
 
 const READY: &str = "ready to accept";
@@ -123,26 +127,34 @@ impl TestRedis {
     pub fn start(settings: &[&str]) -> Self {
         let folder = folder();
         let socket = folder.path().join("redis.sock").display().to_string();
-        let settings = server_in(folder.path(), &["--port", "0", "--unixsocket", &socket], settings);
+        let listen = ["--port", "0", "--unixsocket", &socket].map(str::to_owned).to_vec();
+        let settings = server_in(folder.path(), listen, settings);
         let server = Server::start(&settings, READY)
             .unwrap_or_else(|said| panic!("redis-server did not start (is redis-server installed?):\n{said}"));
-        Self { url: format!("redis+unix://{socket}"), settings, server: Some(server), folder }
+        let url = format!("redis+unix://{socket}");
+        Self { url, doors: Doors::default(), settings, server: Some(server), folder }
     }
 
     /// Starts one at a port of the loopback.
     pub fn start_at_a_port(settings: &[&str]) -> Self {
+        Self::start_behind(&Doors::default(), settings)
+    }
+
+    /// The same for whom those let in.
+    pub fn start_behind(doors: &Doors, settings: &[&str]) -> Self {
         let folder = folder();
         let arguments = |port: u16, bus: u16| {
-            let listen = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--cluster-port", &bus.to_string()];
-            server_in(folder.path(), &listen, settings)
+            let bus = ["--cluster-port".to_owned(), bus.to_string()];
+            server_in(folder.path(), [doors.listen(port), bus.to_vec()].concat(), settings)
         };
         let (server, port, settings) = Server::start_at_a_port(arguments, READY);
-        Self { url: format!("redis://127.0.0.1:{port}"), settings, server: Some(server), folder }
+        let url = doors.url("", &format!("127.0.0.1:{port}"));
+        Self { url, doors: doors.clone(), settings, server: Some(server), folder }
     }
 
     /// `host:port`, of one that has them.
     pub fn host_and_port(&self) -> &str {
-        self.url.strip_prefix("redis://").unwrap()
+        self.url.rsplit(['/', '@']).next().unwrap()
     }
 
     /// kill -9, as a crash of its machine's processes. What it had told its kernel to write is written.
@@ -179,7 +191,11 @@ impl TestRedis {
 
     /// A plain connection, for looking behind the queue's back.
     pub async fn connection(&self) -> MultiplexedConnection {
-        connect(&self.url).await
+        self.try_connection().await.unwrap()
+    }
+
+    async fn try_connection(&self) -> RedisResult<MultiplexedConnection> {
+        self.doors.connect(&self.url).await
     }
 }
 
@@ -190,22 +206,19 @@ pub fn pool(url: &str) -> RedisPool {
 
 /// So many of them.
 pub fn pool_of(url: &str, connections: usize) -> RedisPool {
+    pool_through(url, Tls::default(), connections)
+}
+
+/// The same with these certificates.
+pub fn pool_through(url: &str, tls: Tls, connections: usize) -> RedisPool {
     RedisPool::new(&RedisOptions {
         url: SecretString::from(url.to_owned()),
+        tls,
         connections,
         connect_timeout: Duration::from_secs(5),
         response_timeout: Duration::from_secs(20),
     })
     .unwrap()
-}
-
-async fn connect(url: &str) -> MultiplexedConnection {
-    try_connect(url).await.unwrap()
-}
-
-async fn try_connect(url: &str) -> redis::RedisResult<MultiplexedConnection> {
-    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
-    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await
 }
 
 /// A namespace no other test uses.

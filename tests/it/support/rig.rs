@@ -14,6 +14,7 @@ use twitter_updater::credential::{
     AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger,
     Used, Window,
 };
+use twitter_updater::live::Live;
 use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::metrics::Metrics;
 use twitter_updater::queue::{
@@ -185,7 +186,7 @@ impl Rig {
             store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
             credentials: credentials.clone(),
             call_timeout: setup.lookup_timeout,
-            ages: setup.ages.parse().unwrap(),
+            ages: Live::new(setup.ages.parse().unwrap()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
                 limit: setup.unavailable_limit,
@@ -239,8 +240,8 @@ impl Rig {
         self.simulator = Some(simulator::start(self.address, self.setup.simulator.clone()).await.unwrap());
     }
 
-    pub fn ages(&self) -> &AgeTable {
-        &self.handler.ages
+    pub fn ages(&self) -> Arc<AgeTable> {
+        self.handler.ages.load()
     }
 
     /// New ids of tweets of that age which the simulated world has, for an hour more at least.
@@ -276,8 +277,8 @@ impl Rig {
     pub async fn schedule_in(&self, ids: &[String], delay: Millis) {
         let lane = |id: &str| {
             let made = TweetId::parse(id).unwrap().created_at();
-            let lane = made.and_then(|made| self.ages().lane(made, wall_ms()));
-            lane.unwrap_or(&self.handler.unavailable.lane).clone()
+            let lane = made.and_then(|made| self.ages().lane(made, wall_ms()).cloned());
+            lane.unwrap_or_else(|| self.handler.unavailable.lane.clone())
         };
         let jobs: Vec<_> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane(id), delay }).collect();
         for answer in self.queue.schedule(&jobs).await.unwrap() {
@@ -343,15 +344,16 @@ impl Rig {
             name: name.to_owned(),
             pipelines: vec![self.pipeline()],
             credentials: self.credentials.clone(),
-            concurrency: self.setup.slots,
+            concurrency: self.setup.slots.into(),
             metrics: self.metrics.clone(),
+            health: Arc::default(),
             stop: self.stop.clone(),
         }
     }
 
     pub fn pipeline(&self) -> Pipeline {
         let queue = JournalledQueue { inner: self.queue.clone(), journal: self.journal.clone() };
-        Pipeline { queue: Arc::new(queue), handler: self.handler.clone(), claims: self.setup.claims }
+        Pipeline { queue: Arc::new(queue), handler: self.handler.clone(), claims: self.setup.claims.into() }
     }
 
     /// Starts a worker.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use super::{Server, TestRedis, connect, folder, try_connect};
+use super::{Doors, Server, TestRedis, folder};
 use crate::support::wait::until_true;
 
 /// A master, a replica of it, and three Sentinels that watch them.
@@ -15,15 +15,21 @@ pub struct Watched {
     pub url: String,
     pub master: TestRedis,
     pub replica: TestRedis,
+    doors: Doors,
     _sentinels: Vec<(Server, TempDir)>,
 }
 
 impl Watched {
     /// Starts them; returns when the replica has all that the master has, and the Sentinels know it.
     pub async fn start() -> Self {
-        let master = TestRedis::start_at_a_port(&["--appendonly", "yes"]);
+        Self::start_behind(&Doors::default()).await
+    }
+
+    /// The same for whom those let in.
+    pub async fn start_behind(doors: &Doors) -> Self {
+        let master = TestRedis::start_behind(doors, &["--appendonly", "yes"]);
         let replica_of = master.host_and_port().replace(':', " ");
-        let replica = TestRedis::start_at_a_port(&["--appendonly", "yes", "--replicaof", &replica_of]);
+        let replica = TestRedis::start_behind(doors, &["--appendonly", "yes", "--replicaof", &replica_of]);
         let mut sentinels = Vec::new();
         let mut hosts = Vec::new();
         for _ in 0..3 {
@@ -31,9 +37,10 @@ impl Watched {
             let file = folder.path().join("sentinel.conf").display().to_string();
             let arguments = |port: u16, _| {
                 let settings = format!(
-                    "bind 127.0.0.1\nport {port}\ndir {}\nsentinel monitor tweets {replica_of} 2\n\
-                     sentinel down-after-milliseconds tweets 500\nsentinel failover-timeout tweets 2000\n",
-                    folder.path().display()
+                    "bind 127.0.0.1\ndir {}\nsentinel monitor tweets {replica_of} 2\n\
+                     sentinel down-after-milliseconds tweets 500\nsentinel failover-timeout tweets 2000\n{}",
+                    folder.path().display(),
+                    doors.sentinel(port),
                 );
                 std::fs::write(&file, settings).unwrap();
                 vec![file.clone(), "--sentinel".to_owned()]
@@ -43,7 +50,7 @@ impl Watched {
             sentinels.push((server, folder));
         }
         for host in &hosts {
-            let mut sentinel = connect(&format!("redis://{host}")).await;
+            let mut sentinel = doors.connect(&sentinels_url(doors, host)).await.unwrap();
             until_true("a Sentinel knows the replica and the others", Duration::from_secs(30), async || {
                 let masters: Vec<HashMap<String, String>> =
                     redis::cmd("SENTINEL").arg("MASTERS").query_async(&mut sentinel).await.unwrap();
@@ -51,7 +58,9 @@ impl Watched {
             })
             .await;
         }
-        Self { url: format!("redis+sentinel://{}/tweets", hosts.join(",")), master, replica, _sentinels: sentinels }
+        let own = doors.sentinels_password().map(|word| format!("?sentinel_password={word}")).unwrap_or_default();
+        let url = doors.url("+sentinel", &format!("{}/tweets{own}", hosts.join(",")));
+        Self { url, master, replica, doors: doors.clone(), _sentinels: sentinels }
     }
 
     /// Hands over to the server that was the master at first, once that is a replica in step.
@@ -59,15 +68,15 @@ impl Watched {
         // A Sentinel that gives a server its part ends the connections to it.
         let is = async |field: &str, value: &str| {
             let info = async {
-                let mut first = try_connect(&self.master.url).await?;
+                let mut first = self.master.try_connection().await?;
                 redis::cmd("INFO").arg("replication").query_async::<redis::InfoDict>(&mut first).await
             };
             info.await.ok().and_then(|info| info.get::<String>(field)).is_some_and(|now| now == value)
         };
         let within = Duration::from_secs(60);
         until_true("it is a replica in step", within, async || is("master_link_status", "up").await).await;
-        let sentinel = self.url.split(['/', ',']).nth(2).unwrap();
-        let mut sentinel = connect(&format!("redis://{sentinel}")).await;
+        let sentinel = self.url.split(['/', ',', '@']).find(|part| part.starts_with("127.0.0.1")).unwrap();
+        let mut sentinel = self.doors.connect(&sentinels_url(&self.doors, sentinel)).await.unwrap();
         until_true("it is the master again", within, async || {
             // Refused while the Sentinels are not done with the last failover.
             let _: redis::RedisResult<()> =
@@ -92,6 +101,11 @@ impl Watched {
     }
 }
 
+/// The address of one Sentinel.
+fn sentinels_url(doors: &Doors, host: &str) -> String {
+    doors.url_as("", &doors.sentinels_password().map(|word| format!(":{word}@")).unwrap_or_default(), host)
+}
+
 /// Three masters that share the slots.
 pub struct Cluster {
     pub url: String,
@@ -101,13 +115,19 @@ pub struct Cluster {
 impl Cluster {
     /// Starts them; returns when each of them knows that every slot is served.
     pub async fn start() -> Self {
-        let node = |_| TestRedis::start_at_a_port(&["--cluster-enabled", "yes", "--appendonly", "yes"]);
+        Self::start_behind(&Doors::default()).await
+    }
+
+    /// The same for whom those let in.
+    pub async fn start_behind(doors: &Doors) -> Self {
+        let node = |_| TestRedis::start_behind(doors, &["--cluster-enabled", "yes", "--appendonly", "yes"]);
         let masters: Vec<_> = (0..3).map(node).collect();
         let hosts: Vec<_> = masters.iter().map(TestRedis::host_and_port).collect();
         let mut create = Command::new("redis-cli");
+        create.args(doors.redis_cli());
         let made = create.args(["--cluster", "create"]).args(&hosts).arg("--cluster-yes").output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
-        let url = format!("redis+cluster://{}", hosts.join(","));
+        let url = doors.url("+cluster", &hosts.join(","));
         let cluster = Self { url, masters };
         cluster.serves().await;
         cluster

@@ -1,0 +1,339 @@
+//! Keeping up with the configuration: what changed in its files is read, checked, and taken over as far as
+//! that can be while the process runs.
+//!
+//! The files are read every two seconds and compared with what was read before: a mounted ConfigMap is
+//! swapped by one rename of `..data`, which watchers on the files do not hear of. SIGHUP asks at once.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::logging::{self, LogLevel};
+use crate::clock::{self, Stopwatch};
+use crate::config::{BadConfig, Change, Files, Settings};
+use crate::live::Live;
+use crate::metrics::Metrics;
+use crate::shutdown::Stop;
+
+/// How often the files are read.
+const READ_EVERY: Duration = Duration::from_secs(2);
+/// A change counts when it reads the same after this long: whoever writes has finished.
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// So often at the most; then the next round looks again.
+const READ_AGAIN: usize = 8;
+/// Files that cannot be read may be on their way; past this somebody should look.
+const MISSING_FOR: Duration = Duration::from_secs(10);
+/// A reason in a worker's beat is no longer than this, in characters.
+const REASON_CHARS: usize = 300;
+
+/// The configuration that a process works by, and what was made of the files since.
+#[derive(Debug, Clone)]
+pub struct InForce {
+    /// The settings.
+    pub settings: Settings,
+    /// Their [revision](Settings::revision).
+    pub revision: String,
+    /// Why the files as they are now were refused.
+    pub refused: Option<String>,
+    /// What stands in the files and needs a restart.
+    pub waiting: Vec<Change>,
+}
+
+impl InForce {
+    /// These settings, and nothing else was read since.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { revision: settings.revision(), settings, refused: None, waiting: Vec::new() }
+    }
+
+    /// The names of the settings that need a restart.
+    #[must_use]
+    pub fn needs_restart(&self) -> String {
+        self.waiting.iter().map(|change| change.setting.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Keeps a process up with the configuration that tells nobody in the queue of it: the log's level, and what
+/// `take_over` does.
+pub fn follow<T: Fn(&Settings) + Send>(
+    follower: Follower,
+    settings: &Settings,
+    take_over: T,
+    stop: Stop,
+) -> impl Future<Output = ()> + use<T> {
+    follower.run(Live::new(InForce::new(settings.clone())), take_over, Arc::default(), stop)
+}
+
+/// Follows the files that `--config` names.
+pub struct Follower {
+    layers: Vec<&'static str>,
+    path: Option<PathBuf>,
+    /// As they were read last, and dealt with.
+    known: Files,
+    log: LogLevel,
+    hangups: Signal,
+    /// Since when they cannot be read, and whether that was said.
+    missing: Option<(Stopwatch, bool)>,
+}
+
+impl Follower {
+    /// Of the file or folder `path`, which was read as `known` and goes over `layers`. From here on SIGHUP
+    /// does not end the process.
+    ///
+    /// # Errors
+    /// The signal's handler cannot be installed.
+    pub fn new(layers: &[&'static str], path: Option<PathBuf>, known: Files, log: LogLevel) -> Result<Self> {
+        let hangups = signal(SignalKind::hangup())?;
+        Ok(Self { layers: layers.to_vec(), path, known, log, hangups, missing: None })
+    }
+
+    /// Until it is stopped: what may change live is given to `take_over`, and `in_force` says what is in
+    /// force and what was refused.
+    pub async fn run(
+        mut self,
+        in_force: Live<InForce>,
+        take_over: impl Fn(&Settings) + Send,
+        metrics: Arc<Metrics>,
+        stop: Stop,
+    ) {
+        while !stop.is_draining() {
+            let asked = tokio::select! {
+                () = stop.sleep(READ_EVERY) => false,
+                _ = self.hangups.recv() => true,
+            };
+            if asked {
+                tracing::info!(
+                    path = self.path.as_ref().map(|path| path.display().to_string()),
+                    "SIGHUP: reading the configuration"
+                );
+            }
+            let Some(files) = self.changed_files(asked).await else { continue };
+            let outcome = self.load(&files);
+            self.known = files;
+            match outcome {
+                Ok(settings) => self.accept(&settings, asked, &in_force, &take_over, &metrics),
+                Err(BadConfig(why)) => refuse(why, &in_force, &metrics),
+            }
+        }
+    }
+
+    /// The files, when they are not as they were (or somebody asked) and stay as they are for a moment.
+    async fn changed_files(&mut self, asked: bool) -> Option<Files> {
+        let mut files = self.read(asked).await?;
+        if files == self.known && !asked {
+            return None;
+        }
+        for _ in 0..READ_AGAIN {
+            tokio::time::sleep(READ_AGAIN_AFTER).await;
+            let again = self.read(asked).await?;
+            if again == files {
+                // It may have turned back meanwhile.
+                return (asked || files != self.known).then_some(files);
+            }
+            files = again;
+        }
+        None
+    }
+
+    /// Reads the files. What is not there may be in the middle of a swap: nothing is changed by it.
+    async fn read(&mut self, asked: bool) -> Option<Files> {
+        let path = self.path.clone();
+        let read = tokio::task::spawn_blocking(move || Files::read(path.as_deref())).await;
+        match read.unwrap_or_else(|error| Err(BadConfig(error.to_string()))) {
+            Ok(files) => {
+                if self.missing.take().is_some_and(|(_, said)| said) {
+                    tracing::info!("the configuration can be read again");
+                }
+                Some(files)
+            }
+            Err(BadConfig(error)) => {
+                let (since, said) = self.missing.get_or_insert_with(|| (Stopwatch::start(), false));
+                if asked || (!*said && since.elapsed() >= MISSING_FOR) {
+                    *said = true;
+                    let missing_ms = clock::millis(since.elapsed());
+                    tracing::warn!(error, missing_ms, "the configuration cannot be read: the one in force stays");
+                }
+                None
+            }
+        }
+    }
+
+    /// The settings, checked as at the start.
+    fn load(&self, files: &Files) -> Result<Settings, BadConfig> {
+        let settings = Settings::load(&self.layers, files)?;
+        logging::filter(&settings)?;
+        let lookup = super::open_lookup(&settings);
+        lookup.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
+        Ok(settings)
+    }
+
+    fn accept(
+        &self,
+        settings: &Settings,
+        asked: bool,
+        in_force: &Live<InForce>,
+        take_over: &impl Fn(&Settings),
+        metrics: &Metrics,
+    ) {
+        let before = in_force.load();
+        let changed = before.settings.changed(settings);
+        if changed.live.is_empty() && changed.waiting.is_empty() {
+            let config_revision = &before.revision;
+            if before.refused.is_some() || !before.waiting.is_empty() {
+                tracing::info!(config_revision, "the configuration is again the one in force");
+            } else {
+                tracing::info!(
+                    config_revision,
+                    "no setting has changed: what the environment sets goes over the files"
+                );
+            }
+        }
+        for change in changed.waiting.iter().filter(|change| asked || !before.waiting.contains(change)) {
+            tracing::warn!(setting = change.setting, "needs a restart: {change}");
+        }
+        let mut now = match changed.live.is_empty() {
+            true => (*before).clone(),
+            false => InForce::new(before.settings.tuned(settings)),
+        };
+        now.refused = None;
+        now.waiting = changed.waiting;
+        if !changed.live.is_empty() {
+            // Said at the level that shows more.
+            let louder = logging::shows_more(&now.settings, &before.settings);
+            if louder {
+                self.log.set(&now.settings);
+            }
+            for change in &changed.live {
+                tracing::info!(setting = change.setting, "changed: {change}");
+            }
+            tracing::info!(
+                config_revision = now.revision,
+                before = before.revision,
+                "another configuration is in force"
+            );
+            if !louder {
+                self.log.set(&now.settings);
+            }
+            take_over(&now.settings);
+            metrics.counters.config_reloads.add(1);
+        }
+        in_force.set(now);
+    }
+}
+
+/// Loud, and once: the files are not looked at again before they change.
+fn refuse(why: String, in_force: &Live<InForce>, metrics: &Metrics) {
+    let before = in_force.load();
+    tracing::error!(
+        error = why,
+        config_revision = before.revision,
+        "the changed configuration is refused: the one in force stays"
+    );
+    metrics.counters.config_reloads_refused.add(1);
+    in_force.set(InForce { refused: Some(why.chars().take(REASON_CHARS).collect()), ..(*before).clone() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[updater]\nbuffer_ttl = \"7s\"\n";
+
+    /// A follower of a folder, and the file in it.
+    fn followed() -> (Follower, PathBuf, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, GOOD).unwrap();
+        let files = Files::read(Some(folder.path())).unwrap();
+        let log = LogLevel::none();
+        let follower = Follower::new(&[], Some(folder.path().to_owned()), files, log).unwrap();
+        (follower, file, folder)
+    }
+
+    fn text(files: Option<Files>) -> Option<String> {
+        files.map(|files| files.texts().map(|(_, text)| text.to_owned()).collect())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_another_content_is_a_change() {
+        let (mut follower, file, _folder) = followed();
+        assert_eq!(text(follower.changed_files(false).await), None);
+        assert_eq!(text(follower.changed_files(true).await).as_deref(), Some(GOOD), "somebody asked");
+        std::fs::write(&file, "#").unwrap();
+        assert_eq!(text(follower.changed_files(false).await).as_deref(), Some("#"));
+    }
+
+    /// Time stands still while files are read, so each step is seen when it is to be seen.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_being_written_is_read_when_it_is_whole() {
+        let (mut follower, file, _folder) = followed();
+        let writing = tokio::spawn(async move {
+            for length in 1..=4 {
+                std::fs::write(&file, "#".repeat(length)).unwrap();
+                tokio::time::sleep(READ_AGAIN_AFTER * 3 / 4).await;
+            }
+        });
+        tokio::task::yield_now().await;
+        assert_eq!(text(follower.changed_files(false).await).as_deref(), Some("####"));
+        writing.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_missing_for_a_while_is_no_change() {
+        let (mut follower, file, _folder) = followed();
+        let said = |follower: &Follower| follower.missing.map(|(_, said)| said);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(text(follower.changed_files(false).await), None);
+        assert_eq!(said(&follower), Some(false), "it may be in the middle of a swap");
+        tokio::time::sleep(MISSING_FOR).await;
+        assert_eq!(text(follower.changed_files(false).await), None);
+        assert_eq!(said(&follower), Some(true));
+        // Back, as it was.
+        std::fs::write(&file, GOOD).unwrap();
+        assert_eq!(text(follower.changed_files(false).await), None);
+        assert_eq!(said(&follower), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_changes_nothing_and_what_waits_is_said_once() {
+        let (follower, file, _folder) = followed();
+        let settings = follower.load(&follower.known).unwrap();
+        let (in_force, metrics) = (Live::new(InForce::new(settings)), Metrics::new());
+        let before = in_force.load();
+        let taken_over = std::cell::Cell::new(0);
+        let take_over = |_: &Settings| taken_over.set(taken_over.get() + 1);
+
+        refuse("it cannot be. ".repeat(100), &in_force, &metrics);
+        let now = in_force.load();
+        assert_eq!(now.refused.as_ref().map(|why| why.chars().count()), Some(REASON_CHARS));
+        assert_eq!(now.settings.changed(&before.settings), Default::default());
+
+        for (bad, says) in
+            [("[log]\nlevel = \"loud\"", "log.level"), ("[twitter]\napi = \"http://me:canary@h\"", "twitter.api")]
+        {
+            let BadConfig(error) = follower.load(&Files::of(&file, bad)).unwrap_err();
+            assert!(error.contains(says) && !error.contains("canary"), "{error}");
+        }
+
+        let other = "lookahead = 0.2\nlease = \"70s\"\n";
+        let other = follower.load(&Files::of(&file, &(GOOD.to_owned() + other))).unwrap();
+        follower.accept(&other, false, &in_force, &take_over, &metrics);
+        let now = in_force.load();
+        assert_eq!((now.refused.as_ref(), now.needs_restart()), (None, "updater.lease".to_owned()));
+        assert_eq!((now.settings.updater.lookahead, now.settings.updater.lease), (0.2, before.settings.updater.lease));
+        assert_eq!((now.revision.as_str(), taken_over.get()), (&*now.settings.revision(), 1));
+        assert_ne!(now.revision, before.revision);
+
+        // Read again, or with a comment more: nothing that would have to be done again.
+        follower.accept(&other, false, &in_force, &take_over, &metrics);
+        assert_eq!((in_force.load().needs_restart(), taken_over.get()), ("updater.lease".to_owned(), 1));
+        follower.accept(&before.settings, false, &in_force, &take_over, &metrics);
+        let now = in_force.load();
+        assert_eq!((&now.revision, now.needs_restart(), taken_over.get()), (&before.revision, String::new(), 2));
+        let counters = metrics.counters;
+        assert_eq!((counters.config_reloads.get(), counters.config_reloads_refused.get()), (2, 1));
+    }
+}

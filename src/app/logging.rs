@@ -1,0 +1,81 @@
+//! The log: where it goes, in which form, and how much of it.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{EnvFilter, reload};
+
+use crate::config::{BadConfig, LogFormat, Settings};
+
+/// How much is logged: may change while the process runs.
+#[derive(Clone)]
+pub struct LogLevel(Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+
+impl LogLevel {
+    /// Of a process that has no log.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self(Arc::new(|_| Ok(())))
+    }
+
+    /// Logs as `log.level` of these settings says, from now on. A filter that is none changes nothing.
+    pub fn set(&self, settings: &Settings) {
+        let set = filter(settings).map_err(|error| error.to_string());
+        // Refused only where another log was started before this one and is the process's.
+        if let Err(error) = set.and_then(|filter| (self.0)(filter).map_err(|error| error.to_string())) {
+            tracing::warn!(error, "log.level stays as it was");
+        }
+    }
+}
+
+/// Starts logging to standard error.
+///
+/// # Errors
+/// `log.level` is no filter.
+pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter(settings)?)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        // A log that nobody reads any more must not end the process: the complaint would go the same way.
+        .log_internal_errors(false);
+    // Started once in a process; a second start (tests) keeps the first.
+    Ok(match settings.log.format {
+        LogFormat::Json => {
+            let log = log.json().flatten_event(true).with_filter_reloading();
+            let handle = log.reload_handle();
+            let _ = log.try_init();
+            LogLevel(Arc::new(move |filter| handle.reload(filter)))
+        }
+        LogFormat::Text => {
+            let log = log.with_filter_reloading();
+            let handle = log.reload_handle();
+            let _ = log.try_init();
+            LogLevel(Arc::new(move |filter| handle.reload(filter)))
+        }
+    })
+}
+
+/// Whether `log.level` of the first lets through what that of the second does not.
+#[must_use]
+pub fn shows_more(settings: &Settings, other: &Settings) -> bool {
+    let most = |settings| filter(settings).ok().and_then(|filter| filter.max_level_hint());
+    most(settings) > most(other)
+}
+
+/// The filter that `log.level` says. A lone word that is no level would pass as the name of a module,
+/// which logs nothing: `log.level = "warning"` would be silence.
+///
+/// # Errors
+/// It is none.
+pub fn filter(settings: &Settings) -> Result<EnvFilter, BadConfig> {
+    let level = &settings.log.level;
+    let is_known = |word: &str| word.contains(['=', ':', '[', ']']) || word.parse::<LevelFilter>().is_ok();
+    let words: Vec<&str> = level.split(',').map(str::trim).collect();
+    let filter = match words.iter().find(|word| !is_known(word)) {
+        Some(word) => Err(format!("{word:?} is none of error, warn, info, debug and trace")),
+        None => EnvFilter::try_new(words.join(",")).map_err(|error| error.to_string()),
+    };
+    filter.map_err(|why| BadConfig(format!("log.level ({level:?}) is no filter: {why}")))
+}

@@ -1,0 +1,207 @@
+//! The processes that run until they are stopped: `updater`, `starter`, `ops`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::Router;
+
+use super::{Follower, Service, Updater, callers, follow, open_store, starter};
+use crate::config::Settings;
+use crate::health::Health;
+use crate::live::Live;
+use crate::lookup::twitter_v1::CAPABILITIES;
+use crate::metrics::Metrics;
+use crate::ops::{self, Server, WholeQueue};
+use crate::shutdown::Stop;
+use crate::starter::Hook;
+use crate::updater::NAMESPACE;
+use crate::worker::LONGEST_PAUSE;
+
+/// Where the starter listens, unless it is told.
+const STARTER_LISTENS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+/// The same for ops.
+const OPS_LISTENS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8081);
+/// How often a role that waits to be asked looks whether its services answer,
+const CONTACT_EVERY: Duration = Duration::from_secs(2);
+/// and how long they may take.
+const CONTACT_PATIENCE: Duration = Duration::from_secs(5);
+/// More than what a loop that turns needs between two beats: the machine may be busy.
+const LIVE_SLACK: Duration = Duration::from_secs(30);
+
+/// What is seen of an updater from outside.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// What it knows of itself.
+    pub health: Arc<Health>,
+}
+
+impl Watched {
+    /// Of an updater with these settings, which starts now.
+    #[must_use]
+    pub fn new(settings: &Settings, stop: &Stop) -> Self {
+        // A loop waits for work, or is done with a batch within its lease.
+        let patience = LONGEST_PAUSE.max(settings.updater.lease) + LIVE_SLACK;
+        Self { metrics: Arc::new(Metrics::new()), health: Arc::new(Health::new(patience, stop.clone())) }
+    }
+}
+
+/// Keeps tweets fresh until it is stopped; is seen from outside where it has an address.
+///
+/// # Errors
+/// A setting is missing, a service is not there, the address is taken, or it can never work.
+pub async fn run_updater(
+    settings: &Settings,
+    listen: Option<SocketAddr>,
+    follower: Follower,
+    stop: &Stop,
+) -> Result<()> {
+    let watched = Watched::new(settings, stop);
+    // It is seen before its services are open, and until the last batch is settled.
+    let serving = match listen.map_or_else(|| settings.listen(), |listen| Ok(Some(listen)))? {
+        Some(addr) => {
+            let router = ops::router(&watched.health, ops::of_process(&watched.metrics));
+            Some(tokio::spawn(Server::bind(addr).await?.run(router, std::future::pending())))
+        }
+        None => None,
+    };
+    let worked = tokio::select! {
+        updater = Updater::open(settings, stop.clone(), &watched) => match updater {
+            Ok(updater) => {
+                tokio::spawn(updater.follow(follower));
+                updater.run().await
+            }
+            Err(error) => Err(error),
+        },
+        () = stop.draining() => Ok(()), // while a service did not answer yet
+    };
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    worked
+}
+
+/// Takes tweets over HTTP until it is stopped.
+///
+/// # Errors
+/// A setting is missing, a service is not there, or the address is taken.
+pub async fn run_starter(
+    settings: &Settings,
+    listen: Option<SocketAddr>,
+    follower: Follower,
+    stop: &Stop,
+) -> Result<()> {
+    let token = settings.starter_token()?;
+    let server = Server::bind(address(settings, listen, STARTER_LISTENS)?).await?;
+    let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
+    let opened = tokio::select! {
+        opened = async {
+            let queue = Service::new(settings)?.queue(NAMESPACE).await?;
+            Ok::<_, anyhow::Error>((queue, open_store(settings).await?))
+        } => opened?,
+        () = stop.draining() => return Ok(()), // while a service did not answer yet
+    };
+    let (queue, store) = opened;
+    let ages = Live::new(settings.tweet_age.clone());
+    let starter = starter(queue.clone(), Some(store.clone()), ages.clone());
+    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+    tokio::spawn(follow(follower, settings, take_over, stop.clone()));
+    let hook = Arc::new(Hook::new(starter, token, settings.starter.max_body_bytes, health.clone()));
+    let mut registry = ops::registry();
+    hook.register(&mut registry);
+    let router = hook.router().merge(ops::router(&health, registry));
+    let contact = async || {
+        queue.due().await.map_err(|error| error.to_string())?;
+        store.check().await.map_err(|error| error.to_string())
+    };
+    health.works();
+    serve(server, router, &health, contact, settings.http.drain_notice, stop).await;
+    Ok(())
+}
+
+/// Serves the figures of the whole queue until it is stopped, also while the queue is out.
+///
+/// # Errors
+/// A setting is missing, the queue's file cannot be opened, or the address is taken.
+pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
+    let names = callers(settings)?.into_iter().map(|(name, _)| name).collect();
+    let server = Server::bind(address(settings, listen, OPS_LISTENS)?).await?;
+    let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
+    let service = Service::new(settings)?;
+    let queue = service.unchecked_queue(NAMESPACE).await?;
+    let ledger = service.ledger().await?;
+    tokio::spawn(follow(follower, settings, |_| {}, stop.clone()));
+    let whole = Arc::new(WholeQueue {
+        queue: queue.clone(),
+        ledger,
+        names,
+        capabilities: CAPABILITIES,
+        health: health.clone(),
+    });
+    let router = whole.router();
+    let checked = AtomicBool::new(false);
+    let contact = async || {
+        let answered = match checked.load(Ordering::Relaxed) {
+            true => queue.due().await.map(drop),
+            false => queue.check().await.map(drop),
+        };
+        checked.fetch_or(answered.is_ok(), Ordering::Relaxed);
+        answered.map_err(|error| error.to_string())
+    };
+    serve(server, router, &health, contact, settings.http.drain_notice, stop).await;
+    Ok(())
+}
+
+fn address(settings: &Settings, listen: Option<SocketAddr>, default: SocketAddr) -> Result<SocketAddr> {
+    Ok(match listen {
+        Some(listen) => listen,
+        None => settings.listen()?.unwrap_or(default),
+    })
+}
+
+/// The main loop of a role that waits to be asked: looks now and then whether its services answer. Once it is
+/// to stop, it says so at `/ready` for a while and still takes what comes; then it takes no more, and what is
+/// in work is finished, unless the deadline passes.
+async fn serve(
+    server: Server,
+    router: Router,
+    health: &Health,
+    contact: impl AsyncFn() -> Result<(), String>,
+    drain_notice: Duration,
+    stop: &Stop,
+) {
+    let close = {
+        let stop = stop.clone();
+        async move {
+            stop.draining().await;
+            tokio::select! {
+                () = tokio::time::sleep(drain_notice) => {}
+                () = stop.abandoning() => {}
+            }
+        }
+    };
+    let turning = async {
+        loop {
+            health.beat();
+            let answered = tokio::time::timeout(CONTACT_PATIENCE, contact()).await;
+            let silent = || Err(format!("no answer within {} s", CONTACT_PATIENCE.as_secs()));
+            match answered.unwrap_or_else(|_| silent()) {
+                Ok(()) if health.works() => tracing::info!("the services answer"),
+                Ok(()) => {}
+                Err(error) if health.is_out(&error) => tracing::warn!(error, "a service is out"),
+                Err(_) => {}
+            }
+            tokio::time::sleep(CONTACT_EVERY).await;
+        }
+    };
+    tokio::select! {
+        () = server.run(router, close) => {}
+        () = turning => {}
+        () = stop.abandoning() => tracing::warn!("what is in work is cut off: whoever sent it sends it again"),
+    }
+    tracing::info!("stopped");
+}

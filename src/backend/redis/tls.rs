@@ -1,0 +1,99 @@
+//! Certificates for `rediss…`, where the system's own are not the ones to trust or a server wants to know who calls.
+
+use std::path::Path;
+
+use redis::{Client, ClientTlsConfig, ConnectionInfo, RedisResult, TlsCertificates};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Certificates that files hold, if any; what they hold is shown nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct Tls {
+    certificates: Option<TlsCertificates>,
+}
+
+impl Tls {
+    /// Reads `queue.redis.ca_file`, `cert_file` and `key_file`; an empty path names none.
+    ///
+    /// # Errors
+    /// The setting, and what is wrong with its file.
+    pub fn read(ca: &Path, cert: &Path, key: &Path) -> Result<Self, String> {
+        let root_cert = file("ca_file", ca)?;
+        if let Some(pem) = &root_cert {
+            let mut roots = rustls::RootCertStore::empty();
+            for root in certificates("ca_file", ca, pem)? {
+                let refused = |error| format!("queue.redis.ca_file: {} cannot be trusted: {error}", ca.display());
+                roots.add(root).map_err(refused)?;
+            }
+        }
+        let client_tls = match (file("cert_file", cert)?, file("key_file", key)?) {
+            (None, None) => None,
+            (Some(client_cert), Some(client_key)) => {
+                certificates("cert_file", cert, &client_cert)?;
+                let no_key = |_| format!("queue.redis.key_file: {} holds no private key in PEM", key.display());
+                PrivateKeyDer::from_pem_slice(&client_key).map_err(no_key)?;
+                Some(ClientTlsConfig { client_cert, client_key })
+            }
+            _ => return Err("queue.redis.cert_file and queue.redis.key_file go together: give both or none".to_owned()),
+        };
+        let any = root_cert.is_some() || client_tls.is_some();
+        Ok(Self { certificates: any.then_some(TlsCertificates { client_tls, root_cert }) })
+    }
+
+    /// What there is.
+    pub(super) fn certificates(&self) -> Option<&TlsCertificates> {
+        self.certificates.as_ref()
+    }
+
+    /// A server that is spoken to with them.
+    pub(super) fn at(&self, server: ConnectionInfo) -> RedisResult<ConnectionInfo> {
+        match &self.certificates {
+            Some(certificates) => {
+                Ok(Client::build_with_tls(server, certificates.clone())?.get_connection_info().clone())
+            }
+            None => Ok(server),
+        }
+    }
+}
+
+fn file(setting: &str, path: &Path) -> Result<Option<Vec<u8>>, String> {
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let unreadable = |error| format!("queue.redis.{setting}: {} cannot be read: {error}", path.display());
+    std::fs::read(path).map(Some).map_err(unreadable)
+}
+
+fn certificates(setting: &str, path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(format!("queue.redis.{setting}: {} holds no certificate in PEM", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_serve_is_named_with_its_setting() {
+        let none = Path::new("");
+        assert!(Tls::read(none, none, none).unwrap().certificates().is_none());
+        let mut other = tempfile::NamedTempFile::new().unwrap();
+        other.write_all(b"canary").unwrap();
+        let (other, missing) = (other.path(), Path::new("/nowhere/file"));
+        for (ca, cert, key, says) in [
+            (missing, none, none, "queue.redis.ca_file: /nowhere/file cannot be read"),
+            (other, none, none, "holds no certificate"),
+            (none, other, none, "go together"),
+            (none, none, other, "go together"),
+            (none, other, other, "queue.redis.cert_file"),
+        ] {
+            let why = Tls::read(ca, cert, key).unwrap_err();
+            assert!(why.contains(says) && !why.contains("canary"), "{why}");
+        }
+    }
+}

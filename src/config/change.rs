@@ -1,0 +1,211 @@
+//! What another configuration changes, and what of it a running process takes over.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ring::digest::{SHA256, digest};
+use secrecy::ExposeSecret;
+
+use super::Settings;
+
+/// The settings that a running process takes over. All others need a restart.
+pub const LIVE: [&str; 5] =
+    ["tweet_age", "log.level", "updater.buffer_ttl", "updater.lookahead", "updater.concurrency"];
+
+/// The worker's own name: replicas that differ in it alone run one configuration.
+const NAME: &str = "updater.name";
+/// Bytes of the digest in a revision; each is two letters.
+const REVISION_BYTES: usize = 4;
+
+/// One setting that is another now, as text. Secrets are masked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// `updater.buffer_ttl`
+    pub setting: String,
+    /// What it was; `None` where it was not there.
+    pub old: Option<String>,
+    /// What it is; `None` where it is no longer there.
+    pub new: Option<String>,
+}
+
+/// What another configuration changes, each in the order of the names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Settings that may change live.
+    pub live: Vec<Change>,
+    /// The others.
+    pub waiting: Vec<Change>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not set)".to_owned());
+        if self.old == self.new {
+            write!(f, "{}: a secret in it", self.setting)
+        } else {
+            write!(f, "{}: {} → {}", self.setting, shown(&self.old), shown(&self.new))
+        }
+    }
+}
+
+impl Settings {
+    /// What `new` changes.
+    #[must_use]
+    pub fn changed(&self, new: &Self) -> Changed {
+        let (was, is) = (self.flat(), new.flat());
+        let secretly = self.changed_secretly(new);
+        let keys: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+        let mut changed = Changed::default();
+        for key in keys {
+            let (old, new) = (was.get(key).cloned(), is.get(key).cloned());
+            if old != new || secretly.contains(&key.as_str()) {
+                let of = if LIVE.contains(&key.as_str()) { &mut changed.live } else { &mut changed.waiting };
+                of.push(Change { setting: key.clone(), old, new });
+            }
+        }
+        changed
+    }
+
+    /// These, with what may change live taken from `new`.
+    #[must_use]
+    pub fn tuned(&self, new: &Self) -> Self {
+        let mut tuned = self.clone();
+        tuned.tweet_age.clone_from(&new.tweet_age);
+        tuned.log.level.clone_from(&new.log.level);
+        tuned.updater.buffer_ttl = new.updater.buffer_ttl;
+        tuned.updater.lookahead = new.updater.lookahead;
+        tuned.updater.concurrency = new.updater.concurrency;
+        tuned
+    }
+
+    /// A short digest of all settings but for secrets and `updater.name`: processes that show the same one
+    /// (and are of one version) run the same configuration.
+    #[must_use]
+    pub fn revision(&self) -> String {
+        let mut text = String::new();
+        for (key, value) in self.flat() {
+            if key != NAME {
+                text += &format!("{key} = {value:?}\n");
+            }
+        }
+        let digest = digest(&SHA256, text.as_bytes());
+        digest.as_ref().iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// `section.key` → value, secrets masked.
+    fn flat(&self) -> BTreeMap<String, String> {
+        let mut flat = BTreeMap::new();
+        // What cannot be shown has no settings that could be compared: see `Settings::shown`.
+        if let Ok(table) = toml::Table::try_from(self) {
+            flatten("", toml::Value::Table(table), &mut flat);
+        }
+        flat
+    }
+
+    /// Addresses that differ in what is masked.
+    fn changed_secretly(&self, new: &Self) -> Vec<&'static str> {
+        [
+            ("queue.redis.url", &self.queue.redis.url, &new.queue.redis.url),
+            ("store.postgres.url", &self.store.postgres.url, &new.store.postgres.url),
+        ]
+        .into_iter()
+        .filter(|(_, was, is)| was.expose_secret() != is.expose_secret())
+        .map(|(key, ..)| key)
+        .collect()
+    }
+}
+
+fn flatten(at: &str, value: toml::Value, into: &mut BTreeMap<String, String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                flatten(&if at.is_empty() { key } else { format!("{at}.{key}") }, value, into);
+            }
+        }
+        toml::Value::String(text) => drop(into.insert(at.to_owned(), text)),
+        other => drop(into.insert(at.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A setting of each kind: its name, and other values than the default.
+    const OTHERS: [(&str, [&str; 2]); 10] = [
+        ("tweet_age", ["1h: 1m", "1h: 2m, 2h: 1h"]),
+        ("log.level", ["warn", "debug"]),
+        ("log.format", ["json", "json"]),
+        ("updater.buffer_ttl", ["6s", "1m"]),
+        ("updater.lookahead", ["0.0", "0.25"]),
+        ("updater.concurrency", ["1", "16"]),
+        ("updater.lease", ["61s", "2m"]),
+        ("updater.max_deliveries", ["3", "4"]),
+        ("twitter.timeout", ["9s", "8s"]),
+        ("queue.redis.connections", ["1", "2"]),
+    ];
+
+    fn settings(set: &BTreeMap<&str, &str>) -> Settings {
+        let variable = |key: &str| format!("TWITTER_UPDATER__{}", key.to_uppercase().replace('.', "__"));
+        let named: Vec<_> = set.iter().map(|(key, value)| (variable(key), *value)).collect();
+        let variables: Vec<_> = named.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+        Settings::load_with(&[], None, &variables).unwrap()
+    }
+
+    fn some() -> impl Strategy<Value = BTreeMap<&'static str, &'static str>> {
+        prop::collection::vec((0..OTHERS.len(), 0..2usize), 0..6)
+            .prop_map(|some| some.into_iter().map(|(at, which)| (OTHERS[at].0, OTHERS[at].1[which])).collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn what_is_live_is_taken_over_and_the_rest_waits(was in some(), is in some()) {
+            let (old, new) = (settings(&was), settings(&is));
+            let changed = old.changed(&new);
+            for change in changed.live.iter().chain(&changed.waiting) {
+                prop_assert!(was.get(&*change.setting) != is.get(&*change.setting), "{}", change);
+            }
+            for (key, _) in OTHERS.iter().filter(|(key, _)| was.get(key) != is.get(key)) {
+                let of = if LIVE.contains(key) { &changed.live } else { &changed.waiting };
+                prop_assert!(of.iter().any(|change| change.setting == *key), "{} is not in {:?}", key, changed);
+            }
+            let tuned = old.tuned(&new);
+            prop_assert!(tuned.contradictions().is_ok());
+            prop_assert_eq!(old.changed(&tuned), Changed { live: changed.live, ..Changed::default() });
+            prop_assert_eq!(tuned.changed(&new), Changed { waiting: changed.waiting, ..Changed::default() });
+            prop_assert_eq!(old.revision() == new.revision(), was == is);
+        }
+    }
+
+    #[test]
+    fn a_change_is_one_line_without_secrets() {
+        let of = |url: &str| settings(&[("store.postgres.url", url)].into());
+        let changed = of("postgres://me:canary@h/db").changed(&of("postgres://me:canary2@h/db"));
+        assert_eq!(changed.waiting.len(), 1);
+        assert_eq!(changed.waiting[0].to_string(), "store.postgres.url: a secret in it");
+        let (old, new) = (of("postgres://me:canary@h/db"), of("postgres://me:canary2@i/db"));
+        let line = old.changed(&new).waiting[0].to_string();
+        assert_eq!(line, "store.postgres.url: postgres://me:***@h/db → postgres://me:***@i/db");
+        let file = "[twitter.credentials.main]\nkind = \"app\"\nbearer_token_file = \"/x\"\n";
+        let named = Settings::load_text(std::path::Path::new("a.toml"), file, &[]).unwrap();
+        let shown: Vec<String> =
+            settings(&BTreeMap::new()).changed(&named).waiting.iter().map(Change::to_string).collect();
+        assert!(shown.contains(&"twitter.credentials.main.kind: (not set) → app".to_owned()), "{shown:?}");
+    }
+
+    #[test]
+    fn the_revision_knows_neither_names_nor_secrets() {
+        let plain = settings(&BTreeMap::new());
+        let named = settings(&[("updater.name", "pod-1"), ("twitter.bearer_token", "canary")].into());
+        let bearer = |settings: &Settings| settings.flat()["twitter.bearer_token"].clone();
+        assert_ne!(bearer(&plain), bearer(&named), "whether there is one is no secret");
+        let other = settings(&[("updater.name", "pod-2"), ("twitter.bearer_token", "canary2")].into());
+        assert_eq!(named.revision(), other.revision());
+        assert_eq!(plain.revision().len(), 2 * REVISION_BYTES);
+        assert_ne!(plain.revision(), settings(&[("updater.buffer_ttl", "6s")].into()).revision());
+    }
+}

@@ -1,0 +1,128 @@
+//! The files that `--config` names: one, or all of a folder, as a mounted ConfigMap is.
+
+use std::path::{Path, PathBuf};
+
+use super::BadConfig;
+
+/// The texts of configuration files as they stood when they were read, in the order in which they go over
+/// each other. Two are equal when nothing was changed in between.
+///
+/// They may hold a password, so they are shown nowhere.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Files(Vec<(PathBuf, String)>);
+
+impl Files {
+    /// The file of that name; of a folder, every `*.toml` in it in the order of the names, but for hidden
+    /// ones (a mounted ConfigMap's `..data`, an editor's own). None at all without a name.
+    ///
+    /// # Errors
+    /// One cannot be read, or the folder has none.
+    pub fn read(path: Option<&Path>) -> Result<Self, BadConfig> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        if !path.is_dir() {
+            return Ok(Self(vec![(path.to_owned(), text(path)?)]));
+        }
+        let cannot = |error| cannot_be_read(path, &error);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(cannot)? {
+            let name = entry.map_err(cannot)?.file_name();
+            let bytes = name.as_encoded_bytes();
+            if bytes.ends_with(b".toml") && !bytes.starts_with(b".") {
+                names.push(name);
+            }
+        }
+        if names.is_empty() {
+            return Err(BadConfig(format!("{} is a folder without any *.toml: put one there", path.display())));
+        }
+        names.sort();
+        let files = names.into_iter().map(|name| path.join(name));
+        Ok(Self(files.map(|file| text(&file).map(|text| (file, text))).collect::<Result<_, _>>()?))
+    }
+
+    /// A file of this name and text, which need not be there.
+    #[must_use]
+    pub fn of(file: &Path, text: &str) -> Self {
+        Self(vec![(file.to_owned(), text.to_owned())])
+    }
+
+    /// Each file and its text.
+    pub fn texts(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.0.iter().map(|(file, text)| (file.as_path(), text.as_str()))
+    }
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(file, _)| file)).finish()
+    }
+}
+
+fn text(file: &Path) -> Result<String, BadConfig> {
+    std::fs::read_to_string(file).map_err(|error| cannot_be_read(file, &error))
+}
+
+fn cannot_be_read(path: &Path, error: &std::io::Error) -> BadConfig {
+    BadConfig(format!("{} cannot be read: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Settings;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn later_names_go_over_earlier_ones_and_the_environment_over_all() {
+        let folder = folder(&[
+            ("20-more.toml", "[updater]\nbuffer_ttl = \"8s\"\n"),
+            ("10-base.toml", "tweet_age = \"1h: 1m\"\n[updater]\nbuffer_ttl = \"7s\"\nconcurrency = 9\n"),
+            (".hidden.toml", "colour = 1\n"),
+            ("..2026_11_20.toml", "colour = 1\n"),
+            ("20-more.toml~", "colour = 1\n"),
+            ("readme.md", "colour\n"),
+        ]);
+        let settings = Settings::load_with(&[], Some(folder.path()), &[]).unwrap();
+        assert_eq!(settings.updater.buffer_ttl, Duration::from_secs(8));
+        assert_eq!((settings.updater.concurrency, settings.tweet_age.to_string()), (9, "1h: 1m".to_owned()));
+        let over = [("TWITTER_UPDATER__UPDATER__BUFFER_TTL", "9s")];
+        let settings = Settings::load_with(&[], Some(folder.path()), &over).unwrap();
+        assert_eq!(settings.updater.buffer_ttl, Duration::from_secs(9));
+    }
+
+    #[test]
+    fn an_error_names_the_file_within() {
+        for (second, says) in [
+            ("[updater]\nlees = \"5s\"\n", "b.toml: "),
+            ("[updater\n", "b.toml is not TOML, line 1"),
+            ("[updater]\nconcurrency = \"canary\"\n", "b.toml: "),
+        ] {
+            let folder = folder(&[("a.toml", "[updater]\nlease = \"70s\"\n"), ("b.toml", second), ("c.toml", "")]);
+            let error = Settings::load_with(&[], Some(folder.path()), &[]).unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains("canary"), "{error}");
+        }
+        let folder = folder(&[("a.toml", "[updater]\nlease = \"70s\"\n")]);
+        let wrong = [("TWITTER_UPDATER__UPDATER__LEES", "5s")];
+        let error = Settings::load_with(&[], Some(folder.path()), &wrong).unwrap_err().to_string();
+        assert!(error.contains("environment: "), "{error}");
+    }
+
+    #[test]
+    fn nothing_to_read_is_an_error() {
+        let folder = folder(&[("readme.md", "")]);
+        assert!(Files::read(Some(folder.path())).unwrap_err().to_string().contains("without any *.toml"));
+        std::os::unix::fs::symlink("..data/gone.toml", folder.path().join("a.toml")).unwrap();
+        let error = Files::read(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("a.toml cannot be read"), "{error}");
+        assert!(Files::read(Some(Path::new("/nowhere/a.toml"))).is_err());
+        assert_eq!(Files::read(None).unwrap(), Files::default());
+    }
+}

@@ -1,0 +1,101 @@
+//! A value that may change while others use it: what of the configuration can be tuned while a process runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+/// A value that one sets and many read. Clones are the same value.
+///
+/// Who uses it more than once for one piece of work loads it once: what was loaded stays as it is.
+pub struct Live<T>(Arc<Cell<T>>);
+
+struct Cell<T> {
+    value: ArcSwap<T>,
+    changed: watch::Sender<()>,
+}
+
+impl<T> Live<T> {
+    /// That value, until it is [set](Live::set).
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(Cell { value: ArcSwap::from_pointee(value), changed: watch::Sender::new(()) }))
+    }
+
+    /// The value at this moment.
+    #[must_use]
+    pub fn load(&self) -> Arc<T> {
+        self.0.value.load_full()
+    }
+
+    /// Puts another in its place, for whoever loads it from now on.
+    pub fn set(&self, value: T) {
+        self.0.value.store(Arc::new(value));
+        self.0.changed.send_replace(());
+    }
+
+    /// Its changes from now on.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes(self.0.changed.subscribe())
+    }
+}
+
+impl<T> Clone for Live<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> From<T> for Live<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Live<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.load().fmt(f)
+    }
+}
+
+/// The changes of a [`Live`] value.
+#[derive(Debug)]
+pub struct Changes(watch::Receiver<()>);
+
+impl Changes {
+    /// Waits for the next one: since this was answered last, or since [`Live::changes`]. Several may be one.
+    pub async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await; // nobody is left who could set it
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn what_was_loaded_stays_and_the_next_load_is_new() {
+        let live = Live::new(1);
+        let (same, before) = (live.clone(), live.load());
+        live.set(2);
+        assert_eq!((*before, *live.load(), *same.load()), (1, 2, 2));
+    }
+
+    #[test]
+    fn a_change_before_the_wait_is_not_missed() {
+        let live = Live::new(1);
+        let mut changes = live.changes();
+        assert!(changes.next().now_or_never().is_none());
+        live.set(2);
+        live.set(3);
+        assert!(changes.next().now_or_never().is_some());
+        assert!(changes.next().now_or_never().is_none(), "two were one");
+        drop(live);
+        assert!(changes.next().now_or_never().is_none());
+    }
+}

@@ -1,0 +1,24 @@
+//! What is seen of a process from outside, over HTTP: whether it lives, whether it can work, what it counts;
+//! and on the role `ops` the whole queue.
+//!
+//! | address | what | roles |
+//! |---|---|---|
+//! | `GET /live` | 200 while the loop turns, else 503: never asks a service | all |
+//! | `GET /ready` | 200 while its services answer and nobody stops it, else 503 | all |
+//! | `GET /metrics` | OpenMetrics text | all |
+//! | `GET /status` | the answer of `status --json` | `ops` |
+//!
+//! A role that takes requests (`starter`) brings routes of its own. [`Server`] stops in two steps: it takes no
+//! more, then what is in work is finished.
+
+mod exposition;
+mod probe;
+mod probes;
+mod server;
+mod whole_queue;
+
+pub use self::exposition::{of_process, registry};
+pub use self::probe::probe;
+pub use self::probes::router;
+pub use self::server::{Server, ServerError};
+pub use self::whole_queue::WholeQueue;

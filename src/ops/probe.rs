@@ -1,0 +1,36 @@
+//! The container's health check: asks a process of this machine, from outside.
+
+use std::time::Duration;
+
+use reqwest::{Client, redirect};
+
+/// From the connection to the last byte; health checks are given 30 s, and some of them 1 s.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How much of a refusal is shown, in characters.
+const SHOWN: usize = 300;
+
+/// Whether that address answers with a success.
+///
+/// # Errors
+/// One line: nobody answers, or what the answer was.
+pub async fn probe(url: &str) -> Result<(), String> {
+    // The process may hold one provider only; a second install changes nothing.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let client = Client::builder().timeout(TIMEOUT).redirect(redirect::Policy::none()).no_proxy().build();
+    let client = client.map_err(|_| "the HTTP client cannot be set up".to_owned())?;
+    // The client's own text would repeat the address, which may hold a password.
+    let silent = |error: reqwest::Error| match error {
+        error if error.is_builder() => "that is no http:// address".to_owned(),
+        error if error.is_timeout() => format!("no answer within {} s", TIMEOUT.as_secs()),
+        _ => "nobody answers there".to_owned(),
+    };
+    let response = client.get(url).send().await.map_err(silent)?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    let body = response.text().await.unwrap_or_default();
+    let line: String =
+        body.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+    Err(format!("HTTP {}: {line}", status.as_u16()))
+}

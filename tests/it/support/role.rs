@@ -1,0 +1,72 @@
+//! A role that serves HTTP, as a process.
+
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::Client;
+
+use super::process::{Process, Variables};
+use super::wait::{until, until_true};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running role and where it is; killed when dropped.
+pub struct Role {
+    pub process: Process,
+    pub url: String,
+    pub client: Client,
+}
+
+/// A client that keeps its connections.
+pub fn client() -> Client {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Client::builder().no_proxy().timeout(PATIENCE).build().unwrap()
+}
+
+impl Role {
+    /// Starts it at a free port of the loopback, which it writes into its log: a file of its own.
+    pub async fn start(role: &str, settings: &Variables, log: &Path) -> Self {
+        let mut process = Process::start(&[role, "--listen", "127.0.0.1:0"], settings, log);
+        let said = || std::fs::read_to_string(log).unwrap_or_default();
+        let port = until("it says where it listens", PATIENCE, async || {
+            assert!(process.runs(), "{role}: {}", said());
+            let said = said();
+            let (_, rest) = said.split_once("serves HTTP")?.1.split_once("127.0.0.1:")?;
+            rest.find(|c: char| !c.is_ascii_digit()).map(|end| rest[..end].to_owned())
+        })
+        .await;
+        Self { process, url: format!("http://127.0.0.1:{port}"), client: client() }
+    }
+
+    /// The same, once it can work.
+    pub async fn start_ready(role: &str, settings: &Variables, log: &Path) -> Self {
+        let role = Self::start(role, settings, log).await;
+        role.until("/ready", 200).await;
+        role
+    }
+
+    /// Status and body; a status of 0 where nobody answers.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        match self.client.get(format!("{}{path}", self.url)).send().await {
+            Ok(response) => (response.status().as_u16(), response.text().await.unwrap()),
+            Err(_) => (0, String::new()),
+        }
+    }
+
+    /// Waits until that path answers so.
+    pub async fn until(&self, path: &str, status: u16) {
+        let what = format!("{path} answers {status}");
+        until_true(&what, PATIENCE, async || self.get(path).await.0 == status).await;
+    }
+
+    /// SIGTERM, and its exit code.
+    pub async fn stopped(mut self) -> Option<i32> {
+        self.process.signal("TERM");
+        self.process.ended(PATIENCE).await.code()
+    }
+}
+
+/// The value of a metric's line that begins like this, `name{labels}`.
+pub fn value(text: &str, metric: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' ')?.parse().ok())
+}
