@@ -12,26 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// What the manifests name before the code has it. A thing that has come is struck off.
-const PROMISED: &[&str] = &[
-    "http.listen",
-    "starter.bearer_token",
-    "starter",
-    "ops",
-    "health",
-    "/live",
-    "/ready",
-    "/metrics",
-    "/status",
-    "config_reloads_refused",
-];
-
-/// Holds a thing that the manifests name to the code; answers whether it is there.
-fn exists(thing: &str, is_there: bool) -> bool {
-    let promised = PROMISED.contains(&thing);
-    assert!(is_there || promised, "{thing}: named by the manifests, unknown to the code");
-    assert!(!(is_there && promised), "{thing} is there: strike it off PROMISED");
-    is_there
+/// Holds a thing that the manifests name to the code.
+fn exists(thing: &str, is_there: bool) {
+    assert!(is_there, "{thing}: named by the manifests, unknown to the code");
 }
 
 fn path(below: &str) -> PathBuf {

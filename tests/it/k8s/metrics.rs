@@ -3,46 +3,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use twitter_updater::metrics::Counters;
 
 use super::{documents, exists, list, path, read, text};
-
-/// What is exposed beside the counters, with its labels; a histogram's name is without its endings.
-const GAUGES: &[(&str, &[&str])] = &[
-    ("in_flight", &[]),
-    ("queue_up", &[]),
-    ("delayed", &["namespace", "lane"]),
-    ("due", &["namespace", "lane"]),
-    ("oldest_lateness_seconds", &["namespace", "lane"]),
-    ("leased", &["namespace"]),
-    ("expired", &["namespace"]),
-    ("dead", &["namespace"]),
-    ("incoming", &["namespace"]),
-    ("paused", &["namespace"]),
-    ("workers", &["namespace", "version", "config_revision"]),
-    ("quota_remaining", &["credential", "endpoint"]),
-    ("quota_limit", &["credential", "endpoint"]),
-    ("quota_reset_seconds", &["credential", "endpoint"]),
-    ("credential_parked", &["credential", "endpoint"]),
-];
-const COUNTERS: &[(&str, &[&str])] =
-    &[("queue_events", &["namespace", "event"]), ("starter_tweets", &["outcome"]), ("starter_requests", &["status"])];
-const HISTOGRAMS: &[&str] =
-    &["lateness_seconds", "batch_ids", "lookup_seconds", "save_seconds", "settle_seconds", "starter_request_seconds"];
 
 /// What Prometheus puts on by itself.
 const OF_PROMETHEUS: &[&str] = &["pod", "le"];
 
-/// Every name as it stands in a query, with its labels.
-fn exposed() -> BTreeMap<String, &'static [&'static str]> {
-    let mut names: BTreeMap<String, &'static [&'static str]> = BTreeMap::new();
-    names.extend(GAUGES.iter().map(|(name, labels)| ((*name).to_owned(), *labels)));
-    names.extend(COUNTERS.iter().map(|(name, labels)| (format!("{name}_total"), *labels)));
-    let counters = Counters::default();
-    names.extend(counters.all().map(|(name, _)| (format!("{name}_total"), &[][..])));
-    for ending in ["bucket", "sum", "count"] {
-        names.extend(HISTOGRAMS.iter().map(|name| (format!("{name}_{ending}"), &[][..])));
+/// What the roles show, as docs/metrics.md has it, which is held to the code: name, type, labels.
+fn exposed() -> Vec<(String, String, BTreeSet<String>)> {
+    let document = read(&path("docs/metrics.md"));
+    let rows = document.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        (cells[0].trim_matches('`').to_owned(), cells[1].to_owned(), words(cells[2]).map(str::to_owned).collect())
+    })
+    .collect()
+}
+
+/// Every name as it stands in a query, with the name it is documented by and its labels.
+fn in_queries() -> BTreeMap<String, (String, BTreeSet<String>)> {
+    let mut names = BTreeMap::new();
+    for (name, kind, labels) in exposed() {
+        let endings = if kind == "histogram" { ["_bucket", "_sum", "_count"].as_slice() } else { &[""] };
+        names.extend(endings.iter().map(|ending| (format!("{name}{ending}"), (name.clone(), labels.clone()))));
     }
+    assert!(names.len() > 40, "{names:?}");
     names
 }
 
@@ -64,13 +49,13 @@ fn labels(query: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
 
 /// Holds a query to what is exposed.
 fn check(query: &str) {
-    let exposed = exposed();
+    let names = in_queries();
     let mut known: BTreeSet<&str> = OF_PROMETHEUS.iter().copied().collect();
     let mut named = 0;
     for name in words(query).filter_map(|word| word.strip_prefix("twitter_updater_")) {
         named += 1;
-        exists(name.strip_suffix("_total").unwrap_or(name), exposed.contains_key(name));
-        known.extend(exposed.get(name).copied().unwrap_or_default());
+        exists(name, names.contains_key(name));
+        known.extend(names[name].1.iter().map(String::as_str));
     }
     assert!(named > 0, "{query} asks for nothing of ours");
     let (grouped, selected) = labels(query);
@@ -122,9 +107,9 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
         }
     }
     // Whatever is exposed can be seen.
-    let whole = |name: &str| HISTOGRAMS.iter().find(|histogram| name.starts_with(**histogram)).copied();
-    let shown: BTreeSet<String> = shown.iter().map(|name| whole(name).unwrap_or(name).to_owned()).collect();
-    for name in exposed().keys().map(|name| whole(name).unwrap_or(name)) {
-        assert!(shown.contains(name), "the dashboard does not show {name}");
+    let names = in_queries();
+    let shown: BTreeSet<&str> = shown.iter().map(|name| names[name].0.as_str()).collect();
+    for (name, ..) in exposed() {
+        assert!(shown.contains(&*name) || name == "build_info", "the dashboard does not show {name}");
     }
 }
