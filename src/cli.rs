@@ -98,7 +98,7 @@ enum Command {
     },
     /// Serve figures of the whole queue: /metrics for Prometheus, /status as JSON. One is enough.
     #[command(
-        after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8081\n  curl http://127.0.0.1:8081/status\n\nNeeds the queue and the credentials' names, and no secret of theirs. Goes on while the queue is out."
+        after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nNeeds the queue and the credentials' names, and no secret of theirs. Goes on while the queue is out."
     )]
     Ops {
         /// The address; over http.listen. Port 0 takes a free one.
@@ -106,7 +106,7 @@ enum Command {
         listen: Option<SocketAddr>,
     },
     /// Ask a role whether it can work: a container's health check. Exits with 69 when it cannot.
-    #[command(after_help = "Example:\n  twitter-updater health --url http://127.0.0.1:8081/live")]
+    #[command(after_help = "Example:\n  twitter-updater health --url http://127.0.0.1:8082/live")]
     Health {
         /// What to ask; any success will do.
         #[arg(long, default_value = "http://127.0.0.1:8080/ready")]

@@ -23,7 +23,7 @@ use crate::worker::LONGEST_PAUSE;
 /// Where the starter listens, unless it is told.
 const STARTER_LISTENS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
 /// The same for ops.
-const OPS_LISTENS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8081);
+const OPS_LISTENS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8082);
 /// How often a role that waits to be asked looks whether its services answer,
 const CONTACT_EVERY: Duration = Duration::from_secs(2);
 /// and how long they may take.

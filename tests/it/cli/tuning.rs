@@ -1,10 +1,9 @@
 //! The configuration is changed under running updaters, as Kubernetes swaps a mounted ConfigMap.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use twitter_updater::clock::Stopwatch;
-use twitter_updater::queue::{Lane, NewJob, Place, Queue, RedisQueue, WorkerStats};
+use twitter_updater::queue::{Place, Queue, RedisQueue, WorkerStats};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use super::*;
@@ -133,40 +132,6 @@ impl Stage {
     fn log(&self) -> String {
         log_text(&self.home.path("log"))
     }
-}
-
-/// The README's line for those who cannot wait for a shorter interval.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_later_ones_of_a_lane_are_drawn_in_by_one_line() {
-    let redis = TestRedis::start(&[]);
-    let queue = RedisQueue::new(redis.pool(), "tweet:update");
-    let lane = Lane::new("30d", Duration::from_secs(24 * 3_600));
-    let ids = young(12_005);
-    let (soon, late) = ids.split_at(5);
-    for (ids, delay) in [(soon, 10 * MINUTE), (late, 20 * 60 * MINUTE)] {
-        let job = |id: &String| NewJob { id: id.clone(), lane: lane.clone(), delay };
-        queue.schedule(&ids.iter().map(job).collect::<Vec<_>>()).await.unwrap();
-    }
-    let before = queue.locate(soon).await.unwrap();
-
-    let line = include_str!("../../../README.md").lines().find(|line| line.starts_with("redis-cli EVAL")).unwrap();
-    let socket = redis.url.strip_prefix("redis+unix://").unwrap();
-    let line = line.replacen("redis-cli", &format!("redis-cli -s {socket}"), 1);
-    for moved in ["5000", "5000", "2000", "0"] {
-        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
-        assert_eq!(text(&output.stdout).trim(), moved, "{}", text(&output.stderr));
-    }
-    assert_eq!(queue.locate(soon).await.unwrap(), before, "what is due by then stays as it was");
-    let hour = wall_ms() + 60 * MINUTE;
-    let mut dues = Vec::new();
-    for places in queue.locate(late).await.unwrap() {
-        let [Place::Delayed { lane, due }] = &places[..] else { panic!("{places:?}") };
-        assert!(lane == "30d" && *due <= hour, "{due}");
-        dues.push(*due);
-    }
-    dues.sort_unstable();
-    assert!(dues[dues.len() / 2] - dues[0] > 20 * MINUTE && dues[dues.len() - 1] - dues[0] > 50 * MINUTE, "spread");
-    assert_eq!(queue.stats().await.unwrap().delayed, 12_005);
 }
 
 const BUFFER: &str = "[updater]\nbuffer_ttl = \"50ms\"\n";
