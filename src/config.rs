@@ -358,14 +358,6 @@ impl Settings {
         if self.starter.max_body_bytes == 0 {
             return refuse("starter.max_body_bytes must be at least 1".to_owned());
         }
-        if self.http.drain_notice >= updater.drain_deadline {
-            return refuse(format!(
-                "http.drain_notice ({}) must be shorter than updater.drain_deadline ({}), or nothing in work is \
-                 finished",
-                show(self.http.drain_notice),
-                show(updater.drain_deadline)
-            ));
-        }
         self.listen()?;
         let scheme = |url: &SecretString| {
             reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
@@ -558,7 +550,6 @@ mod tests {
             ("[starter]\nbearer_token = \"canary\"\n", vec![], "__STARTER__BEARER_TOKEN"),
             ("[starter]\nmax_body_bytes = 0\n", vec![], "starter.max_body_bytes"),
             ("[http]\nlisten = \"localhost\"\n", vec![], "http.listen"),
-            ("[http]\ndrain_notice = \"20s\"\n", vec![], "http.drain_notice"),
             (
                 "[twitter.credentials.main]\nkind = \"user\"\nconsumer_key = \"canary\"\n",
                 vec![],

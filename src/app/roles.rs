@@ -119,7 +119,7 @@ pub async fn run_starter(
         store.check().await.map_err(|error| error.to_string())
     };
     health.works();
-    serve(server, router, &health, contact, settings.http.drain_notice, stop).await;
+    serve(server, router, &health, contact, drain_notice(settings), stop).await;
     Ok(())
 }
 
@@ -152,7 +152,7 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
         checked.fetch_or(answered.is_ok(), Ordering::Relaxed);
         answered.map_err(|error| error.to_string())
     };
-    serve(server, router, &health, contact, settings.http.drain_notice, stop).await;
+    serve(server, router, &health, contact, drain_notice(settings), stop).await;
     Ok(())
 }
 
@@ -161,6 +161,11 @@ fn address(settings: &Settings, listen: Option<SocketAddr>, default: SocketAddr)
         Some(listen) => listen,
         None => settings.listen()?.unwrap_or(default),
     })
+}
+
+/// What is in work at the end of it has as long again.
+fn drain_notice(settings: &Settings) -> Duration {
+    settings.http.drain_notice.min(settings.updater.drain_deadline / 2)
 }
 
 /// The main loop of a role that waits to be asked: looks now and then whether its services answer. Once it is
