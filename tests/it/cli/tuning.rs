@@ -9,6 +9,7 @@ use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use super::*;
 use crate::support::process::{Process, run_with_input};
 use crate::support::redis::TestRedis;
+use crate::support::role::Role;
 use crate::support::wait::until_true;
 
 /// What a change may take to arrive everywhere.
@@ -279,4 +280,30 @@ async fn sighup_reads_the_configuration_and_ends_nobody() {
     for (updater, _) in updaters {
         assert!(updater.terminate().success());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_starter_puts_tweets_in_by_the_intervals_in_force() {
+    let (home, redis) = (Home::new(), TestRedis::start(&[]));
+    let mut config = ConfigMap::new(home.path("config"), &[("10-ages.toml", "tweet_age = \"1h: 10m\"\n")]);
+    let settings = home.settings(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]);
+    let options = ["--config", config.folder.to_str().unwrap()];
+    let starter = Role::start_with(&options, "starter", &settings, &home.path("log")).await;
+    starter.until("/ready", 200).await;
+    let queue = RedisQueue::new(redis.pool(), "tweet:update");
+    let lane_of_posted = async |id: &String| {
+        let answer = starter.client.post(format!("{}/tweets", starter.url)).body(id.clone()).send().await.unwrap();
+        assert_eq!(answer.status(), 202, "{:?}", answer.text().await);
+        match &queue.locate(std::slice::from_ref(id)).await.unwrap()[0][..] {
+            [Place::Delayed { lane, .. }] => lane.to_string(),
+            places => panic!("{places:?}"),
+        }
+    };
+    let ids = young(2);
+    assert_eq!(lane_of_posted(&ids[0]).await, "1h");
+    config.swap(&[("10-ages.toml", "tweet_age = \"2h: 10m\"\n")]);
+    let log = || log_text(&home.path("log"));
+    until_true("the change is taken over", SOON, async || log().contains("changed: tweet_age")).await;
+    assert_eq!(lane_of_posted(&ids[1]).await, "2h");
+    assert_eq!(starter.stopped().await, Some(0), "{}", log());
 }

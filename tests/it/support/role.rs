@@ -26,7 +26,12 @@ pub fn client() -> Client {
 impl Role {
     /// Starts it at a free port of the loopback, which it writes into its log: a file of its own.
     pub async fn start(role: &str, settings: &Variables, log: &Path) -> Self {
-        let mut process = Process::start(&[role, "--listen", "127.0.0.1:0"], settings, log);
+        Self::start_with(&[], role, settings, log).await
+    }
+
+    /// The same, with options before the role's name.
+    pub async fn start_with(options: &[&str], role: &str, settings: &Variables, log: &Path) -> Self {
+        let mut process = Process::start(&[options, &[role, "--listen", "127.0.0.1:0"]].concat(), settings, log);
         let said = || std::fs::read_to_string(log).unwrap_or_default();
         let port = until("it says where it listens", PATIENCE, async || {
             assert!(process.runs(), "{role}: {}", said());
