@@ -1,0 +1,143 @@
+//! Random commands, and where each id has to be after them.
+
+use super::*;
+
+/// Random commands with lost replies, late settles and dead workers; a plain map follows which ids
+/// must exist. Seeds are printed; `QUEUE_SEED` repeats one.
+pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
+    use rand::{RngExt, SeedableRng};
+    let seed: u64 = std::env::var("QUEUE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random);
+    println!("QUEUE_SEED={seed}");
+    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    let pool: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+    let lanes = [young(), old(), Lane::new("middle", Duration::from_secs(3_600))];
+    let mut expected: BTreeMap<String, &str> = BTreeMap::new(); // id → "alive" | "dead"
+    let mut claims: Vec<Batch> = Vec::new();
+    for step in 0..400 {
+        let queue = if rng.random_bool(0.5) { &world.one } else { &world.two };
+        match rng.random_range(0..100) {
+            0..35 => {
+                let jobs: Vec<_> = (0..rng.random_range(1..8))
+                    .map(|_| NewJob {
+                        id: pool[rng.random_range(0..pool.len())].clone(),
+                        lane: lanes[rng.random_range(0..3)].clone(),
+                        delay: rng.random_range(0..30),
+                    })
+                    .collect();
+                for (job, answer) in jobs.iter().zip(queue.schedule(&jobs).await.unwrap()) {
+                    let was = expected.get(&job.id).copied();
+                    assert_eq!(
+                        answer == Scheduled::Scheduled,
+                        was.is_none(),
+                        "step {step}: {job:?} {was:?} {answer:?}"
+                    );
+                    assert_eq!(answer == Scheduled::Dead, was == Some("dead"), "step {step}");
+                    expected.entry(job.id.clone()).or_insert("alive");
+                }
+            }
+            35..65 => {
+                let token = format!("t{step}");
+                let request = ClaimRequest {
+                    limit: rng.random_range(1..12),
+                    lease: Duration::from_millis(rng.random_range(1..40)),
+                    lookahead: 0.00005,
+                    ..request(&token)
+                };
+                if let Claim::Batch(batch) = queue.claim(&request).await.unwrap() {
+                    for job in &batch.jobs {
+                        assert_eq!(expected.get(&job.id), Some(&"alive"), "step {step}: {job:?}");
+                    }
+                    // A quarter of the workers die here.
+                    if rng.random_bool(0.75) {
+                        claims.push(batch);
+                    }
+                }
+            }
+            65..70 => {
+                let mut ids: Vec<String> = (0..5).map(|_| pool[rng.random_range(0..pool.len())].clone()).collect();
+                ids.sort();
+                ids.dedup();
+                let lease = Duration::from_millis(rng.random_range(1..40));
+                let taken = queue.adopt(&format!("t{step}"), &ids, lease).await.unwrap();
+                let now = QueueTime::read(taken.now);
+                let mut adopted = Batch { fence: taken.fence, now, claimed_at: taken.now, jobs: Vec::new() };
+                for (id, answer) in ids.iter().zip(taken.answers) {
+                    let was = expected.get(id).copied();
+                    assert_eq!(answer == Scheduled::Scheduled, was.is_none(), "step {step}: {id} {was:?} {answer:?}");
+                    assert_eq!(answer == Scheduled::Dead, was == Some("dead"), "step {step}");
+                    if was.is_none() {
+                        expected.insert(id.clone(), "alive");
+                        adopted.jobs.push(job(id));
+                    }
+                }
+                // A quarter of the rebuilds die here.
+                if rng.random_bool(0.75) {
+                    claims.push(adopted);
+                }
+            }
+            70..73 => {
+                let id = &pool[rng.random_range(0..pool.len())];
+                let new = NewJob { id: id.clone(), lane: lanes[rng.random_range(0..3)].clone(), delay: 0 };
+                let answer = queue.exhume(&[new]).await.unwrap()[0];
+                let was = expected.insert(id.clone(), "alive");
+                assert_eq!(
+                    answer == Scheduled::Scheduled,
+                    was != Some("alive"),
+                    "step {step}: {id} {was:?} {answer:?}"
+                );
+            }
+            73..75 => {
+                let id = &pool[rng.random_range(0..pool.len())];
+                let leased =
+                    matches!(queue.locate(std::slice::from_ref(id)).await.unwrap()[0][..], [Place::Leased { .. }]);
+                queue.forget(std::slice::from_ref(id)).await.unwrap();
+                if !leased {
+                    expected.remove(id);
+                }
+            }
+            _ if !claims.is_empty() => {
+                let claim = claims.swap_remove(rng.random_range(0..claims.len()));
+                let mut verdicts = Vec::new();
+                for job in &claim.jobs {
+                    let verdict = match rng.random_range(0..6) {
+                        0 => Verdict::Finish,
+                        1 => Verdict::Bury { reason: "a test".into() },
+                        2 => Verdict::Retry { after: rng.random_range(0..10), counted: rng.random_bool(0.5) },
+                        _ => Verdict::Reschedule {
+                            lane: lanes[rng.random_range(0..3)].clone(),
+                            delay: rng.random_range(0..30),
+                        },
+                    };
+                    verdicts.push((job.clone(), verdict));
+                }
+                // One verdict at a time, so that what was applied is known.
+                for verdict in verdicts {
+                    let settled = queue.settle(&claim.fence, std::slice::from_ref(&verdict)).await.unwrap();
+                    assert_eq!(settled.settled + settled.lost, 1);
+                    if settled.settled == 1 {
+                        match verdict.1 {
+                            Verdict::Finish => drop(expected.remove(&verdict.0.id)),
+                            Verdict::Bury { .. } => drop(expected.insert(verdict.0.id.clone(), "dead")),
+                            _ => {}
+                        }
+                    }
+                    // The reply was lost: said again.
+                    if rng.random_bool(0.3) {
+                        let repeated = queue.settle(&claim.fence, &[(verdict.0, Verdict::Finish)]).await.unwrap();
+                        assert!(repeated.settled == 0 || settled.settled == 0);
+                        assert_eq!(repeated.settled, 0, "step {step}: an unheld id was finished");
+                    }
+                }
+            }
+            _ => {}
+        }
+        let places = queue.locate(&pool).await.unwrap();
+        for (id, places) in pool.iter().zip(places) {
+            let expected = expected.get(id).copied();
+            assert_eq!(places.len(), usize::from(expected.is_some()), "step {step}, id {id}: {places:?}, {expected:?}");
+            if let Some(place) = places.first() {
+                assert_eq!(matches!(place, Place::Dead { .. }), expected == Some("dead"), "step {step}, id {id}");
+            }
+        }
+    }
+}

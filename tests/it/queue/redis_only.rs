@@ -1,0 +1,168 @@
+//! What only Redis can get wrong.
+
+use super::*;
+
+pub fn world(redis: &TestRedis) -> (RedisQueue, String) {
+    let namespace = namespace();
+    (RedisQueue::new(redis.pool(), &namespace), format!("{{{namespace}}}:"))
+}
+
+#[tokio::test]
+async fn found_in_two_places_leased_wins() {
+    let redis = TestRedis::shared();
+    let (queue, prefix) = world(redis);
+    schedule(&queue, &young(), 0, &["1", "2"]).await;
+    let held = batch(&queue, ClaimRequest { limit: 1, ..request("a") }).await;
+    let id = held.jobs[0].id.clone();
+    // As a half-run script would leave it: back in a lane, and still leased.
+    let mut raw = redis.connection().await;
+    let () =
+        redis::cmd("ZADD").arg(format!("{prefix}delayed:young")).arg(1).arg(&id).query_async(&mut raw).await.unwrap();
+    let other = batch(&queue, request("b")).await;
+    assert_eq!(other.jobs.len(), 1);
+    assert_ne!(other.jobs[0].id, id, "it is leased by somebody else");
+    assert!(matches!(place(&queue, &id).await, Some(Place::Leased { fence }) if fence == held.fence.deadline));
+
+    // The same with a lease that runs out, and with an id in two lanes when its life ends.
+    let () =
+        redis::cmd("ZADD").arg(format!("{prefix}delayed:young")).arg(1).arg(&id).query_async(&mut raw).await.unwrap();
+    let () = redis::cmd("ZADD").arg(format!("{prefix}leased")).arg(2).arg(&id).query_async(&mut raw).await.unwrap();
+    let again = batch(&queue, request("c")).await;
+    assert_eq!(ids(&again), [id.as_str()]);
+    let () =
+        redis::cmd("ZADD").arg(format!("{prefix}delayed:young")).arg(1).arg(&id).query_async(&mut raw).await.unwrap();
+    queue.settle(&again.fence, &[(again.jobs[0].clone(), Verdict::Finish)]).await.unwrap();
+    assert_eq!(place(&queue, &id).await, None, "Finish removes it everywhere");
+}
+
+#[tokio::test]
+async fn a_full_redis_refuses_new_jobs_and_still_drains() {
+    let redis = TestRedis::start(&[]);
+    let (queue, _) = world(&redis);
+    schedule(&queue, &young(), 0, &["1", "2", "3"]).await;
+    let mut raw = redis.connection().await;
+    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").query_async(&mut raw).await.unwrap();
+    let job = NewJob { id: "4".into(), lane: young(), delay: 0 };
+    assert!(matches!(queue.schedule(&[job]).await, Err(QueueError::Full(_))));
+    let claimed = batch(&queue, ClaimRequest { limit: 2, ..request("a") }).await;
+    assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5)[..1]).await.unwrap().settled, 1);
+    assert_eq!(queue.release(&claimed.fence, &claimed.jobs[1..]).await.unwrap().settled, 1);
+    assert_eq!(queue.stats().await.unwrap().delayed, 3);
+}
+
+#[tokio::test]
+async fn a_flushed_script_cache_is_filled_again() {
+    let redis = TestRedis::start(&[]);
+    let (queue, _) = world(&redis);
+    schedule(&queue, &young(), 0, &["1"]).await;
+    let mut raw = redis.connection().await;
+    let () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut raw).await.unwrap();
+    let claimed = batch(&queue, request("a")).await;
+    let () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut raw).await.unwrap();
+    assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5)).await.unwrap().settled, 1);
+}
+
+#[tokio::test]
+async fn the_check_names_what_is_wrong_with_the_server() {
+    let redis = TestRedis::start(&["--appendonly", "no"]);
+    let (queue, _) = world(&redis);
+    let findings = queue.check().await.unwrap();
+    assert!(findings[0].contains("noeviction") && findings[0].contains("AOF off"), "{findings:?}");
+    assert!(findings[1].contains("appendonly yes"), "{findings:?}");
+    let mut raw = redis.connection().await;
+    let () =
+        redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").query_async(&mut raw).await.unwrap();
+    let error = queue.check().await.unwrap_err().to_string();
+    assert!(error.contains("allkeys-lru") && error.contains("noeviction"), "{error}");
+    drop(redis);
+    let error = queue.check().await.unwrap_err();
+    assert!(matches!(error, QueueError::Unavailable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
+    let redis = TestRedis::start(&[]);
+    let (queue, prefix) = world(&redis);
+    queue.check().await.unwrap();
+    schedule(&queue, &young(), 0, &["1", "2", "3", "4"]).await;
+    batch(&queue, ClaimRequest { limit: 1, lease: Duration::from_millis(1), ..request("a") }).await;
+    until_expired(&queue).await;
+    batch(&queue, ClaimRequest { limit: 4, ..request("b") }).await;
+    let claimed = batch(&queue, ClaimRequest { limit: 1, ..request("c") }).await;
+    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::Bury { reason: "x".into() })]).await.unwrap();
+    queue
+        .put_incoming(&[
+            Incoming { member: "5".into(), created_at: 0 },
+            Incoming { member: "x x".into(), created_at: 0 },
+        ])
+        .await
+        .unwrap();
+    queue.incoming("w", 10).await.unwrap();
+    queue.refuse_incoming(&[("x x".into(), "why".into())]).await.unwrap();
+    queue.beat("w", &[("version", "1".into())], &[]).await.unwrap();
+    queue.pause(Some("why")).await.unwrap();
+    let mut raw = redis.connection().await;
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await.unwrap();
+    let documented = include_str!("../../../src/queue/keys.rs");
+    for key in keys {
+        if key == twitter_updater::queue::keys::NAMESPACES {
+            continue;
+        }
+        let name = key.strip_prefix(&prefix).unwrap_or_else(|| panic!("{key} is outside the namespace"));
+        let pattern = match name.split_once(':') {
+            Some(("delayed", _)) => "delayed:<lane>".to_owned(),
+            Some(("claim", _)) => "claim:<token>".to_owned(),
+            Some(("rate", _)) => "rate:<minute>".to_owned(),
+            Some(("worker", _)) => "worker:<id>".to_owned(),
+            _ => name.to_owned(),
+        };
+        assert!(documented.contains(&format!("`{{ns}}:{pattern}`")), "{pattern} is not in keys.rs");
+    }
+}
+
+#[tokio::test]
+async fn members_that_are_no_text_are_moved_aside_too() {
+    let redis = TestRedis::shared();
+    let (queue, prefix) = world(redis);
+    let mut raw = redis.connection().await;
+    let () = redis::cmd("ZADD")
+        .arg(format!("{prefix}incoming"))
+        .arg(0)
+        .arg(&b"\xff\xfe"[..])
+        .query_async(&mut raw)
+        .await
+        .unwrap();
+    let read = queue.incoming("w", 10).await.unwrap();
+    queue.refuse_incoming(&[(read[0].member.clone(), "not text".into())]).await.unwrap();
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.incoming, stats.incoming_refused), (0, 1));
+}
+
+#[tokio::test]
+async fn a_wrong_password_shows_nowhere() {
+    let redis = TestRedis::start(&["--requirepass", "right"]);
+    let url = redis.url.replace("redis+unix://", "redis+unix://:wrong-canary@");
+    let options = RedisOptions {
+        url: url.into(),
+        tls: Tls::default(),
+        connections: 1,
+        connect_timeout: Duration::from_secs(2),
+        response_timeout: Duration::from_secs(2),
+    };
+    assert!(!format!("{options:?}").contains("canary"));
+    if let Ok(pool) = RedisPool::new(&options) {
+        let error = RedisQueue::new(pool, "n").check().await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
+    }
+}
+
+/// A late reply: the fence is a value anybody could hold for ever; it never comes back to life.
+#[tokio::test]
+async fn a_fence_of_the_past_holds_nothing() {
+    let (queue, _) = world(TestRedis::shared());
+    schedule(&queue, &young(), 0, &["1"]).await;
+    let claimed = batch(&queue, request("a")).await;
+    let past = Fence { deadline: wall_ms() - 1, token: "a".into() };
+    assert_eq!(queue.settle(&past, &[(claimed.jobs[0].clone(), Verdict::Finish)]).await.unwrap().lost, 1);
+    assert!(place(&queue, "1").await.is_some());
+}
