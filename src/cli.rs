@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::app::{self, Follower, Unavailable};
 use crate::config::{BadConfig, DEMO, Files, Settings};
@@ -80,7 +81,7 @@ enum Command {
     },
     /// Keep tweets fresh: any number of these may run, on any number of machines.
     #[command(
-        after_help = "Stops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0."
+        after_help = "Examples:\n  twitter-updater updater --config updater.toml\n  twitter-updater updater --config /etc/twitter-updater --listen 0.0.0.0:8080\n\nStops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0."
     )]
     Updater {
         /// Serve /live, /ready and /metrics at this address; over http.listen.
@@ -169,8 +170,14 @@ enum Command {
         json: bool,
     },
     /// Print the configuration in effect, without secrets; exits with 64 when it cannot be.
+    #[command(
+        after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml | grep lookahead\n\nConnects to nothing. The first line is the revision that workers show in `status`."
+    )]
     Check,
     /// Create or update the store's tables.
+    #[command(
+        after_help = "Example:\n  twitter-updater migrate --config updater.toml\n\nA second time it changes nothing."
+    )]
     Migrate,
     /// Serve a simulated Twitter API.
     #[command(
@@ -184,11 +191,22 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         replay: Option<PathBuf>,
     },
+    /// Print a script that completes commands and options in a shell.
+    #[command(
+        after_help = "Examples:\n  twitter-updater completions bash > /etc/bash_completion.d/twitter-updater\n  source <(twitter-updater completions zsh)"
+    )]
+    Completions {
+        /// Which.
+        shell: Shell,
+    },
 }
 
 #[derive(Debug, Subcommand)]
 enum DeadCommand {
     /// List them, with the reasons.
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead list\n  twitter-updater dead list --limit 1000 --json | jq '.dead[].reason'"
+    )]
     List {
         /// This many at the most.
         #[arg(long, value_name = "N", default_value_t = 100)]
@@ -198,13 +216,20 @@ enum DeadCommand {
         json: bool,
     },
     /// Say where a tweet is, dead or not, and what the store has of it.
+    #[command(after_help = "Example:\n  twitter-updater dead show 1460323737035677698")]
     Show {
         /// Its id.
         id: String,
     },
     /// Bring them back to life, due now. Exits with 65 when an id was refused.
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead retry 1460323737035677698\n  twitter-updater dead retry --all"
+    )]
     Retry(Whom),
     /// End their life. Exits with 65 when an id was refused.
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead drop 1460323737035677698\n  twitter-updater dead drop --all"
+    )]
     Drop(Whom),
 }
 
@@ -284,6 +309,13 @@ async fn run(cli: Cli) -> Result<u8> {
             Err(why) => Err(Unavailable(why).into()),
         };
     }
+    if let Command::Completions { shell } = &cli.command {
+        // For whoever sets up a shell: the settings may be anything.
+        let mut script = Vec::new();
+        clap_complete::generate(*shell, &mut Cli::command(), "twitter-updater", &mut script);
+        app::write_line(String::from_utf8_lossy(&script).trim_end())?;
+        return Ok(0);
+    }
     let layers: &[&'static str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
     let files = Files::read(cli.config.as_deref())?;
     let settings = Settings::load(layers, &files)?;
@@ -317,7 +349,7 @@ async fn run(cli: Cli) -> Result<u8> {
             app::run_ops(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
-        Command::Health { .. } => Ok(0), // above
+        Command::Health { .. } | Command::Completions { .. } => Ok(0), // above
         Command::Status { json } => {
             let status = app::status(&settings).await?;
             app::write_answer(json, &status, &status::table(&status))?;

@@ -11,6 +11,7 @@ const ARCHITECTURE: &str = include_str!("../../docs/architecture.md");
 const OPERATIONS: &str = include_str!("../../docs/operations.md");
 const RELIABILITY: &str = include_str!("../../docs/reliability.md");
 const BENCHMARKS: &str = include_str!("../../docs/benchmarks.md");
+const CONTRIBUTING: &str = include_str!("../../CONTRIBUTING.md");
 const KEYS: &str = include_str!("../../src/queue/keys.rs");
 const LIB: &str = include_str!("../../src/lib.rs");
 
@@ -246,4 +247,22 @@ fn the_tests_that_hold_the_invariants_exist() {
         }
     }
     assert!(checked > 30, "{checked}");
+}
+
+#[test]
+fn the_guide_for_contributors_names_places_and_targets_that_exist() {
+    let makefile = std::fs::read_to_string("Makefile").unwrap();
+    let (mut places, mut targets) = (0, 0);
+    for word in quoted(CONTRIBUTING) {
+        if let Some(target) = word.strip_prefix("make ") {
+            assert!(makefile.lines().any(|line| line.starts_with(&format!("{target}:"))), "make {target}");
+            targets += 1;
+        } else if word.contains('/') && !word.contains(' ') {
+            let place = word.split('*').next().unwrap();
+            let there = [place.to_owned(), format!("src/{place}")];
+            assert!(there.iter().any(|path| std::path::Path::new(path).exists()), "{word}");
+            places += 1;
+        }
+    }
+    assert!(places > 15 && targets > 4, "{places} places, {targets} targets");
 }

@@ -2,6 +2,9 @@
 
 use std::process::Stdio;
 
+use clap::CommandFactory;
+use twitter_updater::cli::Cli;
+
 use super::*;
 use crate::support::process::{Process, command};
 use crate::support::wait::until_true;
@@ -15,13 +18,47 @@ fn help_and_version_are_no_failure() {
 
     let help = run(&["--help"], &nothing);
     assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), String::new()));
-    for command in ["demo", "enqueue", "updater", "status", "rebuild", "dead", "plan", "check", "migrate", "simulator"]
-    {
+    let whole = Cli::command();
+    for command in whole.get_subcommands().map(clap::Command::get_name) {
         assert!(text(&help.stdout).contains(&format!("\n  {command} ")), "{command}: {}", text(&help.stdout));
         let own = run(&[command, "--help"], &nothing);
         assert_eq!(own.status.code(), Some(0), "{command}");
         assert!(text(&own.stdout).contains(&format!("twitter-updater {command}")), "{}", text(&own.stdout));
     }
+}
+
+/// Each example is a command line that there is.
+#[test]
+fn every_subcommand_shows_how_it_is_used() {
+    let whole = Cli::command();
+    let nested = |command: &clap::Command| command.get_subcommands().cloned().collect::<Vec<_>>();
+    for command in whole.get_subcommands() {
+        for command in if command.has_subcommands() { nested(command) } else { vec![command.clone()] } {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = after.lines().filter_map(|line| Some(line.split_once("twitter-updater ")?.1));
+            let examples: Vec<&str> = examples.map(|line| line.split(['|', '>', ')']).next().unwrap()).collect();
+            assert!(!examples.is_empty(), "{} has no example", command.get_name());
+            for example in examples {
+                let words = ["twitter-updater"].into_iter().chain(example.split_whitespace());
+                let parsed = Cli::command().try_get_matches_from(words);
+                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn each_shell_is_told_of_every_subcommand() {
+    // Whatever the settings are.
+    let broken = variables(&[("queue.backend", "kafka")]);
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = run(&["completions", shell], &broken);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{shell}");
+        for command in Cli::command().get_subcommands() {
+            assert!(text(&output.stdout).contains(command.get_name()), "{shell}: {}", command.get_name());
+        }
+    }
+    assert_eq!(run(&["completions", "csh"], &broken).status.code(), Some(64));
 }
 
 #[test]
