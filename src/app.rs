@@ -5,12 +5,12 @@ mod logging;
 mod roles;
 mod service;
 mod tuning;
+mod updater;
 mod upkeep;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -19,36 +19,25 @@ pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
 pub use self::roles::{Watched, run_ops, run_starter, run_updater};
 pub use self::service::Service;
-use self::tuning::Tuning;
+pub use self::updater::Updater;
 pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
-use crate::clock;
 use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend};
 use crate::credential::{AppToken, Caller, Credential, CredentialKind, Credentials, UserKeys};
 use crate::live::Live;
 use crate::lookup::Lookup;
 use crate::lookup::twitter_v1::{CAPABILITIES, TwitterV1, TwitterV1Options, parse_ingested};
-use crate::metrics::Metrics;
-use crate::queue::{Lane, Queue};
+use crate::queue::Queue;
 use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
-use crate::starter::{
-    Drain, DrainRound, EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date,
-};
+use crate::starter::{EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date};
 use crate::status::Status;
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
-use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
-use crate::worker::{Pipeline, Worker};
+use crate::updater::NAMESPACE;
 
 /// The name of the credential that is none.
 const ANONYMOUS: &str = "anonymous";
-/// How often a worker says that it is alive.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How often `incoming` is looked at when it was empty.
-const DRAIN_EVERY: Duration = Duration::from_secs(1);
 /// Refused lines told one by one; the summary counts them all by reason.
 const REFUSALS_TOLD: u64 = 50;
 
@@ -212,191 +201,6 @@ fn is_twitter(api: &str) -> bool {
 #[must_use]
 pub fn starter(queue: Arc<dyn Queue>, store: Option<Arc<dyn Store>>, ages: impl Into<Live<AgeTable>>) -> Starter {
     Starter::new(queue, store, ages, Arc::new(twitter_id_date), parse_ingested)
-}
-
-/// A worker's name: as set, or the host's name and the process id.
-fn worker_name(settings: &Settings) -> String {
-    if !settings.updater.name.is_empty() {
-        return settings.updater.name.clone();
-    }
-    let host = std::env::var("HOSTNAME")
-        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
-        .map_or_else(|_| "worker".to_owned(), |host| host.trim().to_owned());
-    format!("{host}-{}", std::process::id())
-}
-
-/// Everything an updater needs.
-pub struct Updater {
-    /// Its queue.
-    pub queue: Arc<dyn Queue>,
-    /// Its store.
-    pub store: Arc<dyn Store>,
-    /// What it counts.
-    pub metrics: Arc<Metrics>,
-    /// The configuration it works by.
-    pub in_force: Live<InForce>,
-    tuning: Tuning,
-    name: String,
-    service: Service,
-    worker: Worker,
-    drain: Drain,
-    stop: Stop,
-}
-
-impl Updater {
-    /// Opens everything that the settings name; what it does from now on shows in `watched`.
-    ///
-    /// # Errors
-    /// A setting is missing, or a service is not there.
-    pub async fn open(settings: &Settings, stop: Stop, watched: &Watched) -> Result<Self> {
-        // What is wrong with the settings is said before anything is connected.
-        let lookup = open_lookup(settings)?;
-        credentials(settings)?;
-        let service = Service::new(settings)?;
-        let queue = service.queue(NAMESPACE).await?;
-        let credentials = open_credentials(settings, &service).await?;
-        let store = open_store(settings).await?;
-        let Watched { metrics, health } = watched.clone();
-        health.works();
-        let updater = &settings.updater;
-        let tuning = Tuning::new(settings, lookup.capabilities());
-        let handler = TweetUpdate {
-            namespace: NAMESPACE.to_owned(),
-            lookup,
-            store: store.clone(),
-            credentials: credentials.clone(),
-            call_timeout: settings.twitter.timeout,
-            ages: tuning.ages.clone(),
-            unavailable: UnavailableSettings {
-                lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
-                limit: updater.unavailable_limit,
-                after: clock::millis(updater.unavailable_for),
-            },
-            max_deliveries: updater.max_deliveries,
-            save_timeout: updater.save_timeout,
-            metrics: metrics.clone(),
-            doubts: Doubts::default(),
-        };
-        let name = worker_name(settings);
-        let worker = Worker {
-            name: name.clone(),
-            pipelines: vec![Pipeline {
-                queue: queue.clone(),
-                handler: Arc::new(handler),
-                claims: tuning.claims.clone(),
-            }],
-            credentials,
-            concurrency: tuning.concurrency.clone(),
-            metrics: metrics.clone(),
-            health,
-            stop: stop.clone(),
-        };
-        let starter = starter(queue.clone(), Some(store.clone()), tuning.ages.clone());
-        let drain = Drain::new(starter, name.clone());
-        let in_force = Live::new(InForce::new(settings.clone()));
-        Ok(Self { queue, store, metrics, in_force, tuning, name, service, worker, drain, stop })
-    }
-
-    /// Keeps up with the configuration until it is stopped.
-    pub fn follow(&self, follower: Follower) -> impl Future<Output = ()> + use<> {
-        let (tuning, metrics) = (self.tuning.clone(), self.metrics.clone());
-        let take_over = move |settings: &Settings| tuning.set(settings);
-        follower.run(self.in_force.clone(), take_over, metrics, self.stop.clone())
-    }
-
-    /// Works until it is stopped.
-    ///
-    /// # Errors
-    /// It can never work: the message says why.
-    pub async fn run(self) -> Result<()> {
-        let Self { queue, metrics, in_force, name, service, worker, drain, stop, .. } = self;
-        let config_revision = in_force.load().revision.clone();
-        tracing::info!(worker = name, concurrency = *worker.concurrency.load(), config_revision, "updater runs");
-        let mut incoming = tokio::spawn({
-            let (stop, metrics) = (stop.token(), metrics.clone());
-            async move {
-                let counted = |round: &DrainRound| {
-                    metrics.counters.incoming_accepted.add(round.accepted as usize);
-                    metrics.counters.incoming_refused.add(round.refused as usize);
-                };
-                drain.run(stop, DRAIN_EVERY, counted).await;
-            }
-        });
-        let mut beating = tokio::spawn({
-            let (queue, metrics, stop, name) = (queue.clone(), metrics.clone(), stop.clone(), name.clone());
-            let in_force = in_force.clone();
-            async move {
-                let mut changes = in_force.changes();
-                while !stop.is_draining() {
-                    beat(&*queue, &name, &in_force.load(), &metrics).await;
-                    tokio::select! {
-                        () = stop.sleep(BEAT_EVERY) => {}
-                        () = changes.next() => {} // told at once
-                    }
-                }
-            }
-        });
-        tokio::spawn({
-            let stop = stop.token();
-            async move { service.keep_picture(stop).await }
-        });
-        let time_is_up = async {
-            stop.abandoning().await;
-            tokio::time::sleep(FAREWELL).await;
-        };
-        let worked = tokio::select! {
-            worked = worker.run() => worked,
-            () = time_is_up => {
-                tracing::warn!("the queue does not answer: what is in flight is claimable when its lease has run out");
-                Ok(())
-            }
-        };
-        stop.drain(); // a worker that stopped by itself takes the others along
-        // A drain or a beat that hangs at a service which is out is cut off when the time is up: whatever
-        // it had begun is done again by the next one.
-        tokio::select! {
-            ended = async { (&mut incoming).await.and((&mut beating).await) } => {
-                ended.context("draining `incoming` or the beat ended badly")?;
-            }
-            () = stop.abandoning() => {
-                incoming.abort();
-                beating.abort();
-            }
-        }
-        // What was counted since the last beat, then off the list.
-        let farewell = async {
-            beat(&*queue, &name, &in_force.load(), &metrics).await;
-            queue.leave(&name).await.map_err(|error| error.to_string())
-        };
-        let left = tokio::time::timeout(FAREWELL, farewell).await;
-        if let Err(error) = left.unwrap_or_else(|_| Err("the queue does not answer".to_owned())) {
-            tracing::warn!(error, "cannot leave the list of workers: the name stays there for a minute");
-        }
-        tracing::info!(worker = name, "updater stopped");
-        worked.map_err(|message| Unavailable(message).into())
-    }
-}
-
-async fn beat(queue: &dyn Queue, name: &str, in_force: &InForce, metrics: &Metrics) {
-    let fields = [
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("pid", std::process::id().to_string()),
-        ("concurrency", in_force.settings.updater.concurrency.to_string()),
-        ("requests", metrics.counters.requests.get().to_string()),
-        ("late_p99_ms", metrics.lateness(99.0).to_string()),
-        ("config_revision", in_force.revision.clone()),
-        // Empty where there is nothing to say: a field that is left out would stay as it was.
-        ("config_refused", in_force.refused.clone().unwrap_or_default()),
-        ("config_needs_restart", in_force.needs_restart()),
-    ];
-    let untold: Vec<_> = metrics.counters.all().map(|(name, counter)| (name, counter.untold(), counter)).collect();
-    let counters: Vec<(&str, i64)> =
-        untold.iter().filter(|(_, by, _)| *by != 0).map(|(name, by, _)| (*name, *by)).collect();
-    match queue.beat(name, &fields, &counters).await {
-        // A beat whose answer was lost is counted again: these figures are for people, not for money.
-        Ok(()) => untold.iter().for_each(|(_, by, counter)| counter.told(*by)),
-        Err(error) => tracing::warn!(error = %error, "no beat"),
-    }
 }
 
 /// A service that is needed is out, or can never serve us: exit code 69.
