@@ -4,8 +4,10 @@
 //! from the environment or from files of their own and are shown nowhere.
 
 mod change;
+mod contradictions;
 mod credentials;
 mod files;
+mod masking;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,14 +15,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::{Config, Environment, File, FileFormat};
-use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize, Serializer};
+use secrecy::SecretString;
+use serde::de::{Error, IntoDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use self::change::{Change, Changed, LIVE};
+pub use self::contradictions::allowed;
+use self::credentials::secret;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
-use self::credentials::{masked_secret, secret};
 pub use self::files::Files;
-use crate::backend::redis::address::{self, Parts};
+pub use self::masking::masked;
+use self::masking::{masked_secret, masked_url};
 use crate::credential::{Caller, Pacing};
 use crate::tweet_age::AgeTable;
 
@@ -46,6 +51,9 @@ pub struct Settings {
     pub http: HttpSettings,
     pub rebuild: RebuildSettings,
     pub simulator: SimulatorSettings,
+    /// As they were given, by name: the settings that are shown masked.
+    #[serde(skip)]
+    masked: BTreeMap<String, SecretString>,
 }
 
 /// `[log]`
@@ -54,6 +62,7 @@ pub struct Settings {
 #[allow(missing_docs)]
 pub struct LogSettings {
     pub level: String,
+    #[serde(deserialize_with = "word")]
     pub format: LogFormat,
 }
 
@@ -71,6 +80,7 @@ pub enum LogFormat {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct QueueSettings {
+    #[serde(deserialize_with = "word")]
     pub backend: QueueBackend,
     pub embedded: FileSettings,
     pub redis: RedisSettings,
@@ -117,6 +127,7 @@ pub struct RedisSettings {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct StoreSettings {
+    #[serde(deserialize_with = "word")]
     pub backend: StoreBackend,
     pub sqlite: FileSettings,
     pub postgres: PostgresSettings,
@@ -171,6 +182,7 @@ pub struct UpdaterSettings {
     #[serde(with = "humantime_serde")]
     pub buffer_ttl: Duration,
     pub lookahead: f64,
+    #[serde(deserialize_with = "word")]
     pub pacing: Pacing,
     pub concurrency: usize,
     #[serde(with = "humantime_serde")]
@@ -284,10 +296,10 @@ impl Settings {
         let all = all.build().map_err(|error| BadConfig(one_line(&error)))?;
         credentials::no_secret_in_files(&all)?;
         let environment = environment.prefix_separator("__").separator("__");
-        let settings = Config::builder().add_source(all).add_source(environment).build();
-        let settings: Self = settings.and_then(Config::try_deserialize).map_err(|error| {
+        let given = Config::builder().add_source(all).add_source(environment).build();
+        let wrong = |error: config::ConfigError| {
             // The first file without which all was well; the environment, where all the files are well.
-            let mut so_far = compiled_in;
+            let mut so_far = compiled_in.clone();
             for (file, text) in files.texts() {
                 so_far = so_far.add_source(File::from_str(text, FileFormat::Toml));
                 if let Err(error) = so_far.clone().build().and_then(Config::try_deserialize::<Self>) {
@@ -295,90 +307,12 @@ impl Settings {
                 }
             }
             BadConfig(format!("environment: {}", one_line(&error)))
-        })?;
+        };
+        let given = given.map_err(&wrong)?;
+        let mut settings: Self = given.clone().try_deserialize().map_err(wrong)?;
+        settings.masked = settings.what_is_masked(&given);
         settings.contradictions()?;
         Ok(settings)
-    }
-
-    /// What each setting allows by itself but not together, or not at all.
-    fn contradictions(&self) -> Result<(), BadConfig> {
-        let refuse = |text: String| Err(BadConfig(text));
-        let show = humantime::format_duration;
-        let updater = &self.updater;
-        let needed = self.twitter.timeout + updater.save_timeout;
-        if updater.lease <= needed {
-            return refuse(format!(
-                "updater.lease ({}) must be longer than twitter.timeout + updater.save_timeout ({}), or a living \
-                 worker loses what it works on",
-                show(updater.lease),
-                show(needed)
-            ));
-        }
-        if updater.buffer_ttl < Duration::from_millis(10) {
-            return refuse(format!("updater.buffer_ttl ({}) must be at least 10ms", show(updater.buffer_ttl)));
-        }
-        if !(0.0..=0.5).contains(&updater.lookahead) {
-            return refuse(format!("updater.lookahead ({}) is a share, from 0 to 0.5", updater.lookahead));
-        }
-        if !(1..=256).contains(&updater.concurrency) {
-            return refuse(format!("updater.concurrency ({}) must be 1 to 256", updater.concurrency));
-        }
-        for (key, value) in [
-            ("updater.unavailable_every", updater.unavailable_every),
-            ("twitter.timeout", self.twitter.timeout),
-            ("twitter.connect_timeout", self.twitter.connect_timeout),
-            ("updater.save_timeout", updater.save_timeout),
-            ("queue.redis.response_timeout", self.queue.redis.response_timeout),
-            ("queue.redis.connect_timeout", self.queue.redis.connect_timeout),
-            ("store.postgres.statement_timeout", self.store.postgres.statement_timeout),
-            ("simulator.window", self.simulator.window),
-        ] {
-            if value.is_zero() {
-                return refuse(format!("{key} must be longer than 0s"));
-            }
-        }
-        if updater.unavailable_limit == 0 || updater.max_deliveries == 0 {
-            return refuse("updater.unavailable_limit and updater.max_deliveries must be at least 1".to_owned());
-        }
-        if self.rebuild.rate == 0 {
-            return refuse("rebuild.rate must be at least 1".to_owned());
-        }
-        if self.queue.redis.connections == 0 || self.store.postgres.connections == 0 {
-            return refuse("queue.redis.connections and store.postgres.connections must be at least 1".to_owned());
-        }
-        for (key, share) in [
-            ("simulator.missing_share", self.simulator.missing_share),
-            ("simulator.withheld_share", self.simulator.withheld_share),
-            ("simulator.retweet_share", self.simulator.retweet_share),
-        ] {
-            if !(0.0..=1.0).contains(&share) {
-                return refuse(format!("{key} ({share}) is a share, from 0 to 1"));
-            }
-        }
-        if self.starter.max_body_bytes == 0 {
-            return refuse("starter.max_body_bytes must be at least 1".to_owned());
-        }
-        self.listen()?;
-        let scheme = |url: &SecretString| {
-            reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
-        };
-        if let Err(why) = address::check(self.queue.redis.url.expose_secret()) {
-            return refuse(format!("queue.redis.url cannot be used: {why}"));
-        }
-        let redis = &self.queue.redis;
-        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
-        {
-            if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
-                return refuse(format!("queue.redis.{key} is for TLS: queue.redis.url has to begin with rediss"));
-            }
-        }
-        if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
-            return refuse("store.postgres.url is not a postgres:// address".to_owned());
-        }
-        match reqwest::Url::parse(&self.twitter.api) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-            _ => refuse(format!("twitter.api ({:?}) is not an http:// or https:// address", masked(&self.twitter.api))),
-        }
     }
 
     /// The bearer token, from the environment or from its file; `None` when neither is given.
@@ -452,60 +386,30 @@ fn plain(text: &str) -> String {
     text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
+/// One of a few words: an error says which there are, which the `config` crate's own does not.
+fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    let word = String::deserialize(from)?.into_deserializer();
+    T::deserialize(word).map_err(|error: serde::de::value::Error| D::Error::custom(error))
+}
+
 /// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:
 /// it may be a password.
 fn one_line(error: &config::ConfigError) -> String {
-    let text = plain(&error.to_string());
+    let mut text = plain(&error.to_string());
+    if text.contains("expected a duration") {
+        text += "; write it like 500ms, 5s or 18m";
+    }
     match (text.find("string \""), text.rfind("\", expected")) {
         (Some(start), Some(end)) if start < end => format!("{}a text{}", &text[..start], &text[end + 1..]),
         _ => text,
     }
 }
 
-/// The parameters of an address that hold a password: PostgreSQL's `password`, a Redis socket's `pass`.
-fn is_password(parameter: &str) -> bool {
-    parameter == "pass" || parameter.contains("password")
-}
-
-/// An address without its passwords.
-fn masked(url: &str) -> String {
-    masked_if_address(url).unwrap_or_else(|| "(not an address)".to_owned())
-}
-
-fn masked_if_address(url: &str) -> Option<String> {
-    let Parts { scheme, user, hosts, path, query } = Parts::of(url)?;
-    // Several hosts are more than an address may have: it is looked at with its first.
-    let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
-    if [path, query].iter().any(|rest| rest.contains('@')) {
-        return None; // a password with a slash: what looks like a host, or hosts, is a part of it
-    }
-    let mut url = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
-    if url.password().is_some() {
-        // Refused only for addresses that cannot have a password, which then have none.
-        let _ = url.set_password(Some("***"));
-    }
-    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    if pairs.iter().any(|(key, _)| is_password(key)) {
-        let shown = pairs.into_iter().map(|(key, value)| {
-            let value = if is_password(&key) { "***".to_owned() } else { value };
-            (key, value)
-        });
-        url.query_pairs_mut().clear().extend_pairs(shown);
-    }
-    if others.is_empty() {
-        return Some(url.to_string());
-    }
-    let Parts { scheme, user, hosts, path, query } = Parts::of(url.as_str())?;
-    Some(format!("{scheme}://{user}{hosts},{others}{path}{query}"))
-}
-
-fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&masked(url.expose_secret()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+
+    use secrecy::ExposeSecret;
 
     use super::*;
 
@@ -538,9 +442,9 @@ mod tests {
     fn a_bad_setting_is_one_line_that_names_it() {
         for (file, variables, says) in [
             ("[updater]\nbufer_ttl = \"5s\"\n", vec![], "bufer_ttl"),
-            ("[updater]\nbuffer_ttl = \"soon\"\n", vec![], "buffer_ttl"),
+            ("[updater]\nbuffer_ttl = \"soon\"\n", vec![], "buffer_ttl`; write it like 500ms"),
             ("colour = 1\n", vec![], "colour"),
-            ("[queue]\nbackend = \"rabbit\"\n", vec![], "rabbit"),
+            ("[queue]\nbackend = \"rabbit\"\n", vec![], "`rabbit`, expected `embedded` or `redis`"),
             ("[updater]\nlease = \"30s\"\n", vec![], "updater.lease"),
             ("[updater]\nlookahead = 2.0\n", vec![], "updater.lookahead"),
             ("[updater\n", vec![], "TOML"),
@@ -555,7 +459,7 @@ mod tests {
                 vec![],
                 "main.consumer_key has no",
             ),
-            ("[twitter.credentials.main]\nkind = \"nobody\"\n", vec![], "nobody"),
+            ("[twitter.credentials.main]\nkind = \"nobody\"\n", vec![], "`nobody`, expected one of `user`"),
             ("[twitter.credentials.main]\ntokn = \"canary\"\n", vec![], "tokn"),
             ("[twitter.credentials]\nmain = \"canary\"\n", vec![], "twitter.credentials.main"),
             ("[twitter]\ncredentials = \"canary\"\n", vec![], "twitter.credentials"),

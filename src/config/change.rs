@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use config::Config;
 use ring::digest::{SHA256, digest};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::Settings;
+use super::masking::is_masked;
 
 /// The settings that a running process takes over. All others need a restart.
 pub const LIVE: [&str; 5] =
@@ -58,7 +60,7 @@ impl Settings {
         let mut changed = Changed::default();
         for key in keys {
             let (old, new) = (was.get(key).cloned(), is.get(key).cloned());
-            if old != new || secretly.contains(&key.as_str()) {
+            if old != new || secretly.contains(&key) {
                 let of = if LIVE.contains(&key.as_str()) { &mut changed.live } else { &mut changed.waiting };
                 of.push(Change { setting: key.clone(), old, new });
             }
@@ -102,16 +104,17 @@ impl Settings {
         flat
     }
 
-    /// Addresses that differ in what is masked.
-    fn changed_secretly(&self, new: &Self) -> Vec<&'static str> {
-        [
-            ("queue.redis.url", &self.queue.redis.url, &new.queue.redis.url),
-            ("store.postgres.url", &self.store.postgres.url, &new.store.postgres.url),
-        ]
-        .into_iter()
-        .filter(|(_, was, is)| was.expose_secret() != is.expose_secret())
-        .map(|(key, ..)| key)
-        .collect()
+    /// The settings whose value is not shown, each as it was `given`.
+    pub(super) fn what_is_masked(&self, given: &Config) -> BTreeMap<String, SecretString> {
+        let masked = self.flat().into_iter().filter(|(_, shown)| is_masked(shown));
+        masked.filter_map(|(key, _)| given.get_string(&key).ok().map(|text| (key, text.into()))).collect()
+    }
+
+    /// Settings that differ in what is masked.
+    fn changed_secretly<'a>(&'a self, new: &'a Self) -> Vec<&'a String> {
+        let text = |of: &Self, key| of.masked.get(key).map(|secret| secret.expose_secret().to_owned());
+        let keys = self.masked.keys().chain(new.masked.keys());
+        keys.filter(|key| text(self, *key) != text(new, *key)).collect()
     }
 }
 
@@ -187,6 +190,16 @@ mod tests {
         let changed = of("postgres://me:canary@h/db").changed(&of("postgres://me:canary2@h/db"));
         assert_eq!(changed.waiting.len(), 1);
         assert_eq!(changed.waiting[0].to_string(), "store.postgres.url: a secret in it");
+        for (key, was, is) in [
+            ("twitter.bearer_token", "canary", "canary2"),
+            ("queue.redis.url", "redis+unix:///s?pass=canary", "redis+unix:///s?pass=canary2"),
+        ] {
+            let changed = settings(&[(key, was)].into()).changed(&settings(&[(key, is)].into()));
+            assert_eq!(
+                changed.waiting.iter().map(Change::to_string).collect::<Vec<_>>(),
+                [format!("{key}: a secret in it")]
+            );
+        }
         let (old, new) = (of("postgres://me:canary@h/db"), of("postgres://me:canary2@i/db"));
         let line = old.changed(&new).waiting[0].to_string();
         assert_eq!(line, "store.postgres.url: postgres://me:***@h/db → postgres://me:***@i/db");

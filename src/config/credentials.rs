@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use config::Config;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{BadConfig, ENVIRONMENT_PREFIX, TwitterSettings};
+use super::masking::masked_secret;
+use super::{BadConfig, ENVIRONMENT_PREFIX, TwitterSettings, word};
 use crate::credential::Caller;
 
 /// The name of the credential that `twitter.bearer_token` gives.
@@ -21,7 +22,7 @@ const PARTS: [&str; 5] = ["consumer_key", "consumer_secret", "token", "token_sec
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
 pub struct CredentialSettings {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "kind_word")]
     pub kind: Option<CredentialUse>,
     #[serde(serialize_with = "masked_secret")]
     pub consumer_key: Option<SecretString>,
@@ -53,6 +54,10 @@ pub enum CredentialUse {
     User,
     App,
     Both,
+}
+
+fn kind_word<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CredentialUse>, D::Error> {
+    word(from).map(Some)
 }
 
 impl fmt::Display for CredentialUse {
@@ -260,7 +265,7 @@ pub(super) fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Re
 }
 
 /// A variable that is there and empty is one that is not set: some manifests have no other way to say so.
-fn given(secret: &Option<SecretString>) -> Option<&SecretString> {
+pub(super) fn given(secret: &Option<SecretString>) -> Option<&SecretString> {
     secret.as_ref().filter(|secret| !secret.expose_secret().trim().is_empty())
 }
 
@@ -276,8 +281,4 @@ fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
 
 fn is_empty(path: &Path) -> bool {
     path.as_os_str().is_empty()
-}
-
-pub(super) fn masked_secret<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if given(secret).is_some() { "(set)" } else { "(not set)" })
 }

@@ -1,0 +1,194 @@
+//! What settings allow: each by itself, and together.
+
+use std::time::Duration;
+
+use humantime::format_duration;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::masking::masked;
+use super::{BadConfig, Settings};
+use crate::backend::redis::address;
+
+type Of<T> = fn(&Settings) -> T;
+
+/// Whole numbers: the least and the greatest that may be.
+const NUMBERS: [(&str, Of<u64>, u64, u64); 9] = [
+    ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
+    ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
+    ("twitter.max_body_bytes", |of| whole(of.twitter.max_body_bytes), 1, u64::MAX),
+    ("updater.concurrency", |of| whole(of.updater.concurrency), 1, 256),
+    ("updater.unavailable_limit", |of| of.updater.unavailable_limit.into(), 1, u64::MAX),
+    ("updater.max_deliveries", |of| of.updater.max_deliveries.into(), 1, u64::MAX),
+    ("starter.max_body_bytes", |of| whole(of.starter.max_body_bytes), 1, u64::MAX),
+    ("rebuild.rate", |of| of.rebuild.rate.into(), 1, u64::MAX),
+    // What a shell or a TOML file can hold, so that the settings in effect can be shown.
+    ("simulator.seed", |of| of.simulator.seed, 0, i64::MAX as u64),
+];
+
+/// Shares: the greatest that may be.
+const SHARES: [(&str, Of<f64>, f64); 4] = [
+    ("updater.lookahead", |of| of.updater.lookahead, 0.5),
+    ("simulator.missing_share", |of| of.simulator.missing_share, 1.0),
+    ("simulator.withheld_share", |of| of.simulator.withheld_share, 1.0),
+    ("simulator.retweet_share", |of| of.simulator.retweet_share, 1.0),
+];
+
+/// Durations: the shortest that may be.
+const DURATIONS: [(&str, Of<Duration>, Duration); 9] = [
+    ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT),
+    ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT),
+    ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT),
+    ("twitter.timeout", |of| of.twitter.timeout, MOMENT),
+    ("twitter.connect_timeout", |of| of.twitter.connect_timeout, MOMENT),
+    // A worker asks once per wait: shorter ones would be all that the queue hears.
+    ("updater.buffer_ttl", |of| of.updater.buffer_ttl, Duration::from_millis(10)),
+    ("updater.save_timeout", |of| of.updater.save_timeout, MOMENT),
+    ("updater.unavailable_every", |of| of.updater.unavailable_every, MOMENT),
+    ("simulator.window", |of| of.simulator.window, MOMENT),
+];
+
+/// The unit of every delay.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// What a number, a share or a duration may be, in words; `None` for a setting that is bounded by its type alone,
+/// or otherwise.
+///
+/// ```
+/// assert_eq!(twitter_updater::config::allowed("updater.concurrency").as_deref(), Some("1 to 256"));
+/// ```
+#[must_use]
+pub fn allowed(setting: &str) -> Option<String> {
+    let number = NUMBERS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| between(*least, *most));
+    let share = || SHARES.iter().find(|(key, ..)| *key == setting).map(|(.., most)| share_to(*most));
+    let duration = || DURATIONS.iter().find(|(key, ..)| *key == setting).map(|(.., least)| at_least(*least));
+    number.or_else(share).or_else(duration)
+}
+
+fn between(least: u64, most: u64) -> String {
+    if most == u64::MAX { format!("at least {least}") } else { format!("{least} to {most}") }
+}
+
+fn share_to(most: f64) -> String {
+    format!("a share, from 0 to {most}")
+}
+
+fn at_least(least: Duration) -> String {
+    format!("at least {}", format_duration(least))
+}
+
+fn whole(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+impl Settings {
+    /// What each setting allows by itself but not together, or not at all.
+    pub(super) fn contradictions(&self) -> Result<(), BadConfig> {
+        self.each_by_itself()?;
+        self.leases()?;
+        self.listen()?;
+        self.addresses()
+    }
+
+    fn each_by_itself(&self) -> Result<(), BadConfig> {
+        let refuse = |key, value, allowed| Err(BadConfig(format!("{key} ({value}) must be {allowed}")));
+        for (key, of, least, most) in NUMBERS {
+            let value = of(self);
+            if !(least..=most).contains(&value) {
+                return refuse(key, value.to_string(), between(least, most));
+            }
+        }
+        for (key, of, most) in SHARES {
+            let value = of(self);
+            if !(0.0..=most).contains(&value) {
+                return refuse(key, value.to_string(), share_to(most));
+            }
+        }
+        for (key, of, least) in DURATIONS {
+            let value = of(self);
+            if value < least {
+                return refuse(key, format_duration(value).to_string(), at_least(least));
+            }
+        }
+        Ok(())
+    }
+
+    fn leases(&self) -> Result<(), BadConfig> {
+        let needed = self.twitter.timeout.saturating_add(self.updater.save_timeout);
+        if self.updater.lease > needed {
+            return Ok(());
+        }
+        Err(BadConfig(format!(
+            "updater.lease ({}) must be longer than twitter.timeout + updater.save_timeout ({}), or a living worker \
+             loses what it works on",
+            format_duration(self.updater.lease),
+            format_duration(needed)
+        )))
+    }
+
+    fn addresses(&self) -> Result<(), BadConfig> {
+        let refuse = |text: String| Err(BadConfig(text));
+        let redis = &self.queue.redis;
+        if let Err(why) = address::check(redis.url.expose_secret()) {
+            return refuse(format!("queue.redis.url cannot be used: {why}"));
+        }
+        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
+        {
+            if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
+                return refuse(format!("queue.redis.{key} is for TLS: queue.redis.url has to begin with rediss"));
+            }
+        }
+        let scheme = |url: &SecretString| {
+            reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
+        };
+        if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
+            return refuse(
+                "store.postgres.url is not a postgres:// address: write it like postgres://user@host/database"
+                    .to_owned(),
+            );
+        }
+        match reqwest::Url::parse(&self.twitter.api) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
+            _ => refuse(format!("twitter.api ({:?}) is not an http:// or https:// address", masked(&self.twitter.api))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(key: &str, value: &str) -> Result<Settings, BadConfig> {
+        let variable = format!("TWITTER_UPDATER__{}", key.to_uppercase().replace('.', "__"));
+        Settings::load_with(&[], None, &[(&variable, value)])
+    }
+
+    /// Each bound is that of the setting it names: one more or less is refused, and the line says which.
+    #[test]
+    fn bounds_are_included_and_what_lies_beyond_is_refused_by_name() {
+        let refused = |key: &str, value: &str| {
+            let error = with(key, value).unwrap_err().to_string();
+            assert!(error.contains(key) && error.contains(&allowed(key).unwrap()), "{key} = {value}: {error}");
+        };
+        for (key, _, least, most) in NUMBERS {
+            with(key, &least.to_string()).unwrap();
+            if least > 0 {
+                refused(key, &(least - 1).to_string());
+            }
+            if most < u64::MAX {
+                with(key, &most.to_string()).unwrap();
+                refused(key, &(most + 1).to_string());
+            }
+        }
+        for (key, _, most) in SHARES {
+            with(key, "0").unwrap();
+            with(key, &most.to_string()).unwrap();
+            refused(key, "-0.01");
+            refused(key, &(most + 0.01).to_string());
+            refused(key, "nan");
+        }
+        for (key, _, least) in DURATIONS {
+            with(key, &format_duration(least).to_string()).unwrap();
+            refused(key, &format_duration(least - Duration::from_micros(1)).to_string());
+        }
+    }
+}

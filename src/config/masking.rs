@@ -1,0 +1,66 @@
+//! Addresses without the passwords in them.
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serializer;
+
+use super::credentials::given;
+use crate::backend::redis::address::Parts;
+
+/// What stands in place of a password.
+const MASK: &str = "***";
+/// What stands in place of a whole secret.
+const SET: &str = "(set)";
+const NOT_SET: &str = "(not set)";
+const NOT_AN_ADDRESS: &str = "(not an address)";
+
+/// Whether a value is shown without what is secret in it.
+pub(super) fn is_masked(shown: &str) -> bool {
+    [SET, NOT_AN_ADDRESS].contains(&shown) || shown.contains(MASK)
+}
+
+/// The parameters of an address that hold a password: PostgreSQL's `password`, a Redis socket's `pass`.
+fn is_password(parameter: &str) -> bool {
+    parameter == "pass" || parameter.contains("password")
+}
+
+/// An address without its passwords; what is none is not shown at all.
+#[must_use]
+pub fn masked(url: &str) -> String {
+    masked_if_address(url).unwrap_or_else(|| NOT_AN_ADDRESS.to_owned())
+}
+
+fn masked_if_address(url: &str) -> Option<String> {
+    let Parts { scheme, user, hosts, path, query } = Parts::of(url)?;
+    // Several hosts are more than an address may have: it is looked at with its first.
+    let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
+    if [path, query].iter().any(|rest| rest.contains('@')) {
+        return None; // a password with a slash: what looks like a host, or hosts, is a part of it
+    }
+    let mut url = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
+    if url.password().is_some() {
+        // Refused only for addresses that cannot have a password, which then have none.
+        let _ = url.set_password(Some(MASK));
+    }
+    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    if pairs.iter().any(|(key, _)| is_password(key)) {
+        let shown = pairs.into_iter().map(|(key, value)| {
+            let value = if is_password(&key) { MASK.to_owned() } else { value };
+            (key, value)
+        });
+        url.query_pairs_mut().clear().extend_pairs(shown);
+    }
+    if others.is_empty() {
+        return Some(url.to_string());
+    }
+    let Parts { scheme, user, hosts, path, query } = Parts::of(url.as_str())?;
+    Some(format!("{scheme}://{user}{hosts},{others}{path}{query}"))
+}
+
+pub(super) fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&masked(url.expose_secret()))
+}
+
+/// Says of a secret only whether it is there.
+pub(super) fn masked_secret<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if given(secret).is_some() { SET } else { NOT_SET })
+}
