@@ -1,36 +1,42 @@
 //! What the documents state is what the code does.
 
+mod links;
+mod settings;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use clap::CommandFactory;
 use twitter_updater::cli::{Cli, exit};
-use twitter_updater::config::{DEFAULT, DEMO, LIVE, Settings};
 
 const README: &str = include_str!("../../README.md");
-const ARCHITECTURE: &str = include_str!("../../docs/architecture.md");
-const OPERATIONS: &str = include_str!("../../docs/operations.md");
+const COMMANDS: &str = include_str!("../../docs/commands.md");
+const REDIS: &str = include_str!("../../docs/redis.md");
 const RELIABILITY: &str = include_str!("../../docs/reliability.md");
 const BENCHMARKS: &str = include_str!("../../docs/benchmarks.md");
 const CONTRIBUTING: &str = include_str!("../../CONTRIBUTING.md");
 const KEYS: &str = include_str!("../../src/queue/keys.rs");
 const LIB: &str = include_str!("../../src/lib.rs");
 
-/// `section.key` → value as text, of a TOML text.
-fn flat(text: &str) -> BTreeMap<String, String> {
-    fn walk(at: &str, value: &toml::Value, into: &mut BTreeMap<String, String>) {
-        match value {
-            toml::Value::Table(table) => {
-                for (key, value) in table {
-                    walk(&if at.is_empty() { key.clone() } else { format!("{at}.{key}") }, value, into);
-                }
-            }
-            toml::Value::String(text) => drop(into.insert(at.to_owned(), text.clone())),
-            other => drop(into.insert(at.to_owned(), other.to_string())),
+/// README and the pages in docs/, by their paths.
+fn documents() -> BTreeMap<String, String> {
+    let mut documents: BTreeMap<_, _> =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|path| (path.to_owned(), read(path))).into();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            documents.insert(format!("docs/{name}"), read(&format!("docs/{name}")));
         }
     }
-    let mut into = BTreeMap::new();
-    walk("", &toml::Value::Table(text.parse().unwrap()), &mut into);
-    into
+    documents
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// What stands between backticks.
@@ -45,97 +51,6 @@ fn table<'a>(text: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
     rows.take_while(|line| line.starts_with('|'))
         .map(|line| line.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`')).collect())
         .collect()
-}
-
-#[test]
-fn default_toml_names_every_setting_there_is() {
-    let settings = Settings::load_with(&[], None, &[]).unwrap();
-    let mut known: BTreeSet<_> = flat(&settings.shown()).into_keys().collect();
-    for secret in ["twitter.bearer_token", "starter.bearer_token"] {
-        assert!(known.remove(secret), "{secret} comes from the environment alone");
-    }
-    assert_eq!(flat(DEFAULT).into_keys().collect::<BTreeSet<_>>(), known);
-    for key in flat(DEMO).keys() {
-        assert!(known.contains(key), "demo.toml: {key}");
-    }
-}
-
-#[test]
-fn the_credential_in_default_toml_is_one() {
-    let example = DEFAULT.split_once("# [twitter.credentials.main]").unwrap().1;
-    let lines = example.lines().skip(1).map_while(|line| line.strip_prefix("# "));
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let text = lines.fold("[twitter.credentials.main]".to_owned(), |text, line| format!("{text}\n{line}"));
-    std::fs::write(file.path(), text).unwrap();
-    let settings = Settings::load_with(&[], Some(file.path()), &[]).unwrap();
-    // Complete but for the files.
-    let error = settings.credentials().unwrap_err().to_string();
-    assert!(error.contains("main.consumer_key_file /run/secrets/consumer_key cannot be read"), "{error}");
-}
-
-#[test]
-fn every_setting_has_a_comment() {
-    let mut commented = false;
-    let mut bare = Vec::new();
-    for line in DEFAULT.lines() {
-        if line.starts_with('#') {
-            commented = true;
-        } else if line.is_empty() || line.starts_with('[') {
-            commented = false;
-        } else if !commented {
-            bare.push(line);
-        }
-    }
-    assert!(bare.is_empty(), "{bare:?}");
-}
-
-#[test]
-fn what_may_change_live_is_marked() {
-    let (mut section, mut marked, mut live) = (String::new(), false, Vec::new());
-    for line in DEFAULT.lines() {
-        if let Some(name) = line.strip_prefix('[') {
-            section = format!("{}.", name.trim_end_matches(']'));
-        } else if let Some((key, _)) = line.split_once(" = ").filter(|_| marked) {
-            live.push(format!("{section}{key}"));
-        }
-        marked = line == "# Live.";
-    }
-    assert_eq!(live.into_iter().collect::<BTreeSet<_>>(), LIVE.map(str::to_owned).into());
-    let listed: BTreeSet<_> = table(README, "## Live tuning").iter().map(|row| row[0]).collect();
-    assert_eq!(listed, LIVE.into());
-}
-
-#[test]
-fn the_readme_names_settings_with_their_defaults() {
-    let defaults = flat(DEFAULT);
-    let rows = table(README, "## Settings");
-    assert!(rows.len() >= 8);
-    for row in rows {
-        assert_eq!(defaults.get(row[0]).map(String::as_str), Some(row[1]), "{row:?}");
-    }
-    let sections = ["updater.", "queue.", "store.", "twitter.", "rebuild.", "log.", "simulator.", "http.", "starter."];
-    for document in [README, ARCHITECTURE, OPERATIONS] {
-        for word in quoted(document).filter(|word| sections.iter().any(|section| word.starts_with(section))) {
-            let key = word.split([' ', ':', '=']).next().unwrap();
-            let of_the_code = key.ends_with(".rs");
-            assert!(of_the_code || defaults.contains_key(key), "{key} is no setting");
-        }
-    }
-}
-
-#[test]
-fn environment_variables_in_the_documents_are_settings() {
-    // With a credential, as the documents name one.
-    let main = ("TWITTER_UPDATER__TWITTER__CREDENTIALS__MAIN__KIND", "both");
-    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &[main]).unwrap().shown()).into_keys().collect();
-    let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
-    for document in [README, DEFAULT] {
-        for (at, prefix) in document.match_indices("TWITTER_UPDATER__") {
-            let name: String = document[at + prefix.len()..].chars().take_while(|c| is_part(*c)).collect();
-            let key = name.to_lowercase().replace("__", ".");
-            assert!(known.contains(&key), "{prefix}{name}");
-        }
-    }
 }
 
 #[test]
@@ -191,16 +106,14 @@ fn the_figures_are_those_that_were_measured() {
 
 #[test]
 fn the_exit_codes_are_those_of_the_code() {
-    let listed: BTreeSet<u8> = table(README, "## Exit codes").iter().map(|row| row[0].parse().unwrap()).collect();
+    let listed: BTreeSet<u8> = table(COMMANDS, "## Exit codes").iter().map(|row| row[0].parse().unwrap()).collect();
     assert_eq!(listed, [0, exit::FAILED, exit::USAGE, exit::INPUT, exit::UNAVAILABLE].into());
 }
 
 #[test]
 fn the_redis_keys_are_those_of_keys_rs() {
-    let listed: BTreeMap<_, _> = table(README, "## Redis, for people with redis-cli")
-        .iter()
-        .map(|row| (row[0].to_owned(), row[1].to_owned()))
-        .collect();
+    let listed: BTreeMap<_, _> =
+        table(REDIS, "## Keys").iter().map(|row| (row[0].to_owned(), row[1].to_owned())).collect();
     let documented: BTreeMap<_, _> = KEYS
         .lines()
         .filter_map(|line| line.strip_prefix("//! | `"))
@@ -235,7 +148,7 @@ fn tests_below(folder: &std::path::Path, names: &mut BTreeSet<String>) {
 #[test]
 fn the_tests_that_hold_the_invariants_exist() {
     let mut names = BTreeSet::new();
-    tests_below(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"), &mut names);
+    tests_below(&root().join("tests/it"), &mut names);
     let invariants = LIB.split_once("# Invariants").unwrap().1;
     let mut checked = 0;
     for text in [invariants, RELIABILITY] {

@@ -11,7 +11,8 @@ use twitter_updater::tweet_age::AgeTable;
 
 use crate::support::process::{run, text, variables};
 
-const README: &str = include_str!("../../README.md");
+const QUOTA: &str = include_str!("../../docs/quota.md");
+const REDIS: &str = include_str!("../../docs/redis.md");
 const MEMORY_TEST: &str = include_str!("load/memory.rs");
 const SPECIFICATION: &str = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d";
 const SMALL: &str = "10m: 2m, 1h: 8m, 5h: 40m";
@@ -233,15 +234,15 @@ fn lookahead_is_the_upper_bound_and_no_more() {
 }
 
 #[test]
-fn memory_per_id_is_what_the_readme_says_it_was_measured_to_be() {
-    assert!(README.contains(&format!("takes {REDIS_BYTES_PER_ID} bytes of Redis memory")));
+fn memory_per_id_is_what_the_document_says_it_was_measured_to_be() {
+    assert!(REDIS.contains(&format!("takes {REDIS_BYTES_PER_ID} bytes of Redis memory")));
     let bound = MEMORY_TEST.rsplit_once("each(rescheduled) <= ").unwrap().1.split(')').next().unwrap();
     assert!(f64::from(REDIS_BYTES_PER_ID) <= bound.parse().unwrap(), "{bound}");
 }
 
 #[test]
-fn the_readme_shows_what_the_command_prints() {
-    let shown = README.split_once("## How many credentials?").unwrap().1;
+fn the_document_shows_what_the_command_prints() {
+    let shown = QUOTA.split_once("## How many credentials?").unwrap().1;
     let (command, output) = {
         let mut blocks = shown.split("```").skip(1).step_by(2);
         (blocks.next().unwrap(), blocks.next().unwrap())

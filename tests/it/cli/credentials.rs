@@ -8,7 +8,7 @@ use crate::support::process::Process;
 use crate::support::redis::TestRedis;
 use crate::support::wait::until;
 
-const README: &str = include_str!("../../../README.md");
+const QUOTA: &str = include_str!("../../../docs/quota.md");
 const NAMES: [&str; 3] = ["good", "locked", "revoked"];
 const PARTS: [&str; 4] = ["consumer_key", "consumer_secret", "token", "token_secret"];
 
@@ -86,7 +86,7 @@ async fn workers_park_and_a_check_frees(home: &Home, more: &[(&str, &str)]) {
     assert!(good.get("check").is_none(), "nobody was asked");
 
     let table = credentials(&[], &file, &operator, 0);
-    assert!(README.contains(row(&table, "credential ")), "the README shows another table: {table}");
+    assert!(QUOTA.contains(row(&table, "credential ")), "the document shows another table: {table}");
     assert!(row(&table, "locked").ends_with("logs in on the web (HTTP 403, code 326)"), "{table}");
     assert!(row(&table, "revoked").ends_with(": the token is invalid or expired (HTTP 401, code 89)"), "{table}");
     assert!(row(&table, "good").ends_with("  -") && row(&table, "good").contains("  900  "), "{table}");

@@ -9,7 +9,7 @@ use twitter_updater::updater::NAMESPACE;
 use super::*;
 
 const METRICS: &str = include_str!("../../../docs/metrics.md");
-const README: &str = include_str!("../../../README.md");
+const STARTER: &str = include_str!("../../../docs/starter.md");
 
 /// Name → type and labels, of what a role shows.
 fn shown(text: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
@@ -74,9 +74,9 @@ async fn the_metrics_are_those_that_the_roles_show() {
     }
 }
 
-/// The fenced block that follows this line in the README.
+/// The fenced block that follows this line.
 fn example(after: &str, language: &str) -> String {
-    let rest = README.split_once(after).unwrap_or_else(|| panic!("no {after:?}")).1;
+    let rest = STARTER.split_once(after).unwrap_or_else(|| panic!("no {after:?}")).1;
     let rest = rest.split_once(&format!("```{language}\n")).unwrap().1;
     rest.split_once("```").unwrap().0.to_owned()
 }
@@ -90,7 +90,7 @@ fn is_there(program: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_readmes_ways_to_send_tweets_work() {
+async fn the_ways_to_send_tweets_work() {
     let home = Home::new().await;
     let settings = home.settings(&[("starter.bearer_token", "a-token"), ("tweet_age", "36500d: 1h")]);
     let starter = home.role("starter", &settings).await;
@@ -129,9 +129,9 @@ async fn the_readmes_ways_to_send_tweets_work() {
     assert!(status["delayed"].as_u64().unwrap() >= sent, "{status}");
 }
 
-/// A starter that answers 503 twice, then takes it: what the README's client does about it.
+/// A starter that answers 503 twice, then takes it: what the document's client does about it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_readmes_client_waits_and_sends_again() {
+async fn the_client_waits_and_sends_again() {
     if !is_there("python3") {
         return;
     }
