@@ -2,6 +2,7 @@
 
 mod library;
 mod loaded;
+mod page;
 mod users;
 
 use std::collections::BTreeSet;
@@ -108,7 +109,14 @@ const LINES: &[(&str, &str, &[&str])] = &[
     ("redis-cli FUNCTION LIST LIBRARYNAME twitter_updater", "watcher", &["twitter_updater_status", "no-writes"]),
 ];
 
-/// The lines with redis-cli, and those of the page of operations, that stand in the documents' blocks of shell.
+/// A file of the repository.
+fn read(path: &str) -> String {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The lines with redis-cli, and those that stand with them among the questions of the page of operations, in the
+/// documents' blocks of shell.
 fn documented() -> BTreeSet<String> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut pages = vec![root.join("README.md")];
@@ -116,10 +124,11 @@ fn documented() -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for page in pages.iter().filter(|page| page.extension().is_some_and(|end| end == "md")) {
         let text = std::fs::read_to_string(page).unwrap();
-        for block in text.split("```sh\n").skip(1) {
-            let block = block.split("```").next().unwrap();
+        let questions = text.find("## Questions at three in the morning").unwrap_or(text.len());
+        for (at, _) in text.match_indices("```sh\n") {
+            let block = text[at + "```sh\n".len()..].split("```").next().unwrap();
             for line in block.lines().map(|line| line.split(" #").next().unwrap().trim()) {
-                if line.contains("redis-cli") || (page.ends_with("operations.md") && !line.is_empty()) {
+                if line.contains("redis-cli") || (at > questions && !line.is_empty()) {
                     lines.insert(line.to_owned());
                 }
             }
