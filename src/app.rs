@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use secrecy::ExposeSecret;
 use serde::Serialize;
 
 pub use self::follow::{Follower, InForce, follow};
@@ -22,7 +23,7 @@ pub use self::service::Service;
 pub use self::updater::Updater;
 pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
-use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend};
+use crate::config::{BEARER, BadConfig, Secrets, Settings, SimulatorSettings, StoreBackend, masked};
 use crate::credential::{AppToken, Caller, Credential, CredentialKind, Credentials, UserKeys};
 use crate::live::Live;
 use crate::lookup::Lookup;
@@ -49,10 +50,19 @@ const REFUSALS_TOLD: u64 = 50;
 pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>> {
     let store = connect_store(settings).await?;
     if settings.store.backend == StoreBackend::Sqlite {
-        store.migrate().await.context("the store cannot be used")?;
+        store.migrate().await.with_context(|| unusable_store(settings))?;
     }
-    store.check().await.context("the store cannot be used")?;
+    store.check().await.with_context(|| unusable_store(settings))?;
     Ok(store)
+}
+
+/// That it cannot be used, and the setting that says where it is.
+fn unusable_store(settings: &Settings) -> String {
+    let (setting, is) = match settings.store.backend {
+        StoreBackend::Postgres => ("store.postgres.url", masked(settings.store.postgres.url.expose_secret())),
+        StoreBackend::Sqlite => ("store.sqlite.path", settings.store.sqlite.path.display().to_string()),
+    };
+    format!("the store cannot be used ({setting} is {is})")
 }
 
 async fn connect_store(settings: &Settings) -> Result<Arc<dyn Store>> {
@@ -62,12 +72,13 @@ async fn connect_store(settings: &Settings) -> Result<Arc<dyn Store>> {
             Arc::new(
                 PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout)
                     .await
-                    .context("the store (PostgreSQL) cannot be used")?,
+                    .with_context(|| unusable_store(settings))?,
             )
         }
         StoreBackend::Sqlite => {
             let file = &settings.store.sqlite;
-            Arc::new(SqliteStore::open(&file.path, file.busy_timeout).await.context("the store cannot be used")?)
+            let store = SqliteStore::open(&file.path, file.busy_timeout).await;
+            Arc::new(store.with_context(|| unusable_store(settings))?)
         }
     })
 }
@@ -173,18 +184,18 @@ pub async fn status(settings: &Settings) -> Result<Status> {
 /// # Errors
 /// The ledger is not there, or a secret is missing.
 pub async fn accounts(settings: &Settings, check: bool) -> Result<Accounts> {
-    const LEDGER: &str = "the quota ledger cannot be used";
     let callers = callers(settings)?;
     let service = Service::new(settings)?;
+    let unusable = || service.unusable("quota ledger");
     if !check {
         let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
-        let known = service.ledger().await?.accounts(CAPABILITIES.endpoint, &names).await.context(LEDGER)?;
+        let known = service.ledger().await?.accounts(CAPABILITIES.endpoint, &names).await.with_context(unusable)?;
         return Ok(Accounts::new(CAPABILITIES.endpoint, callers, known));
     }
     let lookup = open_lookup(settings)?;
     let credentials = open_credentials(settings, &service).await?;
-    let checks = accounts::check(&credentials, &*lookup).await.context(LEDGER)?;
-    let known = credentials.accounts(CAPABILITIES.endpoint).await.context(LEDGER)?;
+    let checks = accounts::check(&credentials, &*lookup).await.with_context(unusable)?;
+    let known = credentials.accounts(CAPABILITIES.endpoint).await.with_context(unusable)?;
     Ok(Accounts::new(CAPABILITIES.endpoint, callers, known).with_checks(checks))
 }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use serde::Serialize;
 
 use crate::app::{self, Follower, Unavailable};
 use crate::config::{BadConfig, DEMO, Files, Settings};
-use crate::dead::Act;
+use crate::dead::{Act, Tally};
 use crate::demo::{self, DemoOptions};
 use crate::ops;
 use crate::plan::{BadTweetsPerDay, Credentials, Plan};
@@ -36,7 +37,12 @@ pub mod exit {
 
 /// Keeps every tweet of a system fresh, by its age, within an API quota, and loses none.
 #[derive(Debug, Parser)]
-#[command(name = "twitter-updater", version, arg_required_else_help = true)]
+#[command(
+    name = "twitter-updater",
+    version,
+    arg_required_else_help = true,
+    after_help = "Begin with:\n  twitter-updater demo\n\nA setting comes from --config or from the environment: updater.buffer_ttl is TWITTER_UPDATER__UPDATER__BUFFER_TTL. `check` prints all of them.\nExit codes: 0 done; 1 the message says what went wrong; 64 the configuration or the command line cannot be; 65 some of the input was refused; 69 a service is out, or a credential does not work."
+)]
 pub struct Cli {
     /// A configuration file, or a folder of them: every *.toml in it, in the order of the names. It goes over
     /// the defaults, and the environment over both.
@@ -55,7 +61,7 @@ enum Command {
         #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
         run_for: Option<Duration>,
         /// Tweets to keep fresh.
-        #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         tweets: u32,
         /// Keep the queue's and the store's file in this folder; otherwise in a temporary one.
         #[arg(long, value_name = "FOLDER")]
@@ -113,7 +119,7 @@ enum Command {
         #[arg(long, default_value = "http://127.0.0.1:8080/ready")]
         url: String,
     },
-    /// Print the queue at this moment.
+    /// Print the queue at this moment: what is scheduled, due and late, whether the quota suffices, who works.
     #[command(after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due")]
     Status {
         /// One JSON object.
@@ -171,21 +177,25 @@ enum Command {
     },
     /// Print the configuration in effect, without secrets; exits with 64 when it cannot be.
     #[command(
-        after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml | grep lookahead\n\nConnects to nothing. The first line is the revision that workers show in `status`."
+        after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml | grep lookahead\n  twitter-updater check --json | jq .settings.updater\n\nConnects to nothing. The first line is the revision that workers show in `status`."
     )]
-    Check,
+    Check {
+        /// One JSON object: the revision and the settings.
+        #[arg(long)]
+        json: bool,
+    },
     /// Create or update the store's tables.
     #[command(
         after_help = "Example:\n  twitter-updater migrate --config updater.toml\n\nA second time it changes nothing."
     )]
     Migrate,
-    /// Serve a simulated Twitter API.
+    /// Serve a simulated Twitter API: put the address it prints into twitter.api.
     #[command(
         after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/"
     )]
     Simulator {
         /// The address; port 0 takes a free one.
-        #[arg(long, default_value = "127.0.0.1:8081")]
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
         listen: SocketAddr,
         /// Serve the recorded tweets in this folder's JSON files, and no others.
         #[arg(long, value_name = "FOLDER")]
@@ -216,10 +226,15 @@ enum DeadCommand {
         json: bool,
     },
     /// Say where a tweet is, dead or not, and what the store has of it.
-    #[command(after_help = "Example:\n  twitter-updater dead show 1460323737035677698")]
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead show 1460323737035677698\n  twitter-updater dead show 1460323737035677698 --json | jq .stored.metrics"
+    )]
     Show {
         /// Its id.
         id: String,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Bring them back to life, due now. Exits with 65 when an id was refused.
     #[command(
@@ -241,6 +256,31 @@ struct Whom {
     /// All who are dead now.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// Print what was done as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done about the dead, for a script.
+#[derive(Debug, Serialize)]
+struct Acted {
+    #[serde(flatten)]
+    tally: Tally,
+    refusals: Vec<Refused>,
+}
+
+/// An id that was refused, and why.
+#[derive(Debug, Serialize)]
+struct Refused {
+    id: String,
+    reason: String,
+}
+
+/// The configuration in effect, for a script.
+#[derive(Debug, Serialize)]
+struct Checked {
+    config_revision: String,
+    settings: Settings,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -390,12 +430,13 @@ async fn run(cli: Cli) -> Result<u8> {
             app::write_answer(json, &plan, &plan.to_string())?;
             Ok(0)
         }
-        Command::Check => {
+        Command::Check { json } => {
             app::open_lookup(&settings)?;
             app::credentials(&settings)?;
             app::Service::new(&settings)?;
             settings.starter_token()?;
-            app::write_line(&format!("# config_revision: {}\n{}", settings.revision(), settings.shown().trim_end()))?;
+            let text = format!("# config_revision: {}\n{}", settings.revision(), settings.shown());
+            app::write_answer(json, &Checked { config_revision: settings.revision(), settings }, &text)?;
             Ok(0)
         }
         Command::Migrate => {
@@ -413,26 +454,32 @@ async fn run(cli: Cli) -> Result<u8> {
 
 async fn look_after_the_dead(command: DeadCommand, settings: &Settings) -> Result<u8> {
     let dead = app::open_dead(settings).await?;
-    let (act, Whom { ids, all }) = match command {
+    let (act, Whom { ids, all, json }) = match command {
         DeadCommand::List { limit, json } => {
             let list = dead.list(limit).await?;
             app::write_answer(json, &list, &list.to_string())?;
             return Ok(0);
         }
-        DeadCommand::Show { id } => {
+        DeadCommand::Show { id, json } => {
             let Some(known) = dead.show(&id).await? else {
                 say(&format!("{id}: neither the queue nor the store knows it"));
                 return Ok(exit::INPUT);
             };
-            app::write_line(known.to_string().trim_end())?;
+            app::write_answer(json, &known, &known.to_string())?;
             return Ok(0);
         }
         DeadCommand::Retry(whom) => (Act::Retry, whom),
         DeadCommand::Drop(whom) => (Act::Drop, whom),
     };
-    let refused = |id: &str, why: &str| say(&format!("{id}: {why}"));
+    let mut refusals = Vec::new();
+    let refused = |id: &str, why: &str| {
+        say(&format!("{id}: {why}"));
+        if json {
+            refusals.push(Refused { id: id.to_owned(), reason: why.to_owned() });
+        }
+    };
     let tally = if all { dead.act_on_all(act, refused).await? } else { dead.act(act, &ids, refused).await? };
-    app::write_line(&tally.line(act))?;
+    app::write_answer(json, &Acted { tally, refusals }, &tally.line(act))?;
     Ok(if tally.refused == 0 { 0 } else { exit::INPUT })
 }
 

@@ -64,7 +64,8 @@ impl Overload {
         };
         let window_ms = plan::WINDOW_S * 1e3;
         let updates = |lane: &LaneStats| lane.delayed as f64 * window_ms / lane.patience_ms.max(1) as f64;
-        let demand = lanes.iter().map(updates).sum::<f64>() / per_call;
+        // From a nought of its own: an empty sum is -0.
+        let demand = lanes.iter().map(updates).fold(0.0, |sum, of| sum + of) / per_call;
         let usable: Vec<&Account> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
         let calls = |account: &&Account| Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::clock::Millis;
 
 /// The first millisecond of Twitter's Snowflake ids: 2010-11-04T01:42:54.657Z.
@@ -50,6 +52,9 @@ pub enum BadId {
 
 impl TweetId {
     /// Reads an id as Twitter writes it (`id_str`). No surrounding space is taken off here.
+    ///
+    /// # Errors
+    /// It is none; says why.
     pub fn parse(text: &str) -> Result<Self, BadId> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         if text.is_empty() {
@@ -76,7 +81,7 @@ impl TweetId {
         }
     }
 
-    /// When the tweet was made, read from the id itself; `None` for ids older than Snowflake
+    /// When the tweet was made, ms since the epoch, read from the id itself; `None` for ids older than Snowflake
     /// (before 2010-11-04), which were handed out in sequence.
     #[must_use]
     pub fn created_at(self) -> Option<Millis> {
@@ -86,7 +91,7 @@ impl TweetId {
         })
     }
 
-    /// The least id that Snowflake could have made at `at`: for tests and the simulator.
+    /// The least id that Snowflake could have made at `at`, ms since the epoch: for tests and the simulator.
     #[must_use]
     pub fn at(at: Millis, sequence: u32) -> Self {
         let since = u64::try_from(at - SNOWFLAKE_EPOCH_MS).unwrap_or(0);
@@ -108,7 +113,7 @@ impl fmt::Display for TweetId {
 
 /// The counts of a tweet. A network that does not give one leaves it `None`; a `None` never
 /// overwrites a stored count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Metrics {
     /// Retweets, reposts, reblogs.
     pub retweet_count: Option<i64>,
@@ -144,7 +149,8 @@ pub struct Tweet {
 }
 
 /// Where a tweet is in its life, as the store knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TweetState {
     /// Updated by its age.
     Live,

@@ -1,5 +1,6 @@
 //! The log: where it goes, in which form, and how much of it.
 
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(settings)?)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(has_colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
         // A log that nobody reads any more must not end the process: the complaint would go the same way.
         .log_internal_errors(false);
     // Started once in a process; a second start (tests) keeps the first.
@@ -55,6 +56,11 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
             LogLevel(Arc::new(move |filter| handle.reload(filter)))
         }
     })
+}
+
+/// Only a terminal has colours, unless its owner wants none (<https://no-color.org>).
+fn has_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+    is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 /// Whether `log.level` of the first lets through what that of the second does not.
@@ -78,4 +84,15 @@ pub fn filter(settings: &Settings) -> Result<EnvFilter, BadConfig> {
         None => EnvFilter::try_new(words.join(",")).map_err(|error| error.to_string()),
     };
     filter.map_err(|why| BadConfig(format!("log.level ({level:?}) is no filter: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_whose_owners_want_them() {
+        assert!(has_colours(true, None) && has_colours(true, Some("".as_ref())));
+        assert!(!has_colours(true, Some("1".as_ref())) && !has_colours(false, None));
+    }
 }

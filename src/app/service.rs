@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::redis::{RedisOptions, RedisPool, Tls};
-use crate::config::{BadConfig, FileSettings, QueueBackend, Settings};
+use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
 use crate::credential::{EmbeddedLedger, Ledger, RedisLedger};
 use crate::picture;
 use crate::queue::{EmbeddedQueue, Queue, RedisQueue};
@@ -21,7 +22,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub enum Service {
     /// A Redis, whose connections queue and ledger share.
-    Redis(RedisPool),
+    Redis {
+        /// Its connections.
+        pool: RedisPool,
+        /// Its address, without passwords.
+        address: String,
+    },
     /// A file, which the queue and the ledger each open.
     Embedded(FileSettings),
 }
@@ -34,13 +40,16 @@ impl Service {
     pub fn new(settings: &Settings) -> Result<Self> {
         let redis = &settings.queue.redis;
         Ok(match settings.queue.backend {
-            QueueBackend::Redis => Self::Redis(RedisPool::new(&RedisOptions {
-                url: redis.url.clone(),
-                tls: Tls::read(&redis.ca_file, &redis.cert_file, &redis.key_file).map_err(BadConfig)?,
-                connections: redis.connections,
-                connect_timeout: redis.connect_timeout,
-                response_timeout: redis.response_timeout,
-            })?),
+            QueueBackend::Redis => Self::Redis {
+                pool: RedisPool::new(&RedisOptions {
+                    url: redis.url.clone(),
+                    tls: Tls::read(&redis.ca_file, &redis.cert_file, &redis.key_file).map_err(BadConfig)?,
+                    connections: redis.connections,
+                    connect_timeout: redis.connect_timeout,
+                    response_timeout: redis.response_timeout,
+                })?,
+                address: masked(redis.url.expose_secret()),
+            },
             QueueBackend::Embedded => Self::Embedded(settings.queue.embedded.clone()),
         })
     }
@@ -51,8 +60,11 @@ impl Service {
     /// Its file cannot be opened.
     pub async fn unchecked_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
         Ok(match self {
-            Self::Redis(pool) => Arc::new(RedisQueue::new(pool.clone(), namespace)),
-            Self::Embedded(file) => Arc::new(EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await?),
+            Self::Redis { pool, .. } => Arc::new(RedisQueue::new(pool.clone(), namespace)),
+            Self::Embedded(file) => {
+                let queue = EmbeddedQueue::open(&file.path, namespace, file.busy_timeout).await;
+                Arc::new(queue.with_context(|| self.unusable("queue"))?)
+            }
         })
     }
 
@@ -62,7 +74,7 @@ impl Service {
     /// It is not there, or not fit.
     pub async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
         let queue = self.unchecked_queue(namespace).await?;
-        let findings = queue.check().await.context("the queue cannot be used")?;
+        let findings = queue.check().await.with_context(|| self.unusable("queue"))?;
         for (at, finding) in findings.iter().enumerate() {
             if at == 0 {
                 tracing::info!(namespace, "{finding}");
@@ -70,7 +82,7 @@ impl Service {
                 tracing::warn!(namespace, "{finding}");
             }
         }
-        if let Self::Redis(pool) = self {
+        if let Self::Redis { pool, .. } = self {
             picture::loaded(pool, true).await;
         }
         Ok(queue)
@@ -78,7 +90,7 @@ impl Service {
 
     /// Sees to it until `stop` that redis-cli has its picture of the queue.
     pub async fn keep_picture(&self, stop: CancellationToken) {
-        if let Self::Redis(pool) = self {
+        if let Self::Redis { pool, .. } = self {
             picture::keep(pool, LOOK_EVERY, stop).await;
         }
     }
@@ -89,11 +101,21 @@ impl Service {
     /// It is not there.
     pub async fn ledger(&self) -> Result<Arc<dyn Ledger>> {
         Ok(match self {
-            Self::Redis(pool) => Arc::new(RedisLedger::new(pool.clone(), PROVIDER)),
+            Self::Redis { pool, .. } => Arc::new(RedisLedger::new(pool.clone(), PROVIDER)),
             Self::Embedded(file) => {
                 let ledger = EmbeddedLedger::open(&file.path, PROVIDER, file.busy_timeout).await;
-                Arc::new(ledger.context("the quota ledger cannot be used")?)
+                Arc::new(ledger.with_context(|| self.unusable("quota ledger"))?)
             }
         })
+    }
+
+    /// What cannot be used, and the setting that says where it is.
+    pub fn unusable(&self, what: &str) -> String {
+        match self {
+            Self::Redis { address, .. } => format!("the {what} cannot be used (queue.redis.url is {address})"),
+            Self::Embedded(file) => {
+                format!("the {what} cannot be used (queue.embedded.path is {})", file.path.display())
+            }
+        }
     }
 }

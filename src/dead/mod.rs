@@ -81,11 +81,11 @@ pub struct Tally {
 }
 
 /// Where the queue and the store have an id.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Whereabouts {
     /// Its place in the queue.
     pub places: Vec<Place>,
-    /// Its row.
+    /// Its row in the store.
     pub stored: Option<StoredTweet>,
 }
 

@@ -116,7 +116,7 @@ pub struct Saved {
 }
 
 /// A stored tweet, whole.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct StoredTweet {
     /// The id under which it is looked up.
     pub id: String,
@@ -228,6 +228,10 @@ pub enum StoreError {
 /// The store's contract.
 ///
 /// `namespace` is a pipeline (`tweet:update`); ids are unique inside one.
+///
+/// # Errors
+/// Every call's: [`StoreError::Unavailable`] when it is not known whether it was done; the same call may be made
+/// again. [`StoreError::Schema`] and [`StoreError::Refused`] want a person.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// Creates or updates the tables.

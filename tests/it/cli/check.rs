@@ -18,6 +18,11 @@ fn it_prints_what_is_in_effect() {
     let again = text(&output.stdout).replace("bearer_token = \"(not set)\"\n", "");
     let again = run(&["--config", &home.file("again.toml", again), "check"], &vec![]);
     assert_eq!(text(&again.stdout), text(&output.stdout), "{}", text(&again.stderr));
+    let object = run(&["--config", &file, "check", "--json"], &settings);
+    let object: Value = serde_json::from_slice(&object.stdout).unwrap();
+    assert_eq!(object["settings"]["updater"]["concurrency"], 11);
+    let revision = object["config_revision"].as_str().unwrap();
+    assert!(text(&output.stdout).starts_with(&format!("# config_revision: {revision}\n")), "{revision}");
     // Nothing was made.
     assert!(!home.path("home.db").exists());
 }

@@ -136,3 +136,66 @@ async fn an_updater_whose_log_nobody_reads_any_more_works_on() {
     updater.signal("TERM");
     assert_eq!(updater.ended(Duration::from_secs(10)).await.code(), Some(0));
 }
+
+/// In a pipe nothing is coloured: not the help, not an error, not the log, not a table.
+#[test]
+fn there_are_colours_on_a_terminal_alone() {
+    let home = Home::new();
+    let bad = home.file("bad.txt", "x\n20\n");
+    let mut settings = home.settings(&[("log.level", "debug")]);
+    // What makes some programs show them all the same.
+    settings.push(("CLICOLOR".to_owned(), "1".to_owned()));
+    for arguments in [
+        &["--help"][..],
+        &["dead", "--help"],
+        &["updatr"],
+        &["enqueue", &bad],
+        &["status"],
+        &["check"],
+        &["plan", "--tweets-per-day", "1000"],
+        &["dead", "list"],
+        &["rebuild"],
+        &["demo", "--for", "100ms", "--tweets", "10"],
+    ] {
+        let output = run(arguments, &settings);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(!said.is_empty() && !said.contains('\x1b'), "{arguments:?}: {said:?}");
+    }
+}
+
+/// Wherever people get a table, a script gets one object.
+#[test]
+fn each_table_is_an_object_for_a_script() {
+    let home = Home::new();
+    let some = young(3);
+    let (ids, id) = (home.file("ids.txt", some.join("\n")), &*some[0]);
+    for arguments in [
+        &["enqueue", &*ids][..],
+        &["status"],
+        &["check"],
+        &["credentials"],
+        &["plan", "--tweets-per-day", "1000"],
+        &["rebuild"],
+        &["dead", "list"],
+        &["dead", "show", id],
+        &["dead", "retry", "--all"],
+        &["dead", "drop", "--all"],
+        &["demo", "--for", "100ms", "--tweets", "10"],
+    ] {
+        let output = home.run(&[arguments, &["--json"]].concat());
+        let said = text(&output.stdout);
+        assert!(said.lines().count() == 1, "{arguments:?}: {said}{}", text(&output.stderr));
+        assert!(serde_json::from_str::<Value>(&said).unwrap().is_object(), "{arguments:?}: {said}");
+    }
+    // Each subcommand that prints more than a line has it.
+    let whole = Cli::command();
+    let leaves = whole.get_subcommands().flat_map(|command| match command.has_subcommands() {
+        true => command.get_subcommands().collect::<Vec<_>>(),
+        false => vec![command],
+    });
+    let without: Vec<&str> = leaves
+        .filter(|command| command.get_arguments().all(|argument| argument.get_id() != "json"))
+        .map(clap::Command::get_name)
+        .collect();
+    assert_eq!(without, ["updater", "starter", "ops", "health", "migrate", "simulator", "completions"]);
+}

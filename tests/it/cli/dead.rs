@@ -109,6 +109,9 @@ async fn one_is_shown_wherever_it_is() {
     assert_eq!(graves.dead(&["retry", id]).0, 0);
     let (_, out, _) = graves.dead(&["show", id]);
     assert!(out.contains("delayed in 18m, due ") && out.contains("store          live"), "{out}");
+    let (_, out, _) = graves.dead(&["show", id, "--json"]);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&shown["stored"]["state"], &shown["places"][0]["delayed"]["lane"]), (&"live".into(), &"18m".into()));
     let (code, out, error) = graves.dead(&["show", "77"]);
     assert_eq!((code, &*out), (65, ""));
     assert_eq!(error, "twitter-updater: 77: neither the queue nor the store knows it\n");
@@ -125,6 +128,10 @@ async fn the_retried_live_again_and_are_due_now() {
     assert!((0..60_000).contains(&(wall_ms() - stored.next_due.unwrap())));
     // Given again, as after a lost reply; and half done: the store says it lives, the queue that it is dead.
     assert_eq!(graves.dead(&["retry", one]).1, "0 live again, 1 lived already, 0 refused\n");
+    let (code, out, _) = graves.dead(&["retry", one, "77", "--json"]);
+    let acted: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &acted["already"], &acted["refused"]), (65, &1.into(), &1.into()));
+    assert_eq!((&acted["refusals"][0]["id"], acted["refusals"].as_array().unwrap().len()), (&"77".into(), 1));
     graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
     graves.bury_in_the_queue(&[(two.clone(), "why".to_owned())]).await;
     assert_eq!(graves.dead(&["retry", two]).1, "1 live again, 0 lived already, 0 refused\n");

@@ -40,7 +40,7 @@ fn a_redis_that_is_not_there_is_not_replaced() {
                 &home,
                 arguments,
                 &[("queue.backend", "redis"), ("queue.redis.url", url)],
-                "the queue cannot be used",
+                "the queue cannot be used (queue.redis.url is redis",
             );
         }
     }
@@ -48,7 +48,7 @@ fn a_redis_that_is_not_there_is_not_replaced() {
         &home,
         LEDGER,
         &[("queue.backend", "redis"), ("queue.redis.url", &nobody)],
-        "the quota ledger cannot be used",
+        &format!("the quota ledger cannot be used (queue.redis.url is redis://:***@{free}"),
     );
     assert_eq!(files(&home), 0, "an embedded file was made");
 }
@@ -83,14 +83,14 @@ fn a_postgres_that_is_not_there_is_not_replaced() {
             ("store.postgres.url", &nobody),
             ("queue.embedded.path", queue.to_str().unwrap()),
         ];
-        refuses(&home, arguments, &settings, "the store (PostgreSQL) cannot be used");
+        refuses(&home, arguments, &settings, "the store cannot be used (store.postgres.url is postgres:///db?host=");
     }
     assert!(!home.path("twitter-updater.db").exists(), "an embedded file was made");
     refuses(
         &home,
         &["migrate"],
         &[("store.backend", "postgres"), ("store.postgres.url", &nobody)],
-        "the store (PostgreSQL)",
+        "the store cannot be used (store.postgres.url is ",
     );
 }
 
