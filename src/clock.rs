@@ -76,7 +76,7 @@ pub struct QueueTime {
 }
 
 impl QueueTime {
-    /// The queue said `at` just now.
+    /// The queue said `at`, ms since the epoch, just now.
     #[must_use]
     pub fn read(at: Millis) -> Self {
         Self { at, read: Stopwatch::start() }

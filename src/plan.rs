@@ -85,6 +85,17 @@ pub struct BracketPlan {
 }
 
 /// The steady demand of so many tweets per day.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use twitter_updater::plan::Plan;
+/// let ages = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
+/// let (lookahead, buffer_ttl) = (0.1, Duration::from_secs(5));
+/// let plan = Plan::new(&ages, 100_000.0, lookahead, buffer_ttl)?;
+/// assert_eq!((plan.updates_per_tweet, plan.lookups_per_15_min), (81, 843.75));
+/// assert_eq!((plan.user_credentials, plan.app_credentials), (1, 3)); // either suffices
+/// # Ok::<(), twitter_updater::plan::BadTweetsPerDay>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The tweets that come in each day.

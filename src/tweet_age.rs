@@ -14,6 +14,17 @@ use crate::lane::Lane;
 use crate::tweet::FUTURE_TOLERANCE_MS;
 
 /// Brackets by age, youngest first.
+///
+/// ```
+/// # use twitter_updater::tweet_age::{AgeTable, BadAgeTable};
+/// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
+/// let (minute, now) = (60_000, 1_700_000_000_000);
+/// let delay = |age| ages.get_tweet_update_delay(now - age * minute, now);
+/// assert_eq!(delay(5), Some(3 * minute));
+/// assert_eq!(delay(18), Some(10 * minute)); // a bracket ends before its bound
+/// assert_eq!(delay(60), None); // its life is over
+/// # Ok::<(), BadAgeTable>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgeTable {
     brackets: Vec<Bracket>,

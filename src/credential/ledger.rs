@@ -187,6 +187,10 @@ impl Account {
 }
 
 /// The contract. Every call may be repeated when its reply was lost.
+///
+/// # Errors
+/// Every call's: [`LedgerError::Unavailable`] when it is not known whether it was done, [`LedgerError::Refused`] when
+/// it never will be.
 #[async_trait]
 pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// Grants one call: of the credentials with calls left, to the one whose calls expire soonest.

@@ -51,8 +51,10 @@ pub struct Reply {
 }
 
 impl HttpClient {
-    /// Builds the client; an error where TLS cannot be set up (no root certificates on the machine)
-    /// or the user agent cannot be sent.
+    /// Builds the client.
+    ///
+    /// # Errors
+    /// TLS cannot be set up (no root certificates on the machine), or the user agent cannot be sent.
     pub fn new(options: &HttpOptions) -> Result<Self, String> {
         // The process may hold one provider only. A second install answers an error and changes
         // nothing, so whoever came first (the store's or the queue's TLS) is fine: it is ring, too.
@@ -78,11 +80,12 @@ impl HttpClient {
         &self.client
     }
 
-    /// One exchange. Fails with [`LookupError::Outage`] where no whole answer came, and with
-    /// [`LookupError::BadAnswer`] where a success is larger than allowed.
+    /// One exchange. A refusal's body is read as far as it comes: the status alone already says what to do,
+    /// and a 429 whose body broke off is still a 429.
     ///
-    /// A refusal's body is read as far as it comes: the status alone already says what to do, and a
-    /// 429 whose body broke off is still a 429.
+    /// # Errors
+    /// [`LookupError::Outage`] where no whole answer came, [`LookupError::BadAnswer`] where a success is larger
+    /// than allowed.
     pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
         let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
         let status = response.status();
@@ -98,6 +101,9 @@ impl HttpClient {
     }
 
     /// Exchanges that together may take no longer than `span`.
+    ///
+    /// # Errors
+    /// Theirs; [`LookupError::Outage`] when the time is up.
     pub async fn within<T>(
         span: Duration,
         exchanges: impl Future<Output = Result<T, LookupError>>,
@@ -162,12 +168,18 @@ impl Reply {
 }
 
 /// Puts a bearer token on a request.
+///
+/// # Errors
+/// As [`authorize`].
 pub fn bearer(request: &mut Request, token: &SecretString) -> Result<(), LookupError> {
     authorize(request, &format!("Bearer {}", token.expose_secret()).into())
 }
 
 /// Signs a request that is otherwise complete for a user (OAuth 1.0a): the signature covers method,
 /// address, query and form body. `now` is the provider's clock, ms since the epoch.
+///
+/// # Errors
+/// As [`authorize`].
 pub fn sign(request: &mut Request, keys: &UserKeys, now: Millis) -> Result<(), LookupError> {
     let mut address = request.url().clone();
     let mut parameters: Vec<(String, String)> = address.query_pairs().into_owned().collect();
@@ -184,6 +196,9 @@ pub fn sign(request: &mut Request, keys: &UserKeys, now: Millis) -> Result<(), L
 }
 
 /// Sets the `Authorization` header.
+///
+/// # Errors
+/// [`LookupError::Credential`] where it holds what no header can carry.
 pub fn authorize(request: &mut Request, header: &SecretString) -> Result<(), LookupError> {
     let mut value = HeaderValue::from_str(header.expose_secret())
         .map_err(|_| LookupError::Credential("it holds a character that no header can carry".to_owned()))?;

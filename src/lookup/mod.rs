@@ -2,6 +2,27 @@
 //!
 //! A provider states what it can take ([`Capabilities`]) and turns everything that can go wrong into
 //! a decision ([`LookupError`]). It knows no queue and no store. [`twitter_v1`] is the first.
+//!
+//! ```
+//! use twitter_updater::credential::{Credential, CredentialKind};
+//! use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
+//! use twitter_updater::lookup::{Lookup, Outcome};
+//! use twitter_updater::simulator::{self, SimulatorOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await?;
+//! let lookup = TwitterV1::new(TwitterV1Options { base_url: api.base_url(), ..TwitterV1Options::default() })?;
+//! let nobody = Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
+//!
+//! let tomorrow = twitter_updater::clock::wall_ms() + 86_400_000;
+//! let nowhere_yet = twitter_updater::tweet::TweetId::at(tomorrow, 1).to_string();
+//! let answer = lookup.look_up(&[nowhere_yet], &nobody).await?;
+//! assert_eq!(answer.outcomes, [Outcome::Unavailable]); // one per asked id, in their order
+//! assert!(answer.quota.is_some_and(|quota| quota.is_metered()));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod http;
 pub mod twitter_v1;
@@ -131,15 +152,22 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// What it can take.
     fn capabilities(&self) -> Capabilities;
 
-    /// When the post with this id was made, where the id itself says so; an error where the id is
-    /// not of this provider's form.
+    /// When the post with this id was made, ms since the epoch, where the id itself says so.
+    ///
+    /// # Errors
+    /// The id is not of this provider's form; says why.
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String>;
 
     /// One call. `ids` are distinct, of this provider's form, and at most `batch_limit`.
+    ///
+    /// # Errors
+    /// The call gave no outcomes; each variant says what to do next.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError>;
 
     /// Tries the credential by the provider's cheapest call, which spends none of the lookup's quota.
-    /// Answers what the provider says of the lookup's window, if it does. An error is about the call that
-    /// was made: being throttled there says nothing of the lookup's quota.
+    /// Answers what the provider says of the lookup's window, if it does.
+    ///
+    /// # Errors
+    /// About the call that was made: being throttled there says nothing of the lookup's quota.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
 }

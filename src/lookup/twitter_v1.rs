@@ -94,8 +94,10 @@ pub struct TwitterV1 {
 }
 
 impl TwitterV1 {
-    /// Builds it without calling anybody; an error where the options make no sense, in words for the
-    /// person who set them.
+    /// Builds it without calling anybody.
+    ///
+    /// # Errors
+    /// The options make no sense; in words for the person who set them.
     pub fn new(options: TwitterV1Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let below = |path| base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"));

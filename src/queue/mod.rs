@@ -27,6 +27,29 @@
 //! flushes when full or after `bufferTTL`; with N workers that thins every request to 1/N. Here a
 //! claim answers a batch when `limit` ids are due over all lanes, or when the oldest has waited
 //! `linger`, so the fill does not depend on the number of workers, and a killed worker loses no buffer.
+//!
+//! ```
+//! use std::time::Duration;
+//! use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Lane, NewJob, Queue, Verdict};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+//! let queue = EmbeddedQueue::open(&folder.path().join("queue.db"), "tweet:update", 5 * second).await?;
+//! let lane = Lane::new("18m", 3 * minute);
+//! queue.schedule(&[NewJob { id: "20".to_owned(), lane: lane.clone(), delay: 0 }]).await?;
+//!
+//! let request = ClaimRequest { token: "a", limit: 100, linger: Duration::ZERO, lookahead: 0.1, lease: minute };
+//! let Claim::Batch(batch) = queue.claim(&request).await? else { panic!("it is due") };
+//! // ... what has to be done, and then each job's verdict: it holds while the lease does.
+//! let again = Verdict::Reschedule { delay: lane.patience, lane };
+//! let verdicts: Vec<_> = batch.jobs.iter().map(|job| (job.clone(), again.clone())).collect();
+//! let settled = queue.settle(&batch.fence, &verdicts).await?;
+//! assert_eq!((settled.settled, settled.lost), (1, 0));
+//! # Ok(())
+//! # }
+//! ```
 
 mod embedded;
 pub mod keys;
@@ -195,17 +218,17 @@ pub enum Place {
     Delayed {
         /// The lane.
         lane: String,
-        /// When it is due.
+        /// When it is due, ms since the epoch.
         due: Millis,
     },
     /// Under the lease that ends at `fence` ms since the epoch.
     Leased {
-        /// The lease's deadline.
+        /// The lease's deadline, ms since the epoch.
         fence: Millis,
     },
     /// Buried at `at` ms since the epoch.
     Dead {
-        /// When.
+        /// When, ms since the epoch.
         at: Millis,
         /// Why.
         reason: String,
@@ -341,7 +364,13 @@ pub fn suspect_limit(limit: usize, deliveries: u32) -> usize {
 
 /// The queue's contract, for one namespace.
 ///
-/// Every call may be repeated when its reply was lost.
+/// Every call may be repeated when its reply was lost. Its clock is the service's, never the caller's.
+///
+/// # Errors
+/// Every call's: [`QueueError::Unavailable`] when it is not known whether it was done; the same call may be made
+/// again. [`QueueError::Refused`] when it never will be. Those that add ([`Queue::schedule`], [`Queue::exhume`],
+/// [`Queue::adopt`], [`Queue::put_incoming`]) meet [`QueueError::Full`] where there is no room; in a full Redis
+/// claims, settles and releases go on.
 #[async_trait]
 pub trait Queue: Send + Sync + std::fmt::Debug {
     /// The namespace.

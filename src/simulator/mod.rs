@@ -151,6 +151,9 @@ pub struct Running {
 }
 
 /// Starts a simulator; port 0 picks a free port ([`Running::addr`] says which).
+///
+/// # Errors
+/// The address is taken, or there is nothing to replay.
 pub async fn start(addr: SocketAddr, options: SimulatorOptions) -> Result<Running, SimulatorError> {
     let replay = match &options.replay {
         None => None,

@@ -182,6 +182,31 @@ impl Starter {
     /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
     /// interval of its age.
     ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// use twitter_updater::queue::EmbeddedQueue;
+    /// use twitter_updater::starter::{Ingested, Queued};
+    /// use twitter_updater::store::{SqliteStore, Store};
+    /// use twitter_updater::tweet_age::AgeTable;
+    /// use twitter_updater::{app, clock, tweet::TweetId};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (file, patience) = (folder.path().join("tweets.db"), Duration::from_secs(5));
+    /// let queue = EmbeddedQueue::open(&file, "tweet:update", patience).await?;
+    /// let store = SqliteStore::open(&file, patience).await?;
+    /// store.migrate().await?;
+    /// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
+    /// let starter = app::starter(Arc::new(queue), Some(Arc::new(store)), ages);
+    ///
+    /// let a_minute_old = TweetId::at(clock::wall_ms() - 60_000, 1).to_string();
+    /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Scheduled);
+    /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Known);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`StarterError`]; the call may be made again.
     pub async fn queue_tweet(&self, tweet: Ingested) -> Result<Queued, StarterError> {

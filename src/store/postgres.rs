@@ -110,7 +110,8 @@ impl PostgresStore {
     /// `postgres:///database?host=/run/postgresql&user=me` for a socket. A statement is given up by
     /// the server after `statement_timeout` (zero: never).
     ///
-    /// Errors: [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
     /// [`StoreError::Refused`] when the url cannot be read. Neither repeats the url.
     pub async fn connect(
         url: &SecretString,

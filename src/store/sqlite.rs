@@ -66,7 +66,8 @@ impl SqliteStore {
     ///
     /// A call waits `busy_timeout` for other processes' writes.
     ///
-    /// Errors: [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
     /// [`StoreError::Refused`] when it is not a database.
     pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self, StoreError> {
         let options = SqliteConnectOptions::new()

@@ -49,15 +49,20 @@ pub struct Returned {
     pub withheld_in: Option<String>,
 }
 
-/// Reads one tweet object of API v1.1; the error says in a few words what is wrong with it. A withheld
-/// tweet comes without its text.
+/// Reads one tweet object of API v1.1. A withheld tweet comes without its text.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
 pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
     Object::parse(raw)?.returned(raw, None).map(|returned| returned.tweet)
 }
 
 /// Reads a tweet as ingests hand it over: a v1.1 object, or as little as
 /// `{"id": …, "created_at": …}` with the id as text or number and the date in v1.1's form, as RFC 3339,
-/// or in seconds or milliseconds since the epoch. The error says in a few words what is wrong with it.
+/// or in seconds or milliseconds since the epoch.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
 pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     let raw = raw.trim();
     let object = Object::parse(raw)?;
