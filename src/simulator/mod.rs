@@ -121,7 +121,7 @@ impl Default for SimulatorOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatorError {
     /// The address is taken or not ours.
-    #[error("cannot listen on {addr}: {error}")]
+    #[error("cannot listen at {addr}: {error}; choose another with --listen")]
     Listen {
         /// The address.
         addr: SocketAddr,
@@ -137,7 +137,7 @@ pub enum SimulatorError {
         error: io::Error,
     },
     /// There is no v1.1 tweet in the folder: everything would be missing.
-    #[error("no v1.1 tweet is recorded in the *.json files below {0}")]
+    #[error("no v1.1 tweet is recorded in the *.json files below {0}; give the folder of the recordings with --replay")]
     NothingRecorded(PathBuf),
 }
 
