@@ -1,4 +1,4 @@
-# make test   everything that must hold, on a machine with Rust and Debian's packages
+# make test   everything that must hold, on a machine with Rust and Debian's packages; leaves pictures of the page in target/page
 # make soak   the same faults for an hour, by other seeds
 # make lint   checks whose tools have to be compiled or fetched first
 # make image  builds the container image without a registry, and runs it; a part of make lint
@@ -19,6 +19,9 @@ services:
 	@missing=()
 	command -v redis-server >/dev/null || missing+=(redis-server)
 	command -v openssl >/dev/null || missing+=(openssl)
+	command -v chromium >/dev/null || missing+=(chromium)
+	command -v chromedriver >/dev/null || missing+=(chromium-driver)
+	command -v tidy >/dev/null || missing+=(tidy)
 	[ -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || command -v initdb >/dev/null || missing+=(postgresql)
 	if [ $${#missing[@]} -gt 0 ]; then
 	  echo "installing $${missing[*]}"

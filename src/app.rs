@@ -18,7 +18,7 @@ use serde::Serialize;
 
 pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
-pub use self::roles::{Watched, run_ops, run_starter, run_updater};
+pub use self::roles::{Watched, open_page, run_ops, run_starter, run_updater, terms};
 pub use self::service::Service;
 pub use self::updater::Updater;
 pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};

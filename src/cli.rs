@@ -54,8 +54,10 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the whole job at work: simulated API, starter and updater in one process, nothing needed.
-    #[command(after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --for 20s --tweets 5000 --json")]
+    /// Show the whole job at work: simulated API, starter, updater and the ops page in one process, nothing needed.
+    #[command(
+        after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n\nThe first line on standard output says where the page is (with --json, on standard error)."
+    )]
     Demo {
         /// End after this long; otherwise at Ctrl-C or when every tweet's life has ended.
         #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
@@ -66,7 +68,10 @@ enum Command {
         /// Keep the queue's and the store's file in this folder; otherwise in a temporary one.
         #[arg(long, value_name = "FOLDER")]
         dir: Option<PathBuf>,
-        /// Print one summary object as the last line.
+        /// Serve the page at this address; port 0 takes a free one, `off` goes without.
+        #[arg(long, value_name = "ADDR|off", default_value = "127.0.0.1:8080", value_parser = page)]
+        ops: Page,
+        /// Print one summary object, and nothing else, on standard output.
         #[arg(long)]
         json: bool,
     },
@@ -103,9 +108,9 @@ enum Command {
         #[arg(long, value_name = "ADDR")]
         listen: Option<SocketAddr>,
     },
-    /// Serve figures of the whole queue: /metrics for Prometheus, /status as JSON. One is enough.
+    /// Serve the page of the whole queue, and its figures: /metrics for Prometheus, /status as JSON. One is enough.
     #[command(
-        after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nNeeds the queue and the credentials' names, and no secret of theirs. Goes on while the queue is out."
+        after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at / there. Needs the queue, the store and the credentials' names, and no secret of theirs. Goes on while\nqueue or store are out."
     )]
     Ops {
         /// The address; over http.listen. Port 0 takes a free one.
@@ -283,6 +288,17 @@ struct Checked {
     settings: Settings,
 }
 
+/// Where the demo's page is served, if at all.
+#[derive(Debug, Clone, Copy)]
+struct Page(Option<SocketAddr>);
+
+fn page(text: &str) -> Result<Page, String> {
+    if text == "off" {
+        return Ok(Page(None));
+    }
+    text.parse().map(|addr| Page(Some(addr))).map_err(|_| "write it like 127.0.0.1:8080, or off".to_owned())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
 }
@@ -363,9 +379,17 @@ async fn run(cli: Cli) -> Result<u8> {
     let follower = || Follower::new(layers, cli.config, files, log);
     let stop = Stop::new();
     match cli.command {
-        Command::Demo { run_for, tweets, dir, json } => {
+        Command::Demo { run_for, tweets, dir, ops: Page(ops), json } => {
             stop.on_signals(settings.updater.drain_deadline)?;
-            let summary = demo::run(settings, DemoOptions { run_for, tweets, dir }, stop).await?;
+            // Whoever parses JSON gets nothing else on standard output.
+            let announce = |line: &str| {
+                if !json {
+                    return app::write_line(line);
+                }
+                say(line);
+                Ok(())
+            };
+            let summary = demo::run(settings, DemoOptions { run_for, tweets, dir, ops }, announce, stop).await?;
             app::write_answer(json, &summary, &summary.to_string())?;
             Ok(if summary.lost == 0 && summary.doubled == 0 { 0 } else { exit::FAILED })
         }
@@ -435,6 +459,7 @@ async fn run(cli: Cli) -> Result<u8> {
             app::credentials(&settings)?;
             app::Service::new(&settings)?;
             settings.starter_token()?;
+            settings.ops_token()?;
             let text = format!("# config_revision: {}\n{}", settings.revision(), settings.shown());
             app::write_answer(json, &Checked { config_revision: settings.revision(), settings }, &text)?;
             Ok(0)

@@ -49,6 +49,7 @@ pub struct Settings {
     pub updater: UpdaterSettings,
     pub starter: StarterSettings,
     pub http: HttpSettings,
+    pub ops: OpsSettings,
     pub rebuild: RebuildSettings,
     pub simulator: SimulatorSettings,
     /// As they were given, by name: the settings that are shown masked.
@@ -222,6 +223,17 @@ pub struct HttpSettings {
     pub drain_notice: Duration,
 }
 
+/// `[ops]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct OpsSettings {
+    pub token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub token: Option<SecretString>,
+}
+
 /// `[rebuild]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -329,6 +341,15 @@ impl Settings {
     /// As [`Settings::bearer_token`].
     pub fn starter_token(&self) -> Result<Option<SecretString>, BadConfig> {
         secret("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
+    }
+
+    /// The token that retrying and dropping the dead on the page asks for, from the environment or from its
+    /// file; `None` when neither is given.
+    ///
+    /// # Errors
+    /// As [`Settings::bearer_token`].
+    pub fn ops_token(&self) -> Result<Option<SecretString>, BadConfig> {
+        secret("ops.token", &self.ops.token, &self.ops.token_file)
     }
 
     /// `http.listen` as an address; `None` where it is empty.

@@ -1,6 +1,6 @@
-//! The whole job in one process, with nothing installed: simulated API, starter, updater, and a view
-//! of them. What is shown is what an updater does anywhere; only the intervals are short
-//! (`config/demo.toml`).
+//! The whole job in one process, with nothing installed: simulated API, starter, updater, the page that `ops`
+//! serves, and a view in the terminal. What is shown is what an updater does anywhere; only the intervals are
+//! short (`config/demo.toml`).
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,10 +12,12 @@ use anyhow::{Context, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::app::{self, Updater, Watched};
+use crate::app::{self, Service, Updater, Watched};
 use crate::clock::{self, Millis, Stopwatch};
 use crate::config::{QueueBackend, Settings, StoreBackend};
+use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::ops::Server;
 use crate::queue::{Queue, Stats};
 use crate::shutdown::Stop;
 use crate::simulator;
@@ -32,6 +34,9 @@ const FRAME: Duration = Duration::from_millis(500);
 /// How many tweets' counts are shown growing.
 const SHOWN: usize = 4;
 
+/// What to do about an address that is taken.
+const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
+
 /// What the command line says.
 #[derive(Debug)]
 pub struct DemoOptions {
@@ -41,6 +46,8 @@ pub struct DemoOptions {
     pub tweets: u32,
     /// Where the file is kept.
     pub dir: Option<PathBuf>,
+    /// Where the page is served; port 0 takes a free one.
+    pub ops: Option<SocketAddr>,
 }
 
 /// What came of it. `lost` is the set of ids put in, less those found delayed, leased, dead or ended.
@@ -78,11 +85,20 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Runs the demo.
+/// Runs the demo; `announce` is told where the page is before anything else is to be seen.
 ///
 /// # Errors
-/// A file cannot be made, or the settings are for another backend.
-pub async fn run(mut settings: Settings, options: DemoOptions, stop: Stop) -> Result<Summary> {
+/// The page's address is taken, a file cannot be made, or the settings are for another backend.
+pub async fn run(
+    mut settings: Settings,
+    options: DemoOptions,
+    announce: impl FnOnce(&str) -> Result<()>,
+    stop: Stop,
+) -> Result<Summary> {
+    let server = match options.ops {
+        Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.remedied_by(REMEDY))?),
+        None => None,
+    };
     let temporary = tempfile::tempdir().context("no temporary folder")?;
     let dir = options.dir.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
@@ -96,8 +112,20 @@ pub async fn run(mut settings: Settings, options: DemoOptions, stop: Stop) -> Re
     let api = simulator::start(anywhere, app::simulator_options(&settings.simulator, None)).await?;
     settings.twitter.api = api.base_url();
 
-    let updater = Updater::open(&settings, stop.clone(), &Watched::new(&settings, &stop)).await?;
+    let watched = Watched::new(&settings, &stop);
+    let updater = Updater::open(&settings, stop.clone(), &watched).await?;
     let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
+    let serving = match server {
+        Some(server) => {
+            let service = Service::new(&settings)?;
+            let terms = Live::new(app::terms(&settings));
+            let page = app::open_page(&settings, terms, &service, queue.clone(), watched.health).await?;
+            let router = page.router();
+            announce(&format!("the page is at http://{}/", server.addr()))?;
+            Some(tokio::spawn(server.run(router, std::future::pending())))
+        }
+        None => None,
+    };
     let updating = tokio::spawn(updater.run());
 
     let starter = app::starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
@@ -138,6 +166,9 @@ pub async fn run(mut settings: Settings, options: DemoOptions, stop: Stop) -> Re
     stop.drain();
     updating.await.context("the updater ended badly")??;
     view.clear();
+    if let Some(serving) = serving {
+        serving.abort();
+    }
     api.stop().await;
     summary(&ids, scheduled, &*queue, &*store, &metrics).await
 }

@@ -1,4 +1,6 @@
-//! Numbers and spans for people. Pure.
+//! Numbers, spans, moments and lines for people. Pure.
+
+use std::time::UNIX_EPOCH;
 
 use crate::clock::{self, Millis};
 
@@ -26,6 +28,21 @@ pub fn figure(value: f64) -> String {
 pub fn span(ms: Millis) -> String {
     let long = humantime::format_duration(clock::span(ms)).to_string();
     long.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// A moment, in ms since the epoch, to the second: `2026-01-31T09:30:00Z`.
+#[must_use]
+pub fn when(at: Millis) -> String {
+    // What cannot be a date is shown as the number it is.
+    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..253_402_300_800_000).contains(&at));
+    date.map_or_else(|| format!("{at} ms"), |date| humantime::format_rfc3339_seconds(date).to_string())
+}
+
+/// One line of text, whatever was stored: nothing in it steers a terminal.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn commas(digits: &str) -> String {
@@ -60,5 +77,19 @@ mod tests {
         for (ms, text) in [(0, "0s"), (-5, "0s"), (3_020, "3s 20ms"), (3_905_001, "1h 5m")] {
             assert_eq!(span(ms), text);
         }
+    }
+
+    #[test]
+    fn a_moment_is_a_date_where_it_can_be() {
+        for (at, text) in
+            [(1_769_851_800_999, "2026-01-31T09:30:00Z"), (-1, "-1 ms"), (i64::MAX, "9223372036854775807 ms")]
+        {
+            assert_eq!(when(at), text);
+        }
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line(" a\r\n\x1b[31mb\u{9b} \t c "), "a [31mb c");
     }
 }

@@ -74,6 +74,17 @@ impl Health {
         if still <= millis(self.patience) { Ok(()) } else { Err(format!("the loop has not turned for {still} ms")) }
     }
 
+    /// Whether the process is to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_draining()
+    }
+
+    /// Until the process is to stop.
+    pub async fn stopping(&self) {
+        self.stop.draining().await;
+    }
+
     /// Whether the process can work: its services are open, the last contact with them went well, and it is
     /// not stopping.
     ///

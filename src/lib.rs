@@ -14,12 +14,12 @@
 //! Words, no I/O:
 //! - [`clock`] — the only place that reads a clock, and whose clock counts
 //! - [`chance`] — the only place that draws lots: names and jitter
-//! - [`tweet`], [`lane`], [`tweet_age`] — ids, tweets, states; lanes; how often by age
+//! - [`tweet`], [`lane`], [`lateness`], [`tweet_age`] — ids, tweets, states; lanes; how late; how often by age
 //! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
 //! - [`live`] — a value that may change while it is used
 //! - [`retry`], [`shutdown`], [`metrics`], [`health`] — delays, stopping in two steps, what is counted, what a
 //!   process knows of itself
-//! - [`figures`] — numbers and spans for people
+//! - [`figures`] — numbers, spans and moments for people
 //! - [`crash`] — points at which tests end the process
 //!
 //! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
@@ -86,6 +86,7 @@ pub mod demo;
 pub mod figures;
 pub mod health;
 pub mod lane;
+pub mod lateness;
 pub mod live;
 pub mod lookup;
 pub mod metrics;

@@ -8,6 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::clock::Millis;
+use crate::lateness::Lateness;
 
 macro_rules! counters {
     ($(#[doc = $doc:literal] $name:ident),* $(,)?) => {
@@ -142,6 +143,8 @@ pub struct Metrics {
     pub in_flight: Gauge,
     /// In ms, to two digits, for a percentile that a person reads.
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
+    /// What the queue has not heard of yet.
+    untold_lateness: Mutex<Lateness>,
 }
 
 impl Default for Metrics {
@@ -163,15 +166,17 @@ impl Metrics {
             histograms: Histograms::default(),
             in_flight: Gauge::default(),
             lateness: Mutex::new(lateness),
+            untold_lateness: Mutex::default(),
         }
     }
 
     /// Notes how late jobs were claimed, in ms; early ones count as 0.
     pub fn late(&self, lateness: impl Iterator<Item = Millis>) {
-        if let Ok(mut histogram) = self.lateness.lock() {
+        if let (Ok(mut histogram), Ok(mut untold)) = (self.lateness.lock(), self.untold_lateness.lock()) {
             for late in lateness {
                 // Refused only by a histogram that may not grow.
                 let _ = histogram.record(u64::try_from(late).unwrap_or(0));
+                untold.add(late, 1);
                 self.histograms.lateness_seconds.observe(late.max(0) as f64 / 1e3);
             }
         }
@@ -184,5 +189,34 @@ impl Metrics {
             Ok(histogram) => Millis::try_from(histogram.value_at_percentile(percentile)).unwrap_or(Millis::MAX),
             Err(_) => 0,
         }
+    }
+
+    /// How late jobs were claimed since the last [`Metrics::told_lateness`].
+    #[must_use]
+    pub fn untold_lateness(&self) -> Lateness {
+        self.untold_lateness.lock().map_or_else(|_| Lateness::default(), |untold| untold.clone())
+    }
+
+    /// The queue has heard of these.
+    pub fn told_lateness(&self, told: &Lateness) {
+        if let Ok(mut untold) = self.untold_lateness.lock() {
+            untold.remove(told);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_told_once_and_what_came_meanwhile_is_told_next() {
+        let metrics = Metrics::new();
+        metrics.late([5, -3].into_iter());
+        let first = metrics.untold_lateness();
+        assert_eq!(first.bounds().collect::<Vec<_>>(), [(1, 1), (6, 1)]);
+        metrics.late([6].into_iter());
+        metrics.told_lateness(&first);
+        assert_eq!(metrics.untold_lateness().bounds().collect::<Vec<_>>(), [(6, 1)]);
     }
 }

@@ -113,16 +113,21 @@ impl fmt::Display for Overload {
             write!(f, ", as far as it is known: that of {} in {} credentials is not yet", self.unknown, self.usable)?;
         }
         if let Some(remedy) = self.remedy {
-            let Remedy { app_credentials, user_credentials, intervals } = remedy;
-            write!(
-                f,
-                ": every bracket is late by the same factor of its interval. To mend it: {} or {}, or intervals \
-                 {intervals:.2} times as long (tweet_age)",
-                more(app_credentials, "more app-only credential"),
-                more(user_credentials, "user credential"),
-            )?;
+            write!(f, ": every bracket is late by the same factor of its interval. To mend it: {remedy}")?;
         }
         write!(f, "\n{demand} calls per 15 min are needed, {supply} are there")
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { app_credentials, user_credentials, intervals } = *self;
+        write!(
+            f,
+            "{} or {}, or intervals {intervals:.2} times as long (tweet_age)",
+            more(app_credentials, "more app-only credential"),
+            more(user_credentials, "user credential"),
+        )
     }
 }
 

@@ -15,7 +15,7 @@ use crate::queue::Stats;
 const SENTENCES: [&str; 2] = ["config_refused", "config_needs_restart"];
 
 /// What there is to say.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Status {
     /// The queue.
     #[serde(flatten)]

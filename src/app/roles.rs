@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::Result;
 use axum::Router;
 
-use super::{Follower, Service, Updater, callers, follow, open_store, starter};
+use super::{Follower, Service, Updater, callers, follow, open_store, starter, upkeep};
 use crate::config::Settings;
 use crate::health::Health;
 use crate::live::Live;
 use crate::lookup::twitter_v1::CAPABILITIES;
 use crate::metrics::Metrics;
-use crate::ops::{self, Server, WholeQueue};
+use crate::ops::{self, Archive, Page, Server, Terms, WholeQueue};
+use crate::queue::Queue;
 use crate::shutdown::Stop;
 use crate::starter::Hook;
 use crate::updater::NAMESPACE;
@@ -128,21 +129,15 @@ pub async fn run_starter(
 /// # Errors
 /// A setting is missing, the queue's file cannot be opened, or the address is taken.
 pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
-    let names = callers(settings)?.into_iter().map(|(name, _)| name).collect();
+    callers(settings)?; // what is wrong with them is said before anything listens
+    settings.ops_token()?;
     let server = Server::bind(address(settings, listen, OPS_LISTENS)?).await?;
     let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
     let service = Service::new(settings)?;
     let queue = service.unchecked_queue(NAMESPACE).await?;
-    let ledger = service.ledger().await?;
-    tokio::spawn(follow(follower, settings, |_| {}, stop.clone()));
-    let whole = Arc::new(WholeQueue {
-        queue: queue.clone(),
-        ledger,
-        names,
-        capabilities: CAPABILITIES,
-        health: health.clone(),
-    });
-    let router = whole.router();
+    let in_force = Live::new(terms(settings));
+    let router = open_page(settings, in_force.clone(), &service, queue.clone(), health.clone()).await?.router();
+    tokio::spawn(follow(follower, settings, move |settings: &Settings| in_force.set(terms(settings)), stop.clone()));
     let checked = AtomicBool::new(false);
     let contact = async || {
         let answered = match checked.load(Ordering::Relaxed) {
@@ -154,6 +149,40 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
     };
     serve(server, router, &health, contact, drain_notice(settings), stop).await;
     Ok(())
+}
+
+/// The page of the whole queue, and all else that `ops` serves: with the credentials' names, and no secret of
+/// theirs.
+///
+/// # Errors
+/// A setting is missing, or the ledger's file cannot be opened.
+pub async fn open_page(
+    settings: &Settings,
+    terms: Live<Terms>,
+    service: &Service,
+    queue: Arc<dyn Queue>,
+    health: Arc<Health>,
+) -> Result<Arc<Page>> {
+    let names = callers(settings)?.into_iter().map(|(name, _)| name).collect();
+    let token = settings.ops_token()?;
+    let ledger = service.ledger().await?;
+    let archive = {
+        let (settings, queue) = (settings.clone(), queue.clone());
+        let open = move || {
+            let (settings, queue) = (settings.clone(), queue.clone());
+            async move { upkeep::dead_of(&settings, queue).await.map_err(|error| format!("{error:#}")) }
+        };
+        Archive::open(open).await
+    };
+    let whole = Arc::new(WholeQueue { queue, ledger, names, capabilities: CAPABILITIES, health });
+    Ok(Page::new(whole, archive, token, terms))
+}
+
+/// What of these settings the page's figures are reckoned by.
+#[must_use]
+pub fn terms(settings: &Settings) -> Terms {
+    let (ages, updater) = (settings.tweet_age.clone(), &settings.updater);
+    Terms { ages, buffer_ttl: updater.buffer_ttl, lookahead: updater.lookahead }
 }
 
 fn address(settings: &Settings, listen: Option<SocketAddr>, default: SocketAddr) -> Result<SocketAddr> {

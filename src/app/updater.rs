@@ -205,9 +205,13 @@ async fn beat(queue: &dyn Queue, name: &str, in_force: &InForce, metrics: &Metri
     let untold: Vec<_> = metrics.counters.all().map(|(name, counter)| (name, counter.untold(), counter)).collect();
     let counters: Vec<(&str, i64)> =
         untold.iter().filter(|(_, by, _)| *by != 0).map(|(name, by, _)| (*name, *by)).collect();
-    match queue.beat(name, &fields, &counters).await {
+    let lateness = metrics.untold_lateness();
+    match queue.beat(name, &fields, &counters, &lateness).await {
         // A beat whose answer was lost is counted again: these figures are for people, not for money.
-        Ok(()) => untold.iter().for_each(|(_, by, counter)| counter.told(*by)),
+        Ok(()) => {
+            untold.iter().for_each(|(_, by, counter)| counter.told(*by));
+            metrics.told_lateness(&lateness);
+        }
         Err(error) => tracing::warn!(error = %error, "no beat"),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::{Service, open_store, write_answer};
 use crate::config::Settings;
 use crate::dead::Dead;
-use crate::queue::Lane;
+use crate::queue::{Lane, Queue};
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
 use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt, twitter_id_date};
@@ -78,6 +78,13 @@ fn show(display: &ProgressDisplay, done: &Rebuilt) {
 /// # Errors
 /// A service is out.
 pub async fn open_dead(settings: &Settings) -> Result<Dead> {
-    let queue = Service::new(settings)?.queue(NAMESPACE).await?;
+    dead_of(settings, Service::new(settings)?.queue(NAMESPACE).await?).await
+}
+
+/// The dead of that queue.
+///
+/// # Errors
+/// The store is out.
+pub(super) async fn dead_of(settings: &Settings, queue: Arc<dyn Queue>) -> Result<Dead> {
     Ok(Dead { queue, store: open_store(settings).await?, lanes: lanes(settings) })
 }

@@ -226,10 +226,9 @@ pub(super) fn no_secret_in_files(files: &Config) -> Result<(), BadConfig> {
              that {key}_file names"
         )))
     };
-    for section in ["twitter", "starter"] {
-        let key = format!("{section}.bearer_token");
-        if files.get::<String>(&key).is_ok() {
-            return refuse(&key, &format!("{ENVIRONMENT_PREFIX}__{section}__BEARER_TOKEN").to_uppercase());
+    for key in ["twitter.bearer_token", "starter.bearer_token", "ops.token"] {
+        if files.get::<String>(key).is_ok() {
+            return refuse(key, &format!("{ENVIRONMENT_PREFIX}__{}", key.replace('.', "__")).to_uppercase());
         }
     }
     for (name, settings) in files.get_table("twitter.credentials").unwrap_or_default() {

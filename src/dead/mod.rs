@@ -49,6 +49,36 @@ pub struct DeadList {
     pub more: bool,
 }
 
+/// Where a page of the dead begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cursor {
+    /// In the store, greatest id first.
+    Store {
+        /// With the ids less than this one; `None`: from the top.
+        below: Option<String>,
+    },
+    /// Among those that only the queue knows, buried first first.
+    Queue {
+        /// After so many of the queue's dead.
+        from: u64,
+    },
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self::Store { below: None }
+    }
+}
+
+/// Some of the dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadPage {
+    /// They.
+    pub dead: Vec<DeadTweet>,
+    /// Where the next ones begin; `None` after the last.
+    pub next: Option<Cursor>,
+}
+
 /// What is to become of the dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
@@ -106,44 +136,68 @@ impl Dead {
     /// # Errors
     /// A service is out.
     pub async fn list(&self, limit: usize) -> Result<DeadList, StarterError> {
-        let namespace = self.queue.namespace();
         let mut list = DeadList {
             dead: Vec::new(),
-            in_store: self.store.counts(namespace).await?.dead,
+            in_store: self.store.counts(self.queue.namespace()).await?.dead,
             in_queue: self.queue.stats().await?.dead,
             more: false,
         };
-        let mut below: Option<String> = None;
-        while list.dead.len() <= limit {
-            let page = self.store.page(namespace, Listing::Dead, below.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { break };
-            below = Some(last.id.clone());
-            let ids: Vec<String> = page.iter().map(|row| row.id.clone()).collect();
-            for (row, places) in page.into_iter().zip(self.queue.locate(&ids).await?) {
-                let buried = buried(&places);
-                let reason = row.reason.unwrap_or_default();
-                let buried_at = buried.map(|(at, _)| at);
-                list.dead.push(DeadTweet { id: row.id, buried_at, reason, in_queue: buried.is_some(), in_store: true });
-            }
-        }
-        let mut from = 0;
-        while list.dead.len() <= limit {
-            let page = self.queue.dead(from, PAGE).await?;
-            if page.is_empty() {
-                break;
-            }
-            from += page.len() as u64;
-            let ids: Vec<String> = page.iter().map(|buried| buried.id.clone()).collect();
-            for (buried, standing) in page.into_iter().zip(self.store.standing(namespace, &ids).await?) {
-                if !is_dead(standing.as_ref()) {
-                    let (buried_at, reason) = (Some(buried.at), buried.reason);
-                    list.dead.push(DeadTweet { id: buried.id, buried_at, reason, in_queue: true, in_store: false });
-                }
-            }
+        let mut next = Some(Cursor::default());
+        while let Some(from) = next.filter(|_| list.dead.len() <= limit) {
+            let page = self.page(&from, PAGE).await?;
+            list.dead.extend(page.dead);
+            next = page.next;
         }
         list.more = list.dead.len() > limit;
         list.dead.truncate(limit);
         Ok(list)
+    }
+
+    /// Some of the dead, up to `limit`: from the store while it has any, then those that only the queue knows. A
+    /// page may be empty and not the last.
+    ///
+    /// # Errors
+    /// A service is out.
+    pub async fn page(&self, from: &Cursor, limit: u32) -> Result<DeadPage, StarterError> {
+        match from {
+            Cursor::Store { below } => self.page_of_store(below.as_deref(), limit).await,
+            Cursor::Queue { from } => self.page_of_queue(*from, limit).await,
+        }
+    }
+
+    async fn page_of_store(&self, below: Option<&str>, limit: u32) -> Result<DeadPage, StarterError> {
+        let page = self.store.page(self.queue.namespace(), Listing::Dead, below, limit).await?;
+        let ids: Vec<String> = page.iter().map(|row| row.id.clone()).collect();
+        let next = match ids.last() {
+            Some(last) if ids.len() == limit as usize => Cursor::Store { below: Some(last.clone()) },
+            _ => Cursor::Queue { from: 0 },
+        };
+        let mut dead = Vec::with_capacity(ids.len());
+        if !ids.is_empty() {
+            for (row, places) in page.into_iter().zip(self.queue.locate(&ids).await?) {
+                let buried = buried(&places);
+                let reason = row.reason.unwrap_or_default();
+                let buried_at = buried.map(|(at, _)| at);
+                dead.push(DeadTweet { id: row.id, buried_at, reason, in_queue: buried.is_some(), in_store: true });
+            }
+        }
+        Ok(DeadPage { dead, next: Some(next) })
+    }
+
+    async fn page_of_queue(&self, from: u64, limit: u32) -> Result<DeadPage, StarterError> {
+        let page = self.queue.dead(from, limit).await?;
+        let next = Cursor::Queue { from: from + page.len() as u64 };
+        let next = (page.len() == limit as usize).then_some(next);
+        let ids: Vec<String> = page.iter().map(|buried| buried.id.clone()).collect();
+        let mut dead = Vec::new();
+        if !ids.is_empty() {
+            let standings = self.store.standing(self.queue.namespace(), &ids).await?;
+            for (buried, _) in page.into_iter().zip(standings).filter(|(_, standing)| !is_dead(standing.as_ref())) {
+                let (buried_at, reason) = (Some(buried.at), buried.reason);
+                dead.push(DeadTweet { id: buried.id, buried_at, reason, in_queue: true, in_store: false });
+            }
+        }
+        Ok(DeadPage { dead, next })
     }
 
     /// All that is known of an id, dead or not; `None` when nobody knows it.

@@ -1,27 +1,14 @@
 //! The dead in words.
 
 use std::fmt;
-use std::time::UNIX_EPOCH;
 
 use super::{Act, DeadList, Tally, Whereabouts};
-use crate::clock::{self, Millis};
+use crate::clock::Millis;
+use crate::figures::{one_line, when};
 use crate::queue::Place;
-
-/// A moment, to the second: `2026-01-31T09:30:00Z`.
-fn when(at: Millis) -> String {
-    // What cannot be a date is shown as the number it is.
-    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..253_402_300_800_000).contains(&at));
-    date.map_or_else(|| format!("{at} ms"), |date| humantime::format_rfc3339_seconds(date).to_string())
-}
 
 fn when_known(at: Option<Millis>) -> String {
     at.map_or_else(|| "-".to_owned(), when)
-}
-
-/// One line of text, whatever was stored: nothing in it steers a terminal.
-fn one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Display for DeadList {
@@ -55,7 +42,10 @@ impl fmt::Display for Whereabouts {
         for place in &self.places {
             let place = match place {
                 Place::Delayed { lane, due } => format!("delayed in {lane}, due {}", when(*due)),
-                Place::Leased { fence } => format!("leased until {}", when(*fence)),
+                Place::Leased { fence, by } => {
+                    let by = by.as_deref().map_or_else(String::new, |by| format!(" by {}", one_line(by)));
+                    format!("leased until {}{by}", when(*fence))
+                }
                 Place::Dead { at, reason } => format!("dead since {}: {}", when(*at), one_line(reason)),
             };
             writeln!(f, "{:<14} {place}", "queue")?;

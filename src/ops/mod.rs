@@ -7,18 +7,31 @@
 //! | `GET /ready` | 200 while its services answer and nobody stops it, else 503 | all |
 //! | `GET /metrics` | OpenMetrics text | all |
 //! | `GET /status` | the answer of `status --json` | `ops` |
+//! | `GET /`, `/tweet`, `/dead` | the page, for people | `ops`, `demo` |
 //!
 //! A role that takes requests (`starter`) brings routes of its own. [`Server`] stops in two steps: it takes no
 //! more, then what is in work is finished.
 
+mod answer;
+mod archive;
 mod exposition;
+mod figures;
+mod page;
 mod probe;
 mod probes;
+mod reader;
 mod server;
 mod whole_queue;
 
+pub use self::answer::{Answer, State};
+pub use self::archive::Archive;
 pub use self::exposition::{of_process, registry};
+pub use self::figures::{
+    Coming, Figures, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Seen, Terms, ids_per_request, moments,
+};
+pub use self::page::Page;
 pub use self::probe::probe;
 pub use self::probes::router;
+pub use self::reader::{Reader, StoreAtHand};
 pub use self::server::{Server, ServerError};
 pub use self::whole_queue::WholeQueue;

@@ -9,10 +9,19 @@ use tokio::net::TcpListener;
 
 /// The address cannot be listened at.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {addr}: {error}; choose another with --listen or http.listen")]
+#[error("cannot listen at {addr}: {error}; choose another with {remedy}")]
 pub struct ServerError {
     addr: SocketAddr,
     error: io::Error,
+    remedy: &'static str,
+}
+
+impl ServerError {
+    /// The same where the address came from elsewhere than `--listen` or `http.listen`.
+    #[must_use]
+    pub fn remedied_by(self, remedy: &'static str) -> Self {
+        Self { remedy, ..self }
+    }
 }
 
 /// A socket that listens already; whoever connects waits until [`Server::run`].
@@ -33,7 +42,8 @@ impl Server {
             let addr = listener.local_addr()?;
             Ok(Self { listener, addr })
         };
-        let server = bound.await.map_err(|error| ServerError { addr, error })?;
+        let remedy = "--listen or http.listen";
+        let server = bound.await.map_err(|error| ServerError { addr, error, remedy })?;
         tracing::info!(address = %server.addr, "serves HTTP");
         Ok(server)
     }

@@ -20,14 +20,14 @@ use prometheus_client::registry::Registry;
 use super::exposition;
 use super::probes::{exposed, probes};
 use crate::clock::Millis;
-use crate::credential::{Account, Ledger};
+use crate::credential::{Account, Ledger, LedgerError};
 use crate::health::Health;
 use crate::lookup::Capabilities;
-use crate::queue::{Queue, Stats};
+use crate::queue::{Queue, QueueError, Stats};
 use crate::status::Status;
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
@@ -68,14 +68,17 @@ impl WholeQueue {
     }
 
     async fn read(&self) -> Result<(Stats, Vec<Account>), String> {
-        let both = async {
-            let stats = self.queue.stats().await?;
-            Ok::<_, crate::queue::QueueError>((
-                stats,
-                self.ledger.accounts(self.capabilities.endpoint, &self.names).await?,
-            ))
-        };
-        let read = match tokio::time::timeout(PATIENCE, both).await {
+        self.in_time(async { tokio::try_join!(self.queue.stats(), self.accounts()) }).await
+    }
+
+    /// What the ledger knows of each credential.
+    pub(super) async fn accounts(&self) -> Result<Vec<Account>, LedgerError> {
+        self.ledger.accounts(self.capabilities.endpoint, &self.names).await
+    }
+
+    /// What queue and ledger answer, if they do so in time; the process's health hears of it.
+    pub(super) async fn in_time<T>(&self, reading: impl Future<Output = Result<T, QueueError>>) -> Result<T, String> {
+        let read = match tokio::time::timeout(PATIENCE, reading).await {
             Ok(read) => read.map_err(|error| error.to_string()),
             Err(_) => Err(format!("the queue did not answer within {} s", PATIENCE.as_secs())),
         };

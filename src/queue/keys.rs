@@ -21,6 +21,7 @@
 //! | `{ns}:dead:why` | HASH | id → reason |
 //! | `{ns}:stats` | HASH | counters since the beginning |
 //! | `{ns}:rate:<minute>` | HASH | the same counters of one minute since the epoch; expires |
+//! | `{ns}:lateness:<minute>` | HASH | upper bound, ms → ids that were claimed so late, of one minute; expires |
 //! | `{ns}:workers` | ZSET | worker → last beat, ms since the epoch |
 //! | `{ns}:worker:<id>` | HASH | what that worker says of itself; expires |
 //! | `{ns}:paused` | STRING | a reason; while it exists nothing is claimed |

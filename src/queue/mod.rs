@@ -53,6 +53,7 @@
 
 mod embedded;
 pub mod keys;
+mod minutes;
 mod redis;
 
 use std::collections::BTreeMap;
@@ -63,10 +64,12 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 pub use self::embedded::EmbeddedQueue;
+pub use self::minutes::{LaneDue, MINUTE_MS, MINUTES_KEPT, Minute};
 pub use self::redis::RedisQueue;
 pub use crate::backend::BackendError as QueueError;
 use crate::clock::{Millis, QueueTime};
 pub use crate::lane::Lane;
+pub use crate::lateness::Lateness;
 
 /// The longest id, in bytes. Bluesky's at-uris are the longest known, about 100.
 pub const MAX_ID_BYTES: usize = 512;
@@ -225,6 +228,8 @@ pub enum Place {
     Leased {
         /// The lease's deadline, ms since the epoch.
         fence: Millis,
+        /// The worker that holds it, where its claim is on record: not once the lease has run out.
+        by: Option<String>,
     },
     /// Buried at `at` ms since the epoch.
     Dead {
@@ -362,6 +367,15 @@ pub fn suspect_limit(limit: usize, deliveries: u32) -> usize {
     limit.checked_shr(deliveries).unwrap_or(0).max(1)
 }
 
+/// The worker that a claim's token names: tokens are its name, a `-` and a number in hexadecimal digits.
+#[must_use]
+pub fn worker_of(token: &str) -> &str {
+    match token.rsplit_once('-') {
+        Some((worker, number)) if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_hexdigit()) => worker,
+        _ => token,
+    }
+}
+
 /// The queue's contract, for one namespace.
 ///
 /// Every call may be repeated when its reply was lost. Its clock is the service's, never the caller's.
@@ -418,6 +432,14 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// How many ids are due, roughly: what a pace is chosen by.
     async fn due(&self) -> Result<u64, QueueError>;
 
+    /// Per lane, most impatient first, how many ids are due at these moments: ms from now, rising, negative ones
+    /// past. Each count holds those before it.
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError>;
+
+    /// The last `count` minutes, [`MINUTES_KEPT`] at the most: the oldest first, the current one last. One in which
+    /// nothing was done is there, and empty.
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError>;
+
     /// Every place each id is in, in the order asked. More than one place for an id is an error of
     /// ours; none means it was never scheduled, or its life has ended.
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError>;
@@ -435,8 +457,15 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// Puts ids into `incoming`, as an ingest in another language would.
     async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError>;
 
-    /// Says that `worker` is alive, what it says of itself, and adds to the namespace's counters.
-    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError>;
+    /// Says that `worker` is alive, what it says of itself, adds to the namespace's counters, and says how late the
+    /// ids were that it has claimed since.
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError>;
 
     /// Takes a worker that stopped off the list.
     async fn leave(&self, worker: &str) -> Result<(), QueueError>;

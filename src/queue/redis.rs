@@ -2,8 +2,9 @@
 //! the server's clock.
 
 mod repair;
+mod stats;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use redis::{RedisWrite, Script, ToRedisArgs};
 
 use super::keys::{self, Keys};
 use super::{
-    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneStats, NewJob, Place, Queue,
-    QueueError, Scheduled, Settled, Stats, Verdict, WorkerStats, check_id,
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTES_KEPT, Minute,
+    NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict, check_id,
 };
-use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, NO_WRITES, RedisPool, script};
+use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, script};
 use crate::clock::{self, Millis, QueueTime};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
@@ -33,8 +34,6 @@ static CLAIM: LazyLock<Script> =
     LazyLock::new(|| script(ALLOW_OOM, concat!(include_str!("lua/pick.lua"), "\n", include_str!("lua/claim.lua"))));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/settle.lua")));
 static TRIAL: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/trial.lua")));
-static STATS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/stats.lua")));
-static DUE: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/due.lua")));
 static INCOMING: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/incoming.lua")));
 static BEAT: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/beat.lua")));
 
@@ -199,11 +198,6 @@ fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
     })
 }
 
-/// Flat `name, number, …` as a map; what is no number is left out.
-fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
-    flat.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
-}
-
 /// What is worth knowing of a server, its version and settings first.
 fn check_server(info: &redis::InfoDict) -> Result<Vec<String>, QueueError> {
     let version: String = info.get("redis_version").unwrap_or_default();
@@ -317,84 +311,23 @@ impl Queue for RedisQueue {
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
-        type Answer = (
-            Millis,
-            Vec<(String, Millis, u64, u64, Millis)>,
-            (u64, u64, u64, u64, u64),
-            String,
-            Vec<(String, String)>,
-            Vec<(String, Millis, Vec<(String, String)>)>,
-        );
-        let (now, lanes, (leased, expired, dead, incoming, incoming_refused), paused, flat, workers): Answer =
-            self.pool.invoke(&Call::new(&STATS, &[&self.keys.prefix])).await?;
-        let lanes = lanes
-            .into_iter()
-            .map(|(lane, patience_ms, delayed, due, oldest)| LaneStats {
-                lane,
-                patience_ms,
-                delayed,
-                due,
-                oldest_lateness_ms: if due > 0 { now - oldest } else { 0 },
-            })
-            .collect();
-        let workers = workers
-            .into_iter()
-            .map(|(worker, beat, fields)| WorkerStats {
-                worker,
-                beat_age_ms: now - beat,
-                fields: fields.into_iter().collect(),
-            })
-            .collect();
-        Ok(Stats {
-            namespace: self.namespace.clone(),
-            now_ms: now,
-            leased,
-            expired,
-            dead,
-            incoming,
-            incoming_refused,
-            paused: (!paused.is_empty()).then_some(paused),
-            counters: counters(flat),
-            workers,
-            ..Stats::default()
-        }
-        .with_lanes(lanes))
+        stats::stats(self).await
     }
 
     async fn due(&self) -> Result<u64, QueueError> {
-        self.pool.invoke(&Call::new(&DUE, &[&self.keys.prefix])).await
+        stats::due(self).await
+    }
+
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        stats::due_by(self, offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        stats::minutes(self, count.min(MINUTES_KEPT)).await
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        let lanes = self.lanes().await?;
-        let mut places = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(SCHEDULE_CHUNK) {
-            let mut ask = redis::pipe();
-            ask.atomic(); // an id on its way from one place to another is seen once
-            for set in lanes.iter().map(|lane| self.keys.delayed(lane)).chain([self.keys.leased(), self.keys.dead()]) {
-                ask.cmd("ZMSCORE").arg(set).arg(ids);
-            }
-            ask.cmd("HMGET").arg(self.keys.dead_why()).arg(ids);
-            let answers: Vec<Vec<Option<String>>> = self.pool.run(&ask).await?;
-            let score = |set: usize, at: usize| -> Option<Millis> {
-                let text = answers.get(set)?.get(at)?.as_ref()?;
-                text.parse::<f64>().ok().map(|score| score as Millis)
-            };
-            let (leased, dead, why) = (lanes.len(), lanes.len() + 1, lanes.len() + 2);
-            for at in 0..ids.len() {
-                let mut of_id = Vec::new();
-                for (set, lane) in lanes.iter().enumerate() {
-                    of_id.extend(score(set, at).map(|due| Place::Delayed { lane: lane.clone(), due }));
-                }
-                of_id.extend(score(leased, at).map(|fence| Place::Leased { fence }));
-                of_id.extend(score(dead, at).map(|buried| Place::Dead {
-                    at: buried,
-                    reason: answers.get(why).and_then(|why| why.get(at)?.clone()).unwrap_or_default(),
-                }));
-                places.push(of_id);
-            }
-        }
-        Ok(places)
+        stats::locate(self, ids).await
     }
 
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
@@ -440,14 +373,24 @@ impl Queue for RedisQueue {
         self.pool.run(&put).await
     }
 
-    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
         let mut call = Call::new(&BEAT, &[&self.keys.prefix]);
         call.arg(worker).arg(WORKER_EXPIRY_MS).arg(fields.len());
         for (field, value) in fields {
             call.arg(*field).arg(value);
         }
+        call.arg(counters.len());
         for (counter, by) in counters {
             call.arg(*counter).arg(*by);
+        }
+        for (upper, ids) in lateness.bounds() {
+            call.arg(upper).arg(ids);
         }
         self.pool.invoke(&call).await
     }

@@ -1,6 +1,7 @@
 //! The roles as they are seen over HTTP: probes, metrics, the hook as a process, and how they stop.
 
 mod documents;
+mod page;
 mod stop;
 
 use std::path::PathBuf;
@@ -9,8 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use twitter_updater::clock::wall_ms;
+use twitter_updater::queue::{Queue, RedisQueue};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::tweet::TweetId;
+use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, Variables, run, text, variables};
 use crate::support::redis::TestRedis;
@@ -114,6 +117,17 @@ async fn each_role_says_that_it_lives_and_what_it_does() {
     assert!(batches >= 3.0 && of("lookup_seconds_count") >= 3.0 && of("save_seconds_count") >= 3.0, "{shown}");
     assert!(of("batch_ids_sum") >= 250.0 && of("lateness_seconds_count") == of("batch_ids_sum"), "{shown}");
     assert!((0.0..=4.0).contains(&of("in_flight")), "{shown}");
+
+    // With its beat it tells the queue how late they were.
+    let queue = RedisQueue::new(redis.pool(), NAMESPACE);
+    until_true("how late they were is told by several beats", Duration::from_secs(60), async || {
+        let minutes = queue.minutes(5).await.unwrap();
+        let told: u64 = minutes.iter().map(|minute| minute.lateness.ids()).sum();
+        let claimed: i64 = minutes.iter().map(|minute| minute.count("claimed")).sum();
+        assert!(told <= claimed.unsigned_abs(), "each once: {told} of {claimed}");
+        told >= 1_500
+    })
+    .await;
 
     // What `ops` shows is what `status` says.
     let (status, body) = ops.get("/status").await;

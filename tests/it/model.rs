@@ -174,7 +174,7 @@ impl Small {
         state.tokens = state.tokens.max(token + 1);
         for job in &jobs {
             match before.place(&job.id) {
-                Some(Place::Leased { fence }) if fence > state.now && !repeated => {
+                Some(Place::Leased { fence, .. }) if fence > state.now && !repeated => {
                     state.wrong = Some("an id is claimed while another holds it");
                 }
                 Some(Place::Leased { .. }) if !repeated => tick(&self.seen.leases_run_out),

@@ -1,6 +1,7 @@
 //! The queue's contract: one suite, run on every backend.
 
 mod failover;
+mod figures;
 mod half_way;
 mod older_file;
 mod random;
@@ -15,10 +16,11 @@ use std::time::Duration;
 use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::queue::{
-    Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, NewJob, Place, Queue, QueueError,
-    RedisQueue, Scheduled, Settled, Verdict, suspect_limit,
+    Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
+    Minute, NewJob, Place, Queue, QueueError, RedisQueue, Scheduled, Settled, Verdict, suspect_limit, worker_of,
 };
 
+use self::figures::*;
 use self::random::*;
 use self::repairs::*;
 use self::suspects::*;
@@ -121,6 +123,9 @@ contract!(
     the_exhumed_go_into_their_lanes_in_one_step,
     the_forgotten_are_nowhere_unless_leased,
     the_dead_are_listed_page_by_page,
+    what_comes_due_is_counted_by_lane,
+    minutes_are_told_one_by_one,
+    a_lease_names_the_worker_that_holds_it,
     random_commands_leave_each_id_in_one_place,
     large_batches_work,
 );
@@ -404,7 +409,7 @@ async fn a_settle_after_the_lease_changes_nothing(world: World) {
     assert_eq!(other.jobs.len(), 2);
     // Claimed by another: the late verdict is lost, theirs counts.
     assert_eq!(queue.settle(&slow.fence, &reschedule(&slow, &old(), 1_000)).await.unwrap().lost, 2);
-    assert!(matches!(place(queue, "1").await, Some(Place::Leased { fence }) if fence == other.fence.deadline));
+    assert!(matches!(place(queue, "1").await, Some(Place::Leased { fence, .. }) if fence == other.fence.deadline));
     assert_eq!(queue.settle(&other.fence, &reschedule(&other, &old(), 1_000)).await.unwrap().settled, 2);
     assert_eq!(queue.stats().await.unwrap().counters["lost"], 6);
 }
@@ -546,8 +551,8 @@ async fn stats_speak_the_words_of_the_keys(world: World) {
     schedule_late(queue, &[(&young(), 4_000, "1"), (&young(), 4_000, "2")]).await;
     schedule(queue, &old(), 60_000, &["3"]).await;
     batch(queue, ClaimRequest { limit: 1, ..request("a") }).await;
-    queue.beat("w1", &[("version", "1.2.3".into())], &[("requests", 3)]).await.unwrap();
-    queue.beat("w1", &[("version", "1.2.3".into())], &[("requests", 4)]).await.unwrap();
+    queue.beat("w1", &[("version", "1.2.3".into())], &[("requests", 3)], &Lateness::default()).await.unwrap();
+    queue.beat("w1", &[("version", "1.2.3".into())], &[("requests", 4)], &Lateness::default()).await.unwrap();
     let stats = world.two.stats().await.unwrap();
     assert_eq!((stats.delayed, stats.due, stats.leased, stats.expired, stats.dead), (2, 1, 1, 0, 0));
     assert!((4_000..60_000).contains(&stats.oldest_lateness_ms), "{}", stats.oldest_lateness_ms);

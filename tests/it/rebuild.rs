@@ -274,7 +274,7 @@ async fn what_is_in_the_queue_stays_as_it_is(world: World) {
     let done = world.put_back(&[&page[..], &world.page().await[..1]].concat()).await;
     assert_eq!((done.rows, done.known, done.leased, done.dead, done.put_back), (3, 1, 1, 1, 0));
     assert_eq!(world.place(&known).await, place);
-    assert!(matches!(world.place(&leased).await, Some(Place::Leased { fence }) if fence == batch.fence.deadline));
+    assert!(matches!(world.place(&leased).await, Some(Place::Leased { fence, .. }) if fence == batch.fence.deadline));
 }
 
 /// Steps: its page is read; a worker is done with it, store first; then the rebuild adopts.

@@ -157,7 +157,7 @@ fn batch(jobs: &[Job], repeated: bool) -> Answer {
 fn place(place: Place, now: Millis, claim: impl Fn(Millis) -> Option<usize>) -> Where {
     match place {
         Place::Delayed { lane, due } => Where::Delayed { lane, due: due <= now },
-        Place::Leased { fence } => Where::Leased(claim(fence)),
+        Place::Leased { fence, .. } => Where::Leased(claim(fence)),
         Place::Dead { reason, .. } => Where::Dead(reason),
     }
 }

@@ -22,8 +22,8 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
-    Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
+    NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
 };
 use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis};
@@ -36,8 +36,6 @@ const DEAD: i64 = 2;
 const CONNECTIONS: u32 = 4;
 /// How long a worker stays on the list after its last beat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
-/// How long the counters of a minute are kept.
-const RATE_MINUTES: Millis = 120;
 /// A lane somebody gives a job back to without its patience being known.
 const UNKNOWN_PATIENCE_MS: Millis = 60_000;
 
@@ -116,7 +114,7 @@ impl EmbeddedQueue {
         if counters.is_empty() {
             return Ok(());
         }
-        let minute = now / 60_000;
+        let minute = now / MINUTE_MS;
         sqlx::query(
             "INSERT INTO queue_counter (namespace, minute, name, value)
              SELECT ?1, minute.value, counter.value ->> 0, counter.value ->> 1
@@ -129,9 +127,36 @@ impl EmbeddedQueue {
         .execute(&mut **tx)
         .await
         .map_err(decide)?;
-        sqlx::query("DELETE FROM queue_counter WHERE namespace = ? AND minute > 0 AND minute < ?")
+        sqlx::query("DELETE FROM queue_counter WHERE namespace = ? AND minute > 0 AND minute <= ?")
             .bind(&self.namespace)
-            .bind(minute - RATE_MINUTES)
+            .bind(minute - Millis::from(MINUTES_KEPT))
+            .execute(&mut **tx)
+            .await
+            .map_err(decide)?;
+        Ok(())
+    }
+
+    /// Says how late ids were claimed, for this minute.
+    async fn count_lateness(&self, tx: &mut Tx, now: Millis, lateness: &Lateness) -> Result<(), QueueError> {
+        let rows: Vec<_> = lateness.bounds().collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let minute = now / MINUTE_MS;
+        sqlx::query(
+            "INSERT INTO queue_lateness (namespace, minute, upper, ids)
+             SELECT ?1, ?2, value ->> 0, value ->> 1 FROM json_each(?3) WHERE true
+             ON CONFLICT DO UPDATE SET ids = ids + excluded.ids",
+        )
+        .bind(&self.namespace)
+        .bind(minute)
+        .bind(json!(rows).to_string())
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        sqlx::query("DELETE FROM queue_lateness WHERE namespace = ? AND minute <= ?")
+            .bind(&self.namespace)
+            .bind(minute - Millis::from(MINUTES_KEPT))
             .execute(&mut **tx)
             .await
             .map_err(decide)?;
@@ -195,6 +220,14 @@ impl Queue for EmbeddedQueue {
         stats::due(self).await
     }
 
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        stats::due_by(self, offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        stats::minutes(self, count.min(MINUTES_KEPT)).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         stats::locate(self, ids).await
     }
@@ -215,7 +248,13 @@ impl Queue for EmbeddedQueue {
         incoming::put_incoming(self, members).await
     }
 
-    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
         let fields: serde_json::Map<_, _> =
@@ -238,6 +277,7 @@ impl Queue for EmbeddedQueue {
             .await
             .map_err(decide)?;
         self.count(&mut tx, now, counters).await?;
+        self.count_lateness(&mut tx, now, lateness).await?;
         tx.commit().await.map_err(decide)
     }
 

@@ -46,6 +46,15 @@ CREATE TABLE IF NOT EXISTS queue_counter (
     PRIMARY KEY (namespace, minute, name)
 ) WITHOUT ROWID;
 
+-- How late ids were claimed in one minute since the epoch.
+CREATE TABLE IF NOT EXISTS queue_lateness (
+    namespace TEXT    NOT NULL,
+    minute    INTEGER NOT NULL,
+    upper     INTEGER NOT NULL, -- so late at the most, ms
+    ids       INTEGER NOT NULL,
+    PRIMARY KEY (namespace, minute, upper)
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS queue_incoming (
     namespace  TEXT    NOT NULL,
     member     TEXT    NOT NULL,

@@ -1,11 +1,11 @@
-//! Looking at the queue: `stats`, `due`, `locate`. Nothing is changed here.
+//! Looking at the queue: `stats`, `due`, `due_by`, `minutes`, `locate`. Nothing is changed here.
 
 use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::super::{LaneStats, Place, QueueError, Stats, WorkerStats};
-use super::{DEAD, DELAYED, EmbeddedQueue, LEASED};
+use super::super::{LaneDue, LaneStats, MINUTE_MS, Minute, Place, QueueError, Stats, WorkerStats, worker_of};
+use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS};
 use crate::backend::sqlite::decide;
 use crate::clock::{self, Millis};
 
@@ -52,12 +52,14 @@ pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
             .fetch_all(&mut *tx)
             .await
             .map_err(decide)?;
-    let workers: Vec<(String, Millis, String)> =
-        sqlx::query_as("SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? ORDER BY beat LIMIT 1000")
-            .bind(&queue.namespace)
-            .fetch_all(&mut *tx)
-            .await
-            .map_err(decide)?;
+    let workers: Vec<(String, Millis, String)> = sqlx::query_as(
+        "SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? AND beat > ? ORDER BY beat LIMIT 1000",
+    )
+    .bind(&queue.namespace)
+    .bind(now - WORKER_EXPIRY_MS)
+    .fetch_all(&mut *tx)
+    .await
+    .map_err(decide)?;
     let workers = workers
         .into_iter()
         .map(|(worker, beat, fields)| WorkerStats {
@@ -97,9 +99,80 @@ pub(super) async fn due(queue: &EmbeddedQueue) -> Result<u64, QueueError> {
     Ok(u64::try_from(due).unwrap_or(0))
 }
 
+pub(super) async fn due_by(queue: &EmbeddedQueue, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+    let now = clock::wall_ms();
+    // Counting is a walk over an index here, so each id is counted between two moments, and once.
+    let (mut from, mut spans) = (Millis::MIN, Vec::with_capacity(offsets.len()));
+    for offset in offsets {
+        let to = now.saturating_add(*offset);
+        spans.push((from, to));
+        from = to;
+    }
+    let rows: Vec<(String, Option<i64>, u64)> = sqlx::query_as(
+        "SELECT known.lane, span.key, (SELECT count(*) FROM queue_job AS job
+                             WHERE job.namespace = ?1 AND job.state = 0 AND job.lane = known.lane
+                               AND job.due > (span.value ->> 0) AND job.due <= (span.value ->> 1))
+         FROM queue_lane AS known LEFT JOIN json_each(?2) AS span WHERE known.namespace = ?1
+         ORDER BY known.patience, known.lane, span.key",
+    )
+    .bind(&queue.namespace)
+    .bind(json!(spans).to_string())
+    .fetch_all(&queue.pool)
+    .await
+    .map_err(decide)?;
+    let mut lanes: Vec<LaneDue> = Vec::new();
+    for (lane, moment, count) in rows {
+        if lanes.last().is_none_or(|last| last.lane != lane) {
+            lanes.push(LaneDue { lane, counts: Vec::with_capacity(offsets.len()) });
+        }
+        // A row without a moment says that there is the lane.
+        if let Some(last) = lanes.last_mut().filter(|_| moment.is_some()) {
+            last.counts.push(last.counts.last().unwrap_or(&0) + count);
+        }
+    }
+    Ok(lanes)
+}
+
+pub(super) async fn minutes(queue: &EmbeddedQueue, count: u32) -> Result<Vec<Minute>, QueueError> {
+    let this = clock::wall_ms() / MINUTE_MS;
+    let first = this - Millis::from(count) + 1;
+    let mut minutes: Vec<Minute> =
+        (first..=this).map(|minute| Minute { at_ms: minute * MINUTE_MS, ..Minute::default() }).collect();
+    // One moment for both.
+    let mut tx = queue.pool.begin().await.map_err(decide)?;
+    let counters: Vec<(Millis, String, i64)> =
+        sqlx::query_as("SELECT minute, name, value FROM queue_counter WHERE namespace = ? AND minute BETWEEN ? AND ?")
+            .bind(&queue.namespace)
+            .bind(first)
+            .bind(this)
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(decide)?;
+    let lateness: Vec<(Millis, Millis, u64)> =
+        sqlx::query_as("SELECT minute, upper, ids FROM queue_lateness WHERE namespace = ? AND minute BETWEEN ? AND ?")
+            .bind(&queue.namespace)
+            .bind(first)
+            .bind(this)
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(decide)?;
+    let place = |minute: Millis| usize::try_from(minute - first).ok();
+    for (minute, name, value) in counters {
+        if let Some(minute) = place(minute).and_then(|at| minutes.get_mut(at)) {
+            minute.counters.insert(name, value);
+        }
+    }
+    for (minute, upper, ids) in lateness {
+        if let Some(minute) = place(minute).and_then(|at| minutes.get_mut(at)) {
+            minute.lateness.add(upper, ids);
+        }
+    }
+    Ok(minutes)
+}
+
 pub(super) async fn locate(queue: &EmbeddedQueue, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
     let rows = sqlx::query(
-        "SELECT job.state, job.lane, job.due, job.fence, job.reason FROM json_each(?1) AS given
+        "SELECT job.state, job.lane, job.due, job.fence, job.reason, job.token FROM json_each(?1) AS given
          LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value
          ORDER BY given.key",
     )
@@ -108,9 +181,15 @@ pub(super) async fn locate(queue: &EmbeddedQueue, ids: &[String]) -> Result<Vec<
     .fetch_all(&queue.pool)
     .await
     .map_err(decide)?;
+    let now = clock::wall_ms();
+    let holder = |row: &SqliteRow, fence| {
+        let token = row.get::<Option<String>, _>(5).filter(|_| fence > now);
+        token.map(|token| worker_of(&token).to_owned())
+    };
+    let leased = |row: &SqliteRow, fence| Place::Leased { fence, by: holder(row, fence) };
     let place = |row: &SqliteRow| match row.get::<Option<i64>, _>(0)? {
         DELAYED => Some(Place::Delayed { lane: row.get(1), due: row.get(2) }),
-        LEASED => Some(Place::Leased { fence: row.get(3) }),
+        LEASED => Some(leased(row, row.get(3))),
         DEAD => Some(Place::Dead { at: row.get(2), reason: row.get::<Option<String>, _>(4).unwrap_or_default() }),
         _ => None,
     };

@@ -1,6 +1,8 @@
--- Says that a worker is alive and what it says of itself, and adds to the counters. Flagged allow-oom.
+-- Says that a worker is alive and what it says of itself, adds to the counters, and says how late it claimed ids.
+-- Flagged allow-oom.
 --
--- ARGV   worker, expiry (ms), number of fields, field, value, …, then: counter, by, …
+-- ARGV   worker, expiry (ms), number of fields, field, value, …, number of counters, counter, by, …, then:
+--        upper bound (ms), ids, …
 -- returns nothing
 
 local now = now_ms()
@@ -12,9 +14,20 @@ if fields > 0 then
 end
 redis.call('PEXPIRE', own, expiry)
 redis.call('ZREMRANGEBYSCORE', key('workers'), '-inf', digits(now - expiry))
+
+local at = 4 + 2 * fields
+local last = at + 2 * tonumber(ARGV[at])
 local counters = {}
-for i = 4 + 2 * fields, #ARGV, 2 do
+for i = at + 1, last, 2 do
   counters[ARGV[i]] = (counters[ARGV[i]] or 0) + ARGV[i + 1]
 end
 count(now, counters)
+
+if last < #ARGV then
+  local minute = key('lateness:' .. digits(math.floor(now / 60000)))
+  for i = last + 1, #ARGV, 2 do
+    redis.call('HINCRBY', minute, ARGV[i], ARGV[i + 1])
+  end
+  redis.call('EXPIRE', minute, 7200)
+end
 return false

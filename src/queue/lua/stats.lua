@@ -1,5 +1,6 @@
 -- The namespace at one moment. Flagged no-writes.
 --
+-- ARGV   how long a worker stays on the list after its last beat (ms)
 -- returns {now, {lane, patience, delayed, due, oldest due or -1}…, {leased, expired, dead, incoming,
 --          incoming refused}, paused or '', counters flat, {worker, last beat, fields flat}…}
 
@@ -19,7 +20,7 @@ for i = 1, #flat, 2 do
 end
 
 local workers = {}
-local beats = redis.call('ZRANGE', key('workers'), 0, 999, 'WITHSCORES')
+local beats = redis.call('ZRANGE', key('workers'), '(' .. digits(now - ARGV[1]), '+inf', 'BYSCORE', 'LIMIT', 0, 1000, 'WITHSCORES')
 for i = 1, #beats, 2 do
   workers[#workers + 1] = {
     beats[i], math.floor(tonumber(beats[i + 1])), redis.call('HGETALL', key('worker:' .. beats[i])),

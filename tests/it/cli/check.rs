@@ -14,8 +14,9 @@ fn it_prints_what_is_in_effect() {
     assert_eq!(shown["updater"]["buffer_ttl"].as_str(), Some("7s"));
     assert_eq!(shown["updater"]["concurrency"].as_integer(), Some(11));
     assert_eq!(shown["log"]["level"].as_str(), Some("info"));
-    // It is itself a configuration file that says the same (but for the token, which has no place in one).
-    let again = text(&output.stdout).replace("bearer_token = \"(not set)\"\n", "");
+    // It is itself a configuration file that says the same (but for the tokens, which have no place in one).
+    let again =
+        text(&output.stdout).replace("bearer_token = \"(not set)\"\n", "").replace("token = \"(not set)\"\n", "");
     let again = run(&["--config", &home.file("again.toml", again), "check"], &vec![]);
     assert_eq!(text(&again.stdout), text(&output.stdout), "{}", text(&again.stderr));
     let object = run(&["--config", &file, "check", "--json"], &settings);
@@ -54,6 +55,8 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
             &[],
             &["twitter.bearer_token", "TWITTER_UPDATER__TWITTER__BEARER_TOKEN"],
         ),
+        ("[ops]\ntoken = \"canary\"\n", &[], &["ops.token", "TWITTER_UPDATER__OPS__TOKEN"]),
+        ("", &[("ops.token_file", "/nowhere/token")], &["ops.token_file", "/nowhere/token"]),
         ("[updater\n", &[], &["my.toml", "line 1", "TOML"]),
         ("[queue.redis]\nurl = \"redis://:canary@h\n", &[], &["my.toml", "line 2"]),
         ("[queue]\nredis = \"redis://:canary@h\"\n", &[], &["my.toml", "queue.redis"]),

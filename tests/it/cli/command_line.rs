@@ -106,7 +106,8 @@ fn a_reader_that_went_away_is_no_failure() {
         (&["enqueue", &bad], 65),
         (&["status"], 0),
         (&["status", "--json"], 0),
-        (&["demo", "--for", "100ms", "--tweets", "10", "--json"], 0),
+        (&["demo", "--for", "100ms", "--tweets", "10", "--ops", "127.0.0.1:0"], 0),
+        (&["demo", "--for", "100ms", "--tweets", "10", "--ops", "127.0.0.1:0", "--json"], 0),
         (&["updatr"], 64),
     ] {
         let output = command(arguments, &settings).stdout(closed()).output().unwrap();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::support::process::Process;
+use crate::support::role::client;
 use crate::support::wait::until_true;
 
 const KEYS: [&str; 9] =
@@ -10,7 +11,7 @@ const KEYS: [&str; 9] =
 #[test]
 fn its_last_line_is_a_summary() {
     let short = variables(&[("tweet_age", "20s: 300ms, 30m: 1s")]);
-    let output = run(&["demo", "--for", "2s", "--tweets", "200", "--json"], &short);
+    let output = run(&["demo", "--for", "2s", "--tweets", "200", "--ops", "off", "--json"], &short);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let printed = text(&output.stdout);
     let summary: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
@@ -20,7 +21,7 @@ fn its_last_line_is_a_summary() {
     assert_eq!((&summary["scheduled"], &summary["lost"]), (&200.into(), &0.into()));
     assert!(summary["requests"].as_i64() >= Some(1) && summary["updates"].as_i64() >= Some(1), "{summary}");
 
-    let output = run(&["demo", "--for", "1s", "--tweets", "20"], &vec![]);
+    let output = run(&["demo", "--for", "1s", "--tweets", "20", "--ops", "off"], &vec![]);
     let printed = text(&output.stdout);
     let row = |word: &str| printed.lines().find_map(|line| line.strip_prefix(word)?.split_whitespace().next());
     assert_eq!((row("scheduled"), row("lost")), (Some("20"), Some("0")), "{printed}");
@@ -31,7 +32,8 @@ async fn it_ends_at_ctrl_c_and_keeps_its_file() {
     let home = Home::new();
     let dir = home.path("kept");
     let (dir, log) = (dir.to_str().unwrap(), home.path("log"));
-    let mut demo = Process::start(&["demo", "--tweets", "100", "--dir", dir], &home.settings(&[]), &log);
+    let arguments = ["demo", "--tweets", "100", "--ops", "off", "--dir", dir];
+    let mut demo = Process::start(&arguments, &home.settings(&[]), &log);
     let file = home.path("kept").join("demo.db");
     let kept = variables(&[("queue.embedded.path", file.to_str().unwrap()), ("twitter.api", "http://127.0.0.1:9")]);
     until_true("all are scheduled", Duration::from_secs(20), async || {
@@ -41,4 +43,45 @@ async fn it_ends_at_ctrl_c_and_keeps_its_file() {
     demo.signal("INT");
     assert_eq!(demo.ended(Duration::from_secs(10)).await.code(), Some(0), "{}", log_text(&log));
     assert_eq!(status(&kept)["leased"], 0);
+}
+
+#[tokio::test]
+async fn its_first_line_is_the_pages_address() {
+    let home = Home::new();
+    let log = home.path("log");
+    let arguments = ["demo", "--tweets", "100", "--ops", "127.0.0.1:0"];
+    let (mut demo, said) = Process::start_announced(&arguments, &vec![], &log);
+    let url = said.strip_prefix("the page is at ").unwrap_or_else(|| panic!("{said:?}: {}", log_text(&log))).trim_end();
+    // It is that of this demo, and shows its queue.
+    let status = async || {
+        let answer = client().get(format!("{url}status")).send().await.unwrap().text().await.unwrap();
+        serde_json::from_str::<Value>(&answer).unwrap_or_else(|_| panic!("{answer}"))
+    };
+    until_true("all are scheduled", Duration::from_secs(20), async || status().await["counters"]["scheduled"] == 100)
+        .await;
+    demo.signal("TERM");
+    assert_eq!(demo.ended(Duration::from_secs(10)).await.code(), Some(0), "{}", log_text(&log));
+}
+
+#[test]
+fn an_address_that_is_taken_is_one_line_and_no_other_is_taken_instead() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let output = run(&["demo", "--for", "1s", "--tweets", "20", "--ops", &taken], &vec![]);
+    says_one_line(&output, 1, &format!("cannot listen at {taken}"));
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("--ops off"), "{}", text(&output.stderr));
+    let output = run(&["demo", "--ops", "8080"], &vec![]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("127.0.0.1:8080, or off"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn whoever_parses_its_json_reads_nothing_else() {
+    let output = run(&["demo", "--for", "1s", "--tweets", "20", "--ops", "127.0.0.1:0", "--json"], &vec![]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["scheduled"], 20);
+    let said = text(&output.stderr);
+    assert!(said.starts_with("twitter-updater: the page is at http://127.0.0.1:"), "{said}");
 }

@@ -12,7 +12,8 @@ const SECONDS: i64 = 20;
 async fn the_demo_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
-    let output = run(&["demo", "--for", &format!("{SECONDS}s"), "--tweets", "5000", "--json", "--dir", dir], &vec![]);
+    let span = format!("{SECONDS}s");
+    let output = run(&["demo", "--for", &span, "--tweets", "5000", "--ops", "off", "--json", "--dir", dir], &vec![]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let printed = text(&output.stdout);
     let summary: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();

@@ -8,5 +8,6 @@ mod fill;
 mod hook;
 mod kill;
 mod memory;
+mod page;
 mod quota;
 mod rebuild;

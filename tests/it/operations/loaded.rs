@@ -11,7 +11,7 @@ use twitter_updater::clock::wall_ms;
 use twitter_updater::credential::{Ask, Ledger, Park, RedisLedger, Used, Window};
 use twitter_updater::lookup::twitter_v1::CAPABILITIES;
 use twitter_updater::picture;
-use twitter_updater::queue::{Claim, ClaimRequest, Incoming, Job, Lane, NewJob, Queue, RedisQueue, Verdict};
+use twitter_updater::queue::{Claim, ClaimRequest, Incoming, Job, Lane, Lateness, NewJob, Queue, RedisQueue, Verdict};
 use twitter_updater::updater::NAMESPACE;
 
 use super::shell;
@@ -130,7 +130,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
         ("config_revision", "8f2c1a"),
     ];
     let fields = fields.map(|(name, value)| (name, value.to_owned()));
-    queue.beat("web-1-77", &fields, &[("requests", 10), ("looked_up", 970)]).await.unwrap();
+    queue.beat("web-1-77", &fields, &[("requests", 10), ("looked_up", 970)], &Lateness::default()).await.unwrap();
 }
 
 /// One that works, and one that is parked.

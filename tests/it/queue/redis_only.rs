@@ -21,7 +21,7 @@ async fn found_in_two_places_leased_wins() {
     let other = batch(&queue, request("b")).await;
     assert_eq!(other.jobs.len(), 1);
     assert_ne!(other.jobs[0].id, id, "it is leased by somebody else");
-    assert!(matches!(place(&queue, &id).await, Some(Place::Leased { fence }) if fence == held.fence.deadline));
+    assert!(matches!(place(&queue, &id).await, Some(Place::Leased { fence, .. }) if fence == held.fence.deadline));
 
     // The same with a lease that runs out, and with an id in two lanes when its life ends.
     let () =
@@ -99,7 +99,9 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
         .unwrap();
     queue.incoming("w", 10).await.unwrap();
     queue.refuse_incoming(&[("x x".into(), "why".into())]).await.unwrap();
-    queue.beat("w", &[("version", "1".into())], &[]).await.unwrap();
+    let mut lateness = Lateness::default();
+    lateness.add(7, 1);
+    queue.beat("w", &[("version", "1".into())], &[], &lateness).await.unwrap();
     queue.pause(Some("why")).await.unwrap();
     let mut raw = redis.connection().await;
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await.unwrap();
@@ -113,6 +115,7 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
             Some(("delayed", _)) => "delayed:<lane>".to_owned(),
             Some(("claim", _)) => "claim:<token>".to_owned(),
             Some(("rate", _)) => "rate:<minute>".to_owned(),
+            Some(("lateness", _)) => "lateness:<minute>".to_owned(),
             Some(("worker", _)) => "worker:<id>".to_owned(),
             _ => name.to_owned(),
         };

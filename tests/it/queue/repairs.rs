@@ -44,7 +44,7 @@ pub(super) async fn adopting_takes_what_is_nowhere_and_nothing_else(world: World
         matches!(place(queue, "new").await, Some(Place::Delayed { lane, due: at }) if lane == "old" && (due..due + 20_000).contains(&at))
     );
     assert_eq!(place(queue, "other").await, None);
-    assert!(matches!(place(queue, "leased").await, Some(Place::Leased { fence }) if fence == held.fence.deadline));
+    assert!(matches!(place(queue, "leased").await, Some(Place::Leased { fence, .. }) if fence == held.fence.deadline));
     assert_eq!(queue.adopt("none", &[], LEASE).await.unwrap().answers, []);
     assert_eq!(queue.stats().await.unwrap().counters["adopted"], 2);
 }

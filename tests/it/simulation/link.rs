@@ -8,8 +8,8 @@ use twitter_updater::clock::Millis;
 use twitter_updater::credential::{Account, Ask, Credential, Grant, Ledger, LedgerError, Used};
 use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
-    Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
+    QueueError, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
     Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
@@ -114,6 +114,16 @@ impl Queue for LinkedQueue {
         pass_on!(self.queue.due())
     }
 
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        let offsets = offsets.to_vec();
+        pass_on!(self.queue.due_by(offsets))
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.minutes(count).await }).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         let ids = ids.to_vec();
         pass_on!(self.queue.locate(ids))
@@ -139,9 +149,15 @@ impl Queue for LinkedQueue {
         pass_on!(self.queue.put_incoming(members))
     }
 
-    async fn beat(&self, worker: &str, _: &[(&str, String)], _: &[(&str, i64)]) -> Result<(), QueueError> {
+    async fn beat(
+        &self,
+        worker: &str,
+        _: &[(&str, String)],
+        _: &[(&str, i64)],
+        _: &Lateness,
+    ) -> Result<(), QueueError> {
         let (queue, worker) = (self.queue.clone(), worker.to_owned());
-        self.call(async move { queue.beat(&worker, &[], &[]).await }).await
+        self.call(async move { queue.beat(&worker, &[], &[], &Lateness::default()).await }).await
     }
 
     async fn leave(&self, worker: &str) -> Result<(), QueueError> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::clock::Millis;
 use twitter_updater::queue::{
-    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled,
-    Settled, Stats, Verdict,
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
+    QueueError, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
     Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
@@ -435,6 +435,14 @@ impl Queue for WatchedQueue {
         self.inner.due().await
     }
 
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        self.inner.due_by(offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        self.inner.minutes(count).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
@@ -455,8 +463,14 @@ impl Queue for WatchedQueue {
         self.inner.put_incoming(members).await
     }
 
-    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
-        self.inner.beat(worker, fields, counters).await
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        self.inner.beat(worker, fields, counters, lateness).await
     }
 
     async fn leave(&self, worker: &str) -> Result<(), QueueError> {

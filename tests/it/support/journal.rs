@@ -12,8 +12,8 @@ use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::credential::Credential;
 use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
-    Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
+    QueueError, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
     Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
@@ -267,6 +267,14 @@ impl Queue for JournalledQueue {
         self.inner.stats().await
     }
 
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        self.inner.due_by(offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        self.inner.minutes(count).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
@@ -287,8 +295,14 @@ impl Queue for JournalledQueue {
         self.inner.put_incoming(members).await
     }
 
-    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
-        self.inner.beat(worker, fields, counters).await
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        self.inner.beat(worker, fields, counters, lateness).await
     }
 
     async fn leave(&self, worker: &str) -> Result<(), QueueError> {

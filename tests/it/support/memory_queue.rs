@@ -8,11 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::queue::{
-    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled,
-    Settled, Stats, Verdict, WorkerStats, check_id,
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
+    Minute, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict, WorkerStats, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
+
+/// How long a worker stays on the list after its last beat.
+const WORKER_EXPIRY_MS: Millis = 60_000;
 
 /// The clock of a service in memory: it runs with tokio's, so a simulation's when that is paused, and
 /// can be put forward or back.
@@ -63,6 +66,8 @@ pub struct MemoryQueue {
 struct Inner {
     model: QueueModel,
     counters: BTreeMap<String, i64>,
+    /// By their start.
+    minutes: BTreeMap<Millis, Minute>,
     incoming: BTreeSet<(Millis, String)>,
     refused: BTreeMap<String, String>,
     drainer: Option<(String, Millis)>,
@@ -90,16 +95,27 @@ impl MemoryQueue {
 }
 
 impl Inner {
-    fn count(&mut self, counter: &str, by: usize) {
+    fn count(&mut self, now: Millis, counter: &str, by: usize) {
         if by > 0 {
-            *self.counters.entry(counter.to_owned()).or_default() += by as i64;
+            self.tell(now, counter, by as i64);
         }
     }
 
-    fn sum(&mut self, applied: &[bool]) -> Settled {
+    fn tell(&mut self, now: Millis, counter: &str, by: i64) {
+        *self.counters.entry(counter.to_owned()).or_default() += by;
+        *self.minute(now).counters.entry(counter.to_owned()).or_default() += by;
+    }
+
+    fn minute(&mut self, now: Millis) -> &mut Minute {
+        let at_ms = now - now.rem_euclid(MINUTE_MS);
+        self.minutes.retain(|start, _| *start > at_ms - Millis::from(MINUTES_KEPT) * MINUTE_MS);
+        self.minutes.entry(at_ms).or_insert_with(|| Minute { at_ms, ..Minute::default() })
+    }
+
+    fn sum(&mut self, now: Millis, applied: &[bool]) -> Settled {
         let settled = applied.iter().filter(|applied| **applied).count();
         let lost = applied.len() - settled;
-        self.count("lost", lost);
+        self.count(now, "lost", lost);
         Settled { settled: settled as u64, lost: lost as u64 }
     }
 }
@@ -120,7 +136,7 @@ impl Queue for MemoryQueue {
         }
         let (mut inner, now) = (self.lock(), self.now());
         let answers: Vec<_> = jobs.iter().map(|job| inner.model.schedule(now, job)).collect();
-        inner.count("scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
+        inner.count(now, "scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
         Ok(answers)
     }
 
@@ -130,8 +146,8 @@ impl Queue for MemoryQueue {
             Claimed::Empty { wait, paused } => Claim::Empty { wait: span(wait), paused },
             Claimed::Batch { deadline, jobs, repeated } => {
                 if !repeated {
-                    inner.count("claims", 1);
-                    inner.count("claimed", jobs.len());
+                    inner.count(now, "claims", 1);
+                    inner.count(now, "claimed", jobs.len());
                 }
                 let fence = Fence { deadline, token: request.token.to_owned() };
                 Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs })
@@ -149,16 +165,16 @@ impl Queue for MemoryQueue {
                 Verdict::Retry { .. } | Verdict::Suspect { .. } => "retried",
                 Verdict::Bury { .. } => "buried",
             };
-            inner.count(counter, 1);
+            inner.count(now, counter, 1);
         }
-        Ok(inner.sum(&applied))
+        Ok(inner.sum(now, &applied))
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         let applied = inner.model.release(now, fence.deadline, jobs);
-        inner.count("released", applied.iter().filter(|applied| **applied).count());
-        Ok(inner.sum(&applied))
+        inner.count(now, "released", applied.iter().filter(|applied| **applied).count());
+        Ok(inner.sum(now, &applied))
     }
 
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
@@ -172,7 +188,7 @@ impl Queue for MemoryQueue {
         }
         let (mut inner, now) = (self.lock(), self.now());
         let nowhere = ids.iter().filter(|id| inner.model.place(id).is_none()).count();
-        inner.count("adopted", nowhere);
+        inner.count(now, "adopted", nowhere);
         let (deadline, answers) = inner.model.adopt(now, token, ids, millis(lease));
         Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
     }
@@ -182,8 +198,8 @@ impl Queue for MemoryQueue {
         let dead = inner.model.stats(now).dead;
         let answers: Vec<_> = jobs.iter().map(|job| inner.model.exhume(now, job)).collect();
         let exhumed = dead - inner.model.stats(now).dead;
-        inner.count("scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
-        inner.count("exhumed", exhumed as usize);
+        inner.count(now, "scheduled", answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count());
+        inner.count(now, "exhumed", exhumed as usize);
         Ok(answers)
     }
 
@@ -219,7 +235,7 @@ impl Queue for MemoryQueue {
             incoming: inner.incoming.len() as u64,
             incoming_refused: inner.refused.len() as u64,
             counters: inner.counters.clone(),
-            workers: inner.workers.iter().map(worker).collect(),
+            workers: inner.workers.iter().filter(|(_, (beat, _))| *beat > now - WORKER_EXPIRY_MS).map(worker).collect(),
             ..inner.model.stats(now)
         })
     }
@@ -228,9 +244,35 @@ impl Queue for MemoryQueue {
         Ok(self.lock().model.due(self.now()))
     }
 
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        let (inner, now) = (self.lock(), self.now());
+        let due_by = |lane: &str, moment| {
+            let is_due =
+                |place: &Place| matches!(place, Place::Delayed { lane: of, due } if of == lane && *due <= moment);
+            inner.model.places().filter(|(_, place)| is_due(place)).count() as u64
+        };
+        let lanes = inner.model.stats(now).lanes.into_iter().map(|of| LaneDue {
+            counts: offsets.iter().map(|offset| due_by(&of.lane, now.saturating_add(*offset))).collect(),
+            lane: of.lane,
+        });
+        Ok(lanes.collect())
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        let this = inner.minute(now).at_ms;
+        let starts = (0..Millis::from(count.min(MINUTES_KEPT))).rev().map(|ago| this - ago * MINUTE_MS);
+        let idle = |at_ms| Minute { at_ms, ..Minute::default() };
+        Ok(starts.map(|at_ms| inner.minutes.get(&at_ms).cloned().unwrap_or_else(|| idle(at_ms))).collect())
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        let inner = self.lock();
-        Ok(ids.iter().map(|id| inner.model.place(id).into_iter().collect()).collect())
+        let (inner, now) = (self.lock(), self.now());
+        let place = |id: &String| match inner.model.place(id) {
+            Some(Place::Leased { fence, .. }) if fence <= now => Some(Place::Leased { fence, by: None }),
+            place => place,
+        };
+        Ok(ids.iter().map(|id| place(id).into_iter().collect()).collect())
     }
 
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
@@ -268,14 +310,21 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         let fields = fields.iter().map(|(field, value)| ((*field).to_owned(), value.clone())).collect();
         inner.workers.insert(worker.to_owned(), (now, fields));
-        inner.workers.retain(|_, (beat, _)| *beat > now - millis(Duration::from_secs(60)));
+        inner.workers.retain(|_, (beat, _)| *beat > now - WORKER_EXPIRY_MS);
         for (counter, by) in counters {
-            *inner.counters.entry((*counter).to_owned()).or_default() += by;
+            inner.tell(now, counter, *by);
         }
+        inner.minute(now).lateness.merge(lateness);
         Ok(())
     }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use twitter_updater::clock::{Millis, millis};
-use twitter_updater::queue::{ClaimRequest, Job, LaneStats, NewJob, Place, Scheduled, Stats, Verdict, suspect_limit};
+use twitter_updater::queue::{
+    ClaimRequest, Job, LaneStats, NewJob, Place, Scheduled, Stats, Verdict, suspect_limit, worker_of,
+};
 
 /// Rules of the contract that can be left out, to see that somebody notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -340,7 +342,7 @@ impl QueueModel {
     pub fn place(&self, id: &str) -> Option<Place> {
         self.jobs.get(id).map(|entry| match &entry.at {
             At::Delayed { lane, due } => Place::Delayed { lane: lane.to_string(), due: *due },
-            At::Leased { fence, .. } => Place::Leased { fence: *fence },
+            At::Leased { fence, token, .. } => Place::Leased { fence: *fence, by: Some(worker_of(token).to_owned()) },
             At::Dead { at, reason } => Place::Dead { at: *at, reason: reason.to_string() },
         })
     }

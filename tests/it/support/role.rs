@@ -31,10 +31,19 @@ impl Role {
 
     /// The same, with options before the role's name.
     pub async fn start_with(options: &[&str], role: &str, settings: &Variables, log: &Path) -> Self {
-        let mut process = Process::start(&[options, &[role, "--listen", "127.0.0.1:0"]].concat(), settings, log);
+        Self::launch(&[options, &[role, "--listen", "127.0.0.1:0"]].concat(), settings, log).await
+    }
+
+    /// The same where one of it was before: `host:port`.
+    pub async fn start_at(address: &str, role: &str, settings: &Variables, log: &Path) -> Self {
+        Self::launch(&[role, "--listen", address], settings, log).await
+    }
+
+    async fn launch(arguments: &[&str], settings: &Variables, log: &Path) -> Self {
+        let mut process = Process::start(arguments, settings, log);
         let said = || std::fs::read_to_string(log).unwrap_or_default();
         let port = until("it says where it listens", PATIENCE, async || {
-            assert!(process.runs(), "{role}: {}", said());
+            assert!(process.runs(), "{arguments:?}: {}", said());
             let said = said();
             let (_, rest) = said.split_once("serves HTTP")?.1.split_once("127.0.0.1:")?;
             rest.find(|c: char| !c.is_ascii_digit()).map(|end| rest[..end].to_owned())

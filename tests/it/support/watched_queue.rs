@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
+use twitter_updater::clock::Millis;
 use twitter_updater::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, NewJob, Place, Queue, QueueError, Scheduled, Settled,
-    Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
+    QueueError, Scheduled, Settled, Stats, Verdict,
 };
 
 #[derive(Debug)]
@@ -25,6 +26,11 @@ pub struct WatchedQueue {
     pub fail_accepts: AtomicU64,
     /// `schedule` only counts.
     pub sink: AtomicBool,
+    /// Calls of `stats`, and whether they fail.
+    pub looks: AtomicU64,
+    pub fail_looks: AtomicBool,
+    /// How many `minutes` was asked for, call by call.
+    pub minutes_asked: Mutex<Vec<u32>>,
     /// Jobs inside `schedule` right now, the most there ever were, and all that came out.
     pub jobs_in_flight: AtomicU64,
     pub most_jobs_in_flight: AtomicU64,
@@ -46,6 +52,9 @@ impl WatchedQueue {
             lose_accept_replies: AtomicU64::new(0),
             fail_accepts: AtomicU64::new(0),
             sink: AtomicBool::new(false),
+            looks: AtomicU64::new(0),
+            fail_looks: AtomicBool::new(false),
+            minutes_asked: Mutex::default(),
             jobs_in_flight: AtomicU64::new(0),
             most_jobs_in_flight: AtomicU64::new(0),
             jobs_done: AtomicU64::new(0),
@@ -162,15 +171,34 @@ impl Queue for WatchedQueue {
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
+        self.looks.fetch_add(1, SeqCst);
+        if self.fail_looks.load(SeqCst) {
+            return Err(away());
+        }
         self.inner.stats().await
+    }
+
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        self.inner.due_by(offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        self.minutes_asked.lock().unwrap().push(count);
+        self.inner.minutes(count).await
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
 
-    async fn beat(&self, worker: &str, fields: &[(&str, String)], counters: &[(&str, i64)]) -> Result<(), QueueError> {
-        self.inner.beat(worker, fields, counters).await
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        self.inner.beat(worker, fields, counters, lateness).await
     }
 
     async fn leave(&self, worker: &str) -> Result<(), QueueError> {

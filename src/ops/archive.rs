@@ -1,0 +1,81 @@
+//! The store, and what it needs beside it, for who asks about a tweet or the dead.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use super::reader::StoreAtHand;
+use crate::dead::Dead;
+use crate::live::Live;
+
+/// How long a store that does not answer may hold up the rest.
+const FIRST: Duration = Duration::from_secs(2);
+/// How long it may take to answer who asks.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// The pause before it is tried again, where it could not be opened.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Opened once, and tried again until it could be: the rest of the page does without.
+#[derive(Debug)]
+pub struct Archive {
+    dead: Live<Result<Dead, String>>,
+    store: StoreAtHand,
+    /// Ends with the archive.
+    _opening: AbortOnDropHandle<()>,
+}
+
+impl Archive {
+    /// What `open` opens, whose error is one line. Waits for it a moment, and no longer: it goes on by itself.
+    pub async fn open<Opening>(open: impl Fn() -> Opening + Send + Sync + 'static) -> Self
+    where
+        Opening: Future<Output = Result<Dead, String>> + Send,
+    {
+        let not_yet = || "it has not answered yet".to_owned();
+        let (dead, store) = (Live::new(Err(not_yet())), StoreAtHand::new(Err(not_yet())));
+        let (tried, first) = tokio::sync::oneshot::channel();
+        let opening = {
+            let (dead, store) = (dead.clone(), store.clone());
+            async move {
+                let mut tried = Some(tried);
+                loop {
+                    let opened = open().await;
+                    let is_open = opened.is_ok();
+                    store.set(opened.as_ref().map(|dead| dead.store.clone()).map_err(Clone::clone));
+                    dead.set(opened);
+                    // Nobody waits any more where it took too long.
+                    let _ = tried.take().map(|tried| tried.send(()));
+                    if is_open {
+                        return;
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        };
+        let opening = AbortOnDropHandle::new(tokio::spawn(opening));
+        let _ = tokio::time::timeout(FIRST, first).await;
+        Self { dead, store, _opening: opening }
+    }
+
+    /// The store alone.
+    pub(super) fn store(&self) -> StoreAtHand {
+        self.store.clone()
+    }
+
+    /// Asks it.
+    ///
+    /// # Errors
+    /// One line: it is not open, does not answer in time, or what `ask` answered.
+    pub(super) async fn ask<T, E: fmt::Display>(
+        &self,
+        ask: impl AsyncFnOnce(&Dead) -> Result<T, E>,
+    ) -> Result<T, String> {
+        let dead: Arc<_> = self.dead.load();
+        let dead = dead.as_ref().as_ref().map_err(Clone::clone)?;
+        match tokio::time::timeout(PATIENCE, ask(dead)).await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! A chart as SVG, drawn by plotters.
+//!
+//! It has a few colours only, the [`Ink`]s; `page.css` gives each its value in both colour schemes, by the
+//! attribute that the drawing carries. Text takes its size from there, too: the drawing is scaled to the width of
+//! its box, and its text must not shrink with it.
+
+use std::ops::Range;
+
+use maud::{Markup, PreEscaped, html};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// The drawing's size in its own units; in a box as wide on the screen, one is a pixel.
+const SIZE: (u32, u32) = (880, 380);
+/// Room for the numbers on the left; they are twice as large on a phone.
+const LEFT: u32 = 108;
+/// Room for those below.
+const BELOW: u32 = 50;
+/// Around the rest; the first and last words of an axis reach into it.
+const MARGIN: u32 = 26;
+/// Room above for the words of marks.
+const ABOVE: u32 = 46;
+/// What is highest does not touch the edge.
+const HEADROOM: f64 = 1.04;
+/// What plotters asks for; `page.css` says it anew.
+const FONT: (&str, i32) = ("sans-serif", 22);
+
+/// A colour by what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ink {
+    /// Numbers and words.
+    Text,
+    /// Lines behind all others.
+    Grid,
+    /// What is looked at first.
+    First,
+    /// What goes with it.
+    Second,
+    /// What is less.
+    Third,
+    /// A part of a sum: 0 to 6, from the most impatient on.
+    Part(usize),
+}
+
+/// How many parts have a colour of their own.
+pub(super) const PARTS: usize = 7;
+
+impl Ink {
+    const fn rgb(self) -> (u8, u8, u8) {
+        match self {
+            Self::Text => (0x59, 0x63, 0x6e),
+            Self::Grid => (0xd8, 0xde, 0xe4),
+            Self::First => (0x0b, 0x5c, 0xad),
+            Self::Second => (0x6b, 0x4f, 0xa0),
+            Self::Third => (0x8a, 0x5a, 0x00),
+            Self::Part(at) => match at {
+                0 => (0x08, 0x3d, 0x77),
+                1 => (0x17, 0x5f, 0xa8),
+                2 => (0x3a, 0x83, 0xc9),
+                3 => (0x6d, 0xa8, 0xde),
+                4 => (0xa0, 0xc8, 0xeb),
+                5 => (0xc9, 0xdf, 0xf2),
+                _ => (0xb0, 0xa4, 0x95),
+            },
+        }
+    }
+
+    fn color(self) -> RGBColor {
+        let (red, green, blue) = self.rgb();
+        RGBColor(red, green, blue)
+    }
+
+    /// As it stands in the drawing.
+    pub(super) fn hex(self) -> String {
+        let (red, green, blue) = self.rgb();
+        format!("#{red:02X}{green:02X}{blue:02X}")
+    }
+}
+
+/// One of the two directions.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Axis {
+    range: Range<f64>,
+    logarithmic: bool,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// Evenly from the first to the last of the range, with a line and a word at each tick.
+    pub(super) fn even(range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
+        Self { range, logarithmic: false, ticks }
+    }
+
+    /// By the logarithm; the range lies above 0.
+    pub(super) fn logarithmic(range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
+        Self { range, logarithmic: true, ticks }
+    }
+
+    /// From 0 to a little more than `most`, with round numbers.
+    pub(super) fn up_to(most: f64, word: impl Fn(f64) -> String) -> Self {
+        let most = if most > 0.0 { most * HEADROOM } else { 1.0 };
+        // The steps people count in, three to six of them.
+        let rough = most / 4.0;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|by| by * power).find(|step| *step >= rough);
+        // Half an id is none.
+        let step = step.unwrap_or(rough).max(1.0).ceil();
+        let count = (most / step).ceil().max(1.0);
+        let ticks = (0..=count as u32).map(|at| f64::from(at) * step).map(|at| (at, word(at))).collect();
+        Self::even(0.0..count * step, ticks)
+    }
+
+    fn scaled(&self, value: f64) -> f64 {
+        if self.logarithmic { value.max(self.range.start).ln() } else { value }
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let linear = RangedCoordf64::from(self.scaled(self.range.start)..self.scaled(self.range.end));
+        linear.map(&self.scaled(*value), limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.iter().map(|(at, _)| *at).filter(|at| *at >= self.range.start && *at <= self.range.end).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        self.ticks.iter().find(|(at, _)| at == value).map(|(_, word)| word.clone()).unwrap_or_default()
+    }
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// From point to point.
+    Line,
+    /// The same, and filled down to the axis.
+    Filled,
+    /// From point to point, with a dot at each.
+    Dotted,
+}
+
+/// Points that belong together, by their x. One whose y is no number is a gap.
+#[derive(Debug, Clone)]
+pub(super) struct Series {
+    pub name: String,
+    pub ink: Ink,
+    pub shape: Shape,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What is drawn: the first of the series in front of the others.
+#[derive(Debug, Clone)]
+pub(super) struct Chart {
+    /// The gist in words, for who does not see it.
+    pub gist: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub series: Vec<Series>,
+    /// Upright lines, each with a word.
+    pub marks: Vec<(f64, String)>,
+}
+
+impl Chart {
+    /// The chart with its legend.
+    pub(super) fn markup(&self) -> Markup {
+        html! {
+            figure.chart {
+                (PreEscaped(self.svg()))
+                @if self.series.len() > 1 { (self.legend()) }
+            }
+        }
+    }
+
+    fn legend(&self) -> Markup {
+        html! {
+            figcaption {
+                @for series in &self.series {
+                    span.key {
+                        svg viewBox="0 0 20 10" aria-hidden="true" focusable="false" {
+                            @match series.shape {
+                                Shape::Filled => rect width="20" height="10" fill=(series.ink.hex()) {},
+                                Shape::Line | Shape::Dotted => {
+                                    line x1="0" y1="5" x2="20" y2="5" stroke=(series.ink.hex()) stroke-width="3" {}
+                                }
+                            }
+                        }
+                        (series.name)
+                    }
+                }
+            }
+        }
+    }
+
+    fn svg(&self) -> String {
+        let mut drawing = String::new();
+        let drawn = {
+            let area = SVGBackend::with_string(&mut drawing, SIZE).into_drawing_area();
+            self.draw(&area).and_then(|()| area.present())
+        };
+        if let Err(error) = drawn {
+            // Text into a String: only a bug of ours ends here.
+            tracing::error!(%error, "a chart cannot be drawn");
+            return String::new();
+        }
+        // plotters begins it for a file of its own; here it fills its box, and has a name.
+        let inside = drawing.split_once('>').map_or("", |(_, inside)| inside);
+        let (width, height) = SIZE;
+        let head = html! { (self.gist) }.into_string();
+        format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{head}\">{inside}")
+    }
+
+    fn draw<Backend: DrawingBackend>(
+        &self,
+        area: &DrawingArea<Backend, Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<Backend::ErrorType>> {
+        let mut chart = ChartBuilder::on(area)
+            .margin(MARGIN)
+            .margin_left(0)
+            .margin_bottom(0)
+            .margin_top(if self.marks.is_empty() { MARGIN } else { ABOVE })
+            .x_label_area_size(BELOW)
+            .y_label_area_size(LEFT)
+            .build_cartesian_2d(self.x.clone(), self.y.clone())?;
+        let words = FONT.into_font().color(&Ink::Text.color());
+        let grid = Ink::Grid.color();
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(grid)
+            .light_line_style(TRANSPARENT)
+            .axis_style(grid)
+            .x_label_style(words.clone())
+            .y_label_style(words.clone())
+            .set_all_tick_mark_size(6)
+            .draw()?;
+        let (low, high) = (self.y.range.start, self.y.range.end);
+        for (at, word) in &self.marks {
+            chart.draw_series([PathElement::new(vec![(*at, low), (*at, high)], grid.stroke_width(2))])?;
+            let above = words.pos(Pos::new(HPos::Center, VPos::Bottom));
+            chart.draw_series([Text::new(word.clone(), (*at, high), above)])?;
+        }
+        for series in self.series.iter().rev() {
+            let color = series.ink.color();
+            for points in series.points.split(|(_, y)| y.is_nan()) {
+                let points = || points.iter().copied();
+                match series.shape {
+                    Shape::Filled => {
+                        chart.draw_series(AreaSeries::new(points(), low, color))?;
+                    }
+                    Shape::Line | Shape::Dotted => {
+                        chart.draw_series(LineSeries::new(points(), color.stroke_width(3)))?;
+                    }
+                }
+                // One point is no line.
+                if series.shape == Shape::Dotted || points().len() == 1 {
+                    chart.draw_series(points().map(|at| Circle::new(at, 4, color.filled())))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Chart {
+        let series = |name: &str, ink, shape| Series {
+            name: name.to_owned(),
+            ink,
+            shape,
+            points: vec![(1.0, 0.0), (10.0, 50.0), (100.0, 99.0)],
+        };
+        Chart {
+            gist: "likes <grow> & \"stay\"".to_owned(),
+            x: Axis::logarithmic(1.0..100.0, vec![(1.0, "1s".to_owned()), (10.0, "10s".to_owned())]),
+            y: Axis::up_to(99.0, |at| format!("{at}")),
+            series: vec![series("<b>likes", Ink::First, Shape::Dotted), series("sum", Ink::Part(0), Shape::Filled)],
+            marks: vec![(10.0, "18m".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_chart_scales_says_its_gist_and_escapes_words() {
+        let markup = some().markup().into_string();
+        assert!(markup.contains("role=\"img\" aria-label=\"likes &lt;grow&gt; &amp; &quot;stay&quot;\""), "{markup}");
+        assert!(markup.contains("viewBox=\"0 0 880 380\"") && !markup.contains("<svg width="), "{markup}");
+        assert!(markup.contains("&lt;b&gt;likes") && !markup.contains("style="), "{markup}");
+        for word in ["10s", "18m", "100"] {
+            assert!(markup.contains(&format!(">\n{word}\n</text>")), "{word}: {markup}");
+        }
+    }
+
+    #[test]
+    fn decades_are_equally_wide_on_a_logarithmic_axis() {
+        let x = some().x;
+        assert_eq!([1.0, 10.0, 100.0].map(|at| x.map(&at, (0, 100))), [0, 50, 100]);
+        // What lies before it begins is drawn at its edge.
+        assert_eq!(x.map(&0.0, (0, 100)), 0);
+    }
+
+    #[test]
+    fn numbers_on_an_axis_are_round_and_cover_the_most() {
+        for (most, last, count) in
+            [(0.0, 1.0, 2), (3.0, 4.0, 5), (90.0, 100.0, 5), (1_234.0, 1_500.0, 4), (0.2, 1.0, 2)]
+        {
+            let axis = Axis::up_to(most, |at| at.to_string());
+            assert_eq!((axis.range.end, axis.ticks.len()), (last, count), "{most}");
+        }
+    }
+
+    #[test]
+    fn every_ink_has_its_colour_in_both_schemes() {
+        let css = include_str!("page.css");
+        let inks = [Ink::Text, Ink::Grid, Ink::First, Ink::Second, Ink::Third];
+        for ink in inks.into_iter().chain((0..PARTS).map(Ink::Part)) {
+            let hex = ink.hex();
+            assert!(css.contains(&format!("[fill=\"{hex}\"]")), "{ink:?} {hex} is not filled by page.css");
+            assert!(css.contains(&format!("[stroke=\"{hex}\"]")), "{ink:?} {hex} is not drawn by page.css");
+        }
+        let markup = some().markup().into_string();
+        let known: Vec<String> = inks.into_iter().chain((0..PARTS).map(Ink::Part)).map(Ink::hex).collect();
+        for attribute in ["fill=\"#", "stroke=\"#"] {
+            for (at, _) in markup.match_indices(attribute) {
+                let start = at + attribute.len() - 1;
+                let hex = &markup[start..start + 7];
+                assert!(known.iter().any(|ink| ink == hex), "{hex} is no ink");
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The dead: who they are and why, back to life, or to the end of it.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::{FormRejection, QueryRejection};
+use axum::extract::{Form, Query, State};
+use axum::http::header::{HOST, HeaderMap, ORIGIN};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use subtle::ConstantTimeEq;
+
+use super::Page;
+use super::layout::{Document, problem};
+use super::words::{one_line, relative};
+use crate::clock;
+use crate::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
+use crate::figures::grouped;
+use crate::tweet::TweetId;
+
+/// Rows on a page.
+const ROWS: u32 = 50;
+
+/// Which page of the list, and what was done before it is shown.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Asked {
+    below: Option<String>,
+    from: Option<u64>,
+    retried: Option<String>,
+    dropped: Option<String>,
+    already: Option<String>,
+}
+
+/// What is to be done, and whether one may.
+#[derive(Debug, Deserialize)]
+pub(super) struct Ask {
+    id: String,
+    token: SecretString,
+}
+
+/// `GET /dead`
+pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+    let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
+    // What is no id was not written by us.
+    let id = |text: &Option<String>| text.as_deref().and_then(|text| TweetId::parse(text).ok());
+    let told = match (id(&asked.retried), id(&asked.dropped), id(&asked.already)) {
+        (Some(id), ..) => Some(html! { "Tweet " (id) " lives again, due now." }),
+        (_, Some(id), _) => Some(html! { "The life of tweet " (id) " has ended." }),
+        (.., Some(id)) => Some(html! { "Nothing was to be done: tweet " (id) " was not dead any more." }),
+        _ => None,
+    };
+    let told = told.map(|told| html! { p.told #told role="status" { (told) } });
+    let from = match (asked.from, asked.below) {
+        (Some(from), _) => Cursor::Queue { from },
+        (None, below) => Cursor::Store { below },
+    };
+    page.list(&from, StatusCode::OK, told).await
+}
+
+/// `POST /dead/retry`
+pub(super) async fn retry(
+    page: State<Arc<Page>>,
+    headers: HeaderMap,
+    form: Result<Form<Ask>, FormRejection>,
+) -> Response {
+    act(page, &headers, form, Act::Retry).await
+}
+
+/// `POST /dead/drop`
+pub(super) async fn drop(
+    page: State<Arc<Page>>,
+    headers: HeaderMap,
+    form: Result<Form<Ask>, FormRejection>,
+) -> Response {
+    act(page, &headers, form, Act::Drop).await
+}
+
+async fn act(
+    State(page): State<Arc<Page>>,
+    headers: &HeaderMap,
+    form: Result<Form<Ask>, FormRejection>,
+    act: Act,
+) -> Response {
+    match page.act(headers, form, act).await {
+        Ok((id, tally)) => {
+            let done = match act {
+                _ if tally.done == 0 => "already",
+                Act::Retry => "retried",
+                Act::Drop => "dropped",
+            };
+            Redirect::to(&format!("/dead?{done}={id}")).into_response()
+        }
+        Err((status, why)) => page.list(&Cursor::default(), status, Some(problem(&why))).await,
+    }
+}
+
+/// Whether a browser says that another site's page sends this.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let text = |value: Option<&axum::http::HeaderValue>| value.map(|value| value.to_str().unwrap_or("?").to_owned());
+    let site = text(headers.get("sec-fetch-site"));
+    let own = text(headers.get(HOST)).unwrap_or_default();
+    let origin = text(headers.get(ORIGIN));
+    let same = |origin: &String| {
+        origin.parse::<Uri>().ok().and_then(|origin| Some(origin.authority()?.as_str().eq_ignore_ascii_case(&own)))
+    };
+    site.is_some_and(|site| site != "same-origin" && site != "none")
+        || origin.is_some_and(|origin| same(&origin) != Some(true))
+}
+
+impl Page {
+    async fn act(
+        &self,
+        headers: &HeaderMap,
+        form: Result<Form<Ask>, FormRejection>,
+        act: Act,
+    ) -> Result<(TweetId, Tally), (StatusCode, String)> {
+        let refuse = |status, why: &str| Err((status, why.to_owned()));
+        let Some(token) = &self.token else {
+            let why = "The page is read-only: to retry or drop the dead here, give it a token (ops.token_file).";
+            return refuse(StatusCode::FORBIDDEN, why);
+        };
+        if is_from_elsewhere(headers) {
+            return refuse(StatusCode::FORBIDDEN, "This was sent from another site’s page: do it here.");
+        }
+        let Ok(Form(Ask { id, token: sent })) = form else {
+            return refuse(StatusCode::BAD_REQUEST, "Nothing was done: send a form with the fields id and token.");
+        };
+        // In a time that does not tell how much of it was right.
+        if !bool::from(sent.expose_secret().as_bytes().ct_eq(token.expose_secret().as_bytes())) {
+            tracing::warn!("a wrong token was sent to the page");
+            return refuse(StatusCode::FORBIDDEN, "Nothing was done: that is not the token.");
+        }
+        let id = TweetId::parse(&id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
+        let mut refused = None;
+        let key = [id.to_string()];
+        let ask = async |dead: &Dead| dead.act(act, &key, |_, why| refused = Some(why.to_owned())).await;
+        let tally = self.archive.ask(ask).await.map_err(|why| {
+            let why = format!("It is not known whether it was done, do it again: {}", one_line(&why));
+            (StatusCode::SERVICE_UNAVAILABLE, why)
+        })?;
+        match refused {
+            Some(why) => Err((StatusCode::CONFLICT, format!("Tweet {id}: {}.", one_line(&why)))),
+            None => {
+                tracing::info!(?act, done = tally.done, "somebody looked after the dead on the page");
+                tracing::debug!(%id, ?act, "on the page");
+                Ok((id, tally))
+            }
+        }
+    }
+
+    /// The list from there on, with a line before it.
+    async fn list(&self, from: &Cursor, status: StatusCode, told: Option<Markup>) -> Response {
+        let read = async |dead: &Dead| {
+            let known = (
+                dead.store.counts(dead.queue.namespace()).await.map_err(|error| error.to_string())?.dead,
+                dead.queue.stats().await.map_err(|error| error.to_string())?.dead,
+            );
+            Ok::<_, String>((known, dead.page(from, ROWS).await.map_err(|error| error.to_string())?))
+        };
+        let (status, list) = match self.archive.ask(read).await {
+            Ok((known, page)) => (status, self.table(known, &page, from)),
+            Err(why) => {
+                let status = if status == StatusCode::OK { StatusCode::SERVICE_UNAVAILABLE } else { status };
+                let why = format!("The list cannot be read now: {}", one_line(&why));
+                (
+                    status,
+                    if told.is_some() {
+                        html! { p.note.bad { (why) } }
+                    } else {
+                        problem(&why)
+                    },
+                )
+            }
+        };
+        let content = html! { h1 { "The dead" } @if let Some(told) = told { (told) } (list) };
+        let (title, asked, now) = ("The dead".to_owned(), String::new(), clock::wall_ms());
+        Document { title, here: "/dead", at: now, now, events: None, asked, content }.answer(status)
+    }
+
+    fn table(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, from: &Cursor) -> Markup {
+        let may = self.token.is_some();
+        let next = page.next.as_ref().map(|next| match next {
+            Cursor::Store { below } => format!("/dead?below={}", below.as_deref().unwrap_or_default()),
+            Cursor::Queue { from } => format!("/dead?from={from}"),
+        });
+        html! {
+            section.panel #dead aria-label="The dead" {
+                p.lead {
+                    strong { (grouped(in_store)) } " in the store, " strong { (grouped(in_queue)) } " in the queue. A tweet is set \
+                    aside after it failed again and again while it was alone; it is not looked up any more."
+                    @if !may { " This page is read-only; " code { "twitter-updater dead" } " retries and drops." }
+                }
+                @if page.dead.is_empty() {
+                    p.note.none { "nobody on this page" }
+                } @else {
+                    div.scroll #dead-box tabindex="0" role="region" aria-label="List of the dead" {
+                        table aria-label="List of the dead" {
+                            thead {
+                                tr {
+                                    th scope="col" { "Tweet" }
+                                    th scope="col" { "Buried" }
+                                    th scope="col" { "Reason" }
+                                    th scope="col" { "Known to" }
+                                    @if may { th scope="col" { "Do" } }
+                                }
+                            }
+                            tbody { @for dead in &page.dead { (row(dead, may)) } }
+                        }
+                    }
+                }
+                nav.pages aria-label="Pages of the dead" {
+                    @if *from != Cursor::default() { a href="/dead" { "To the first page" } }
+                    @if let Some(next) = next { a href=(next) rel="next" { "Next page" } }
+                }
+            }
+        }
+    }
+}
+
+fn row(dead: &DeadTweet, may: bool) -> Markup {
+    let known_to = match (dead.in_store, dead.in_queue) {
+        (true, false) => "store",
+        (false, true) => "queue",
+        _ => "both",
+    };
+    html! {
+        tr {
+            th.id scope="row" { (tweet_link(&dead.id)) }
+            td { @match dead.buried_at { Some(at) => (relative(at, clock::wall_ms(), "ago")), None => "–" } }
+            td.wrap dir="auto" { (one_line(&dead.reason)) }
+            td { (known_to) }
+            @if may {
+                td {
+                    details {
+                        summary { "Retry or drop" span.unseen { " tweet " (dead.id) } }
+                        form.act method="post" action="/dead/retry" {
+                            input type="hidden" name="id" value=(dead.id);
+                            input type="password" name="token" required placeholder="Token" aria-label="Token"
+                                autocomplete="current-password";
+                            button type="submit" { "Retry" }
+                            button.danger type="submit" formaction="/dead/drop" { "Drop" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An id that leads to its page, where it can be a tweet's.
+pub(super) fn tweet_link(id: &str) -> Markup {
+    html! {
+        @match TweetId::parse(id) {
+            Ok(id) => a href={ "/tweet?id=" (id) } { (id) },
+            Err(_) => (one_line(id)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_site_sends_is_seen() {
+        let from = |headers: &[(&'static str, &str)]| {
+            let headers = headers.iter().map(|(name, value)| {
+                (axum::http::HeaderName::from_static(name), axum::http::HeaderValue::from_str(value).unwrap())
+            });
+            is_from_elsewhere(&headers.collect())
+        };
+        let host = ("host", "127.0.0.1:8082");
+        // A program says nothing of it.
+        assert!(!from(&[host]));
+        assert!(!from(&[host, ("origin", "http://127.0.0.1:8082"), ("sec-fetch-site", "same-origin")]));
+        assert!(!from(&[host, ("sec-fetch-site", "none")]));
+        for (name, value) in [
+            ("origin", "http://127.0.0.1:8081"),
+            ("origin", "https://example.com"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            assert!(from(&[host, (name, value)]), "{name}: {value}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What keeps a page live: whenever there are newer figures, the parts of it whose HTML is another now.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::http::header::{HeaderName, RETRY_AFTER};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::stream::{self, Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Page;
+use super::assets::VERSION;
+use super::front::now;
+use super::words::without_times;
+use crate::clock::Millis;
+use crate::tweet::TweetId;
+
+/// Who may watch at once: open pages, of all people. One more is told to come back.
+pub(super) const WATCHERS: usize = 100;
+/// After how long a browser connects anew when a stream broke off.
+const RETRY: Duration = Duration::from_secs(1);
+/// A comment this often, so that nobody between takes the stream for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// How often a tweet's page is read anew.
+const TWEET_EVERY: Duration = Duration::from_secs(3);
+
+/// What is watched: a tweet, or the front page.
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    tweet: Option<String>,
+}
+
+/// What a page puts into place.
+#[derive(Debug, Serialize)]
+struct Figures<'a> {
+    /// The moment of the figures,
+    at: Millis,
+    /// and that at which they are sent, by the same clock: the figures may be old. Both ms since the epoch.
+    now: Millis,
+    version: &'a str,
+    parts: HashMap<&'a str, &'a str>,
+}
+
+/// `GET /events`
+pub(super) async fn stream(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+    let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?tweet=ID\n").into_response() };
+    let tweet = match asked.tweet.as_deref().map(TweetId::parse).transpose() {
+        Ok(tweet) => tweet,
+        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+    };
+    let later = |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "2")], why).into_response();
+    if page.whole.health.is_stopping() {
+        return later("it is stopping\n");
+    }
+    let Ok(place) = page.places.clone().try_acquire_owned() else { return later("too many watch already\n") };
+    let until = page.clone();
+    let until = async move { until.whole.health.stopping().await };
+    let events = match tweet {
+        Some(id) => tweet_events(page, id, place).take_until(until).boxed(),
+        None => front_events(page, place).take_until(until).boxed(),
+    };
+    let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
+    (unbuffered, Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response()
+}
+
+/// Who watches, and what has been sent.
+struct Watcher<Source> {
+    page: Arc<Page>,
+    source: Source,
+    sent: HashMap<&'static str, String>,
+    /// Held while it watches.
+    _place: OwnedSemaphorePermit,
+}
+
+impl<Source> Watcher<Source> {
+    fn new(page: Arc<Page>, source: Source, place: OwnedSemaphorePermit) -> Self {
+        Self { page, source, sent: HashMap::new(), _place: place }
+    }
+
+    /// The event that tells what is another now. One is sent for each moment, also where nothing is: it says that
+    /// the figures are of now.
+    fn event(&mut self, at: Millis, now: Millis, parts: &[(&'static str, String)]) -> Result<Event, axum::Error> {
+        let mut changed = HashMap::new();
+        for (id, html) in parts {
+            let shown = without_times(html);
+            if self.sent.get(id) != Some(&shown) {
+                self.sent.insert(id, shown);
+                changed.insert(*id, &**html);
+            }
+        }
+        let figures = Figures { at, now, version: &VERSION, parts: changed };
+        Event::default().event("figures").retry(RETRY).json_data(figures)
+    }
+}
+
+fn front_events(page: Arc<Page>, place: OwnedSemaphorePermit) -> impl Stream<Item = Result<Event, axum::Error>> {
+    let mut seen = page.reader.watch();
+    // What was read already is sent at once.
+    seen.mark_changed();
+    stream::unfold(Watcher::new(page, seen, place), async |mut watcher| {
+        let seen = loop {
+            watcher.source.changed().await.ok()?;
+            let seen = watcher.source.borrow_and_update().clone();
+            if seen.is_read() {
+                break seen;
+            }
+        };
+        let front = watcher.page.made(&seen).await;
+        let event = watcher.event(front.at, now(&seen), &front.parts);
+        Some((event, watcher))
+    })
+}
+
+fn tweet_events(
+    page: Arc<Page>,
+    id: TweetId,
+    place: OwnedSemaphorePermit,
+) -> impl Stream<Item = Result<Event, axum::Error>> {
+    let every = tokio::time::interval(TWEET_EVERY);
+    stream::unfold(Watcher::new(page, every, place), move |mut watcher| async move {
+        watcher.source.tick().await;
+        // While a service is out there is nothing to send: the page tries again, and says so.
+        let seen = watcher.page.tweet(id).await.ok().flatten()?;
+        let parts = [("tweet", seen.section().into_string())];
+        Some((watcher.event(seen.at(), seen.at(), &parts), watcher))
+    })
+}

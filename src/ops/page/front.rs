@@ -1,0 +1,151 @@
+//! The front page: is everything fresh, and if not, why?
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, PreEscaped, html};
+
+use super::layout::Document;
+use super::words::relative;
+use super::{Page, state_sections, time_sections};
+use crate::clock::{self, Millis};
+use crate::ops::{Answer, Seen};
+use crate::queue::Buried;
+
+/// The dead that are named.
+const LATEST: u32 = 5;
+
+/// What of the front page changes by itself: each part has an id, under which it is put into place.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    /// The moment of its figures, or of now where there are none, ms since the epoch.
+    pub at: Millis,
+    /// The parts, by their ids, from the top.
+    pub parts: Vec<(&'static str, String)>,
+}
+
+/// `GET /`
+pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
+    let seen = page.reader.look().await;
+    let front = page.made(&seen).await;
+    let content = html! {
+        h1.unseen { "Is everything fresh?" }
+        @let (answer, sections) = front.parts.split_at(1);
+        @for (_, part) in answer { (PreEscaped(part)) }
+        div.grid { @for (_, part) in sections { (PreEscaped(part)) } }
+    };
+    let (title, events, asked) = ("Overview".to_owned(), Some("/events".to_owned()), String::new());
+    Document { title, here: "/", at: front.at, now: now(&seen), events, asked, content }.answer(StatusCode::OK)
+}
+
+/// Now, by the clock of the figures, which is the queue's; by our own where they are old, or none. ms since the epoch.
+pub(super) fn now(seen: &Seen) -> Millis {
+    let fresh = seen.figures.as_ref().filter(|_| seen.outage.is_none());
+    fresh.map_or_else(clock::wall_ms, |figures| figures.at_ms())
+}
+
+impl Page {
+    /// The front page with these figures, made once for all who watch.
+    pub(super) async fn made(&self, seen: &Seen) -> Arc<Front> {
+        let same = |last: &Seen| {
+            let figures = match (&last.figures, &seen.figures) {
+                (Some(last), Some(figures)) => Arc::ptr_eq(last, figures),
+                (last, figures) => last.is_none() && figures.is_none(),
+            };
+            figures && last.outage == seen.outage
+        };
+        let mut made = self.made.lock().await;
+        if let Some((_, front)) = made.as_ref().filter(|(last, _)| same(last)) {
+            return front.clone();
+        }
+        let front = Arc::new(self.front(seen).await);
+        *made = Some((seen.clone(), front.clone()));
+        front
+    }
+
+    /// Made anew.
+    pub(super) async fn front(&self, seen: &Seen) -> Front {
+        let mut parts = vec![("headline", headline(seen).into_string())];
+        if let Some(figures) = &seen.figures {
+            let latest = self.latest_dead(figures.status.stats.dead).await;
+            let mut add = |id, section: Markup| parts.push((id, section.into_string()));
+            add("freshness", state_sections::freshness(figures));
+            add("quota", state_sections::quota(figures));
+            add("lateness", time_sections::lateness(figures));
+            add("coming", time_sections::coming(figures));
+            add("flow", time_sections::flow(figures));
+            add("workers", state_sections::workers(figures));
+            add("dead", state_sections::dead(figures, &latest));
+        } else {
+            for (id, name) in [
+                ("freshness", "Freshness"),
+                ("quota", "Quota"),
+                ("lateness", "Lateness"),
+                ("coming", "Coming due"),
+                ("flow", "Flow"),
+                ("workers", "Workers"),
+                ("dead", "Dead"),
+            ] {
+                let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
+                parts.push((id, empty.into_string()));
+            }
+        }
+        Front { at: seen.figures.as_ref().map_or_else(clock::wall_ms, |figures| figures.at_ms()), parts }
+    }
+
+    /// The last that were buried, the latest first; read when their number has changed. None where the queue does
+    /// not answer: the rest says so.
+    async fn latest_dead(&self, dead: u64) -> Vec<Buried> {
+        let mut known = self.latest.lock().await;
+        if known.0 != dead {
+            let Ok(mut latest) = self.whole.queue.dead(dead.saturating_sub(LATEST.into()), LATEST).await else {
+                return Vec::new();
+            };
+            latest.reverse();
+            *known = (dead, latest);
+        }
+        known.1.clone()
+    }
+}
+
+/// What is so, and why, of `Late: 3 of 9 tweets are overdue: there are too few workers`.
+fn said(sentence: &str) -> (&str, Option<&str>) {
+    let what = sentence.find(": ").and_then(|state| Some(state + 2 + sentence[state + 2..].find(": ")?));
+    what.map_or((sentence, None), |end| (&sentence[..end], Some(&sentence[end + 2..])))
+}
+
+fn headline(seen: &Seen) -> Markup {
+    let answer = Answer::of(seen);
+    html! {
+        div.answer #headline {
+            p #answer data-state=(answer.state) {
+                span {
+                    @match said(&answer.sentence) {
+                        (what, Some(why)) => { (what) ": " span.more { (why) } }
+                        (what, None) => (what),
+                    }
+                }
+            }
+            @if let (Some(_), Some(figures)) = (&seen.outage, &seen.figures) {
+                p.stale {
+                    "The figures below are old: they were read "
+                    (relative(figures.at_ms(), clock::wall_ms(), "ago")) "."
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_has_its_reason_after_the_second_colon() {
+        assert_eq!(said("Fresh: all of them"), ("Fresh: all of them", None));
+        assert_eq!(said("Stopped: it is paused: by me: now"), ("Stopped: it is paused", Some("by me: now")));
+        assert_eq!(said("quiet"), ("quiet", None));
+    }
+}

@@ -1,0 +1,117 @@
+//! What all pages have around them.
+
+use axum::http::StatusCode;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::response::{Html, IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
+
+use super::assets::VERSION;
+use crate::clock::Millis;
+
+/// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
+/// referrer: with none at all, a browser would not say either from where a form is sent.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (
+        CONTENT_SECURITY_POLICY,
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (REFERRER_POLICY, "same-origin"),
+    (CACHE_CONTROL, "no-store"),
+];
+
+/// A page.
+pub(super) struct Document {
+    /// Its name, before that of the program.
+    pub title: String,
+    /// The address that the navigation marks.
+    pub here: &'static str,
+    /// The moment its figures are of, ms since the epoch.
+    pub at: Millis,
+    /// Now, by the same clock: the figures may be old.
+    pub now: Millis,
+    /// Where its figures go on, if they do.
+    pub events: Option<String>,
+    /// What stands in the search.
+    pub asked: String,
+    /// What is in it.
+    pub content: Markup,
+}
+
+impl Document {
+    /// As an answer.
+    pub(super) fn answer(self, status: StatusCode) -> Response {
+        let mut response = (status, Html(self.markup().into_string())).into_response();
+        for (name, value) in HEADERS {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    fn markup(self) -> Markup {
+        let Self { title, here, at, now, events, asked, content } = self;
+        let version = &*VERSION;
+        let pages = [("/", "Overview"), ("/dead", "Dead")];
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    title { (title) " · Twitter Updater" }
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    link rel="icon" type="image/svg+xml" href={ "/icon.svg?" (version) };
+                    link rel="stylesheet" href={ "/page.css?" (version) };
+                    script src={ "/page.js?" (version) } defer {}
+                }
+                body {
+                    a.unseen.skip href="#main" { "Skip to the content" }
+                    header.head {
+                        a.brand href="/" { (logo()) "Twitter Updater" }
+                        nav aria-label="Pages" {
+                            @for (address, name) in pages {
+                                a href=(address) aria-current=[(address == here).then_some("page")] { (name) }
+                            }
+                        }
+                        form role="search" action="/tweet" method="get" {
+                            label.unseen for="search" { "Tweet's id or address" }
+                            input #search type="search" name="id" value=(asked) placeholder="Tweet’s id or address"
+                                autocomplete="off" spellcheck="false" required;
+                            button type="submit" { "Find" }
+                        }
+                        span #live role="status" hidden[events.is_none()] { "as it was when it was loaded" }
+                    }
+                    main #main data-at=(at) data-now=(now) data-version=(version) data-events=[events] tabindex="-1" {
+                        (content)
+                    }
+                    footer {
+                        p {
+                            "twitter-updater " (env!("CARGO_PKG_VERSION")) " · the same for programs: "
+                            a href="/status" { "/status" } ", " a href="/metrics" { "/metrics" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One line that says what is wrong, and what to do.
+pub(super) fn problem(text: &str) -> Markup {
+    html! { p.problem #problem role="alert" { (text) } }
+}
+
+fn logo() -> Markup {
+    html! {
+        svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linecap="round"
+            stroke-linejoin="round" aria-hidden="true" focusable="false" {
+            path d="M20.5 12a8.5 8.5 0 1 1-2.6-6.1" {}
+            path d="M20.8 2.6v4.6h-4.6" {}
+            path d="M12 7.6V12l3 2" {}
+        }
+    }
+}

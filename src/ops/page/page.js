@@ -1,0 +1,99 @@
+// Keeps the page live: puts what the server sends in place of what is shown, and lets the times go on.
+// Without it the page shows everything once.
+"use strict";
+(() => {
+  const main = document.querySelector("main");
+  const live = document.getElementById("live");
+  const UNITS = [["year", 31557600], ["month", 2630016], ["day", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+  // How far the server's clock is ahead of ours.
+  let ahead = Number(main.dataset.now) - Date.now();
+
+  // In at most two units, as the server writes a span.
+  const span = (ms) => {
+    let left = Math.floor(Math.abs(ms) / 1000);
+    const parts = [];
+    for (const [unit, seconds] of UNITS) {
+      const count = Math.floor(left / seconds);
+      left -= count * seconds;
+      if (count > 0) parts.push(count + unit + (unit.length > 1 && count > 1 ? "s" : ""));
+    }
+    return parts.slice(0, 2).join(" ") || "0s";
+  };
+
+  const tick = () => {
+    for (const time of document.querySelectorAll("time[data-at]")) {
+      const until = Number(time.dataset.at) - Date.now() - ahead;
+      const past = time.dataset.past;
+      const text = until > 0 ? "in " + span(until) : span(until) + " " + past;
+      if (time.textContent !== text) time.textContent = text;
+    }
+  };
+  setInterval(tick, 1000);
+
+  // What could not be put in place yet, since somebody is selecting text in it: by its id.
+  const waiting = new Map();
+
+  const place = (html) => {
+    const box = document.createElement("template");
+    box.innerHTML = html;
+    const next = box.content.firstElementChild;
+    const old = document.getElementById(next.id);
+    if (!old) return true;
+    const selection = getSelection();
+    if (!selection.isCollapsed && selection.containsNode(old, true)) return false;
+    for (const open of old.querySelectorAll("details[open][id]")) {
+      const again = next.querySelector("#" + CSS.escape(open.id));
+      if (again) again.open = true;
+    }
+    const scrolled = [...old.querySelectorAll(".scroll[id]")].map((box) => [box.id, box.scrollLeft]);
+    const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+    old.replaceWith(next);
+    for (const [id, left] of scrolled) {
+      const again = document.getElementById(id);
+      if (again) again.scrollLeft = left;
+    }
+    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+    return true;
+  };
+
+  const say = (state, text) => {
+    if (live.textContent === text) return;
+    live.dataset.state = state;
+    live.textContent = text;
+  };
+
+  let source;
+  let again;
+  const connect = () => {
+    clearTimeout(again);
+    source?.close();
+    source = new EventSource(main.dataset.events);
+    source.addEventListener("figures", (event) => {
+      const { at, now, version, parts } = JSON.parse(event.data);
+      // A newer server: its script and looks, too.
+      if (version !== main.dataset.version) return location.reload();
+      ahead = now - Date.now();
+      main.dataset.at = at;
+      for (const [id, html] of Object.entries(parts)) waiting.set(id, html);
+      for (const [id, html] of waiting) if (place(html)) waiting.delete(id);
+      tick();
+      say("live", "live");
+    });
+    source.onerror = () => {
+      say("reconnecting", "reconnecting …");
+      // Refused, and not just broken off: the browser does not try again by itself.
+      if (source.readyState === EventSource.CLOSED) again = setTimeout(connect, 2000);
+    };
+  };
+  // A page that nobody looks at watches nothing: a browser has few connections for all of them.
+  const turn = () => {
+    if (!document.hidden) return connect();
+    clearTimeout(again);
+    source?.close();
+    say("reconnecting", "reconnecting …");
+  };
+  tick();
+  if (!main.dataset.events) return;
+  document.addEventListener("visibilitychange", turn);
+  connect();
+})();

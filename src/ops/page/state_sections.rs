@@ -1,0 +1,323 @@
+//! The sections that are tables: freshness, quota, workers, the dead.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+
+use super::dead::tweet_link;
+use super::words::{bar, count, one_line, percent, relative, time};
+use crate::credential::Account;
+use crate::figures::{figure, grouped};
+use crate::ops::figures::{Figures, Freshness};
+use crate::queue::{Buried, WorkerStats};
+
+/// Workers that are named.
+const WORKERS: usize = 100;
+
+/// `#freshness`
+pub(super) fn freshness(figures: &Figures) -> Markup {
+    let all = figures.freshness_of_all();
+    html! {
+        section.panel #freshness aria-labelledby="freshness-name" {
+            h2 #freshness-name { "Freshness" }
+            @match (all.share(), all.strict_share()) {
+                (Some(share), Some(strict)) => p.lead {
+                    strong { (percent(share)) } " of " strong { (count(all.ids, "tweet")) }
+                    " are updated within their interval, " (time(figures.buffer_ttl_ms)) " of waiting for a full request \
+                    included; " (percent(strict)) " are not due at all"
+                },
+                _ => p.lead.none { "No tweet is scheduled." },
+            }
+            @if !figures.freshness.is_empty() {
+                div.scroll #freshness-box tabindex="0" role="region" aria-label="Freshness by bracket" {
+                    table aria-label="Freshness by bracket" {
+                        thead {
+                            tr {
+                                th scope="col" { "Bracket" }
+                                th.lesser scope="col" { "Every" }
+                                th.n scope="col" { "Tweets" }
+                                th colspan="2" scope="colgroup" { "Within the interval" }
+                                th.n scope="col" { "Overdue" }
+                                th.n scope="col" { "Oldest late" }
+                            }
+                        }
+                        tbody { @for lane in brackets_first(figures) { (fresh_lane(lane)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The lanes that are none come last. A bracket is called by its age, which begins with a digit.
+fn brackets_first(figures: &Figures) -> impl Iterator<Item = &Freshness> {
+    let is_bracket = |lane: &&Freshness| lane.lane.starts_with(|c: char| c.is_ascii_digit());
+    let others = move |lane: &&Freshness| !is_bracket(lane);
+    figures.freshness.iter().filter(is_bracket).chain(figures.freshness.iter().filter(others))
+}
+
+fn fresh_lane(lane: &Freshness) -> Markup {
+    let share = lane.share();
+    let tone = match share {
+        Some(share) if share < 0.9 => "bad",
+        Some(share) if share < 0.99 => "warn",
+        _ => "",
+    };
+    html! {
+        tr {
+            th scope="row" { (lane.lane) }
+            td.lesser { (time(lane.interval_ms)) }
+            td.n { (grouped(lane.ids)) }
+            @match share {
+                Some(share) => { td class={ "n " (tone) } { (percent(share)) } td.meter { (bar(share, tone)) } }
+                None => { td.n.quiet { "–" } td.meter {} }
+            }
+            td.n { (grouped(lane.overdue)) }
+            td.n { @if lane.due > 0 { (time(lane.oldest_lateness_ms)) } @else { "–" } }
+        }
+    }
+}
+
+/// `#quota`
+pub(super) fn quota(figures: &Figures) -> Markup {
+    let text = figures.status.quota.to_string();
+    html! {
+        section.panel #quota aria-labelledby="quota-name" {
+            h2 #quota-name { "Quota" }
+            @for line in text.lines() { p.lead { (line) } }
+            div.note { @for account in &figures.accounts { (credential(account, figures.at_ms())) } }
+            @if let Some(forecast) = &figures.forecast {
+                @let plan = &forecast.plan;
+                p.note {
+                    "If tweets keep coming in as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
+                    (figure(plan.lookups_per_15_min.ceil())) " calls per 15 min in the long run"
+                    @if let Some(ratio) = forecast.demand_by_quota { ", " (format!("{ratio:.2}")) " × the quota" }
+                    "."
+                }
+            }
+        }
+    }
+}
+
+fn credential(account: &Account, now: i64) -> Markup {
+    let parked = account.parked_for_ms > 0;
+    let window = account.limit.zip(account.remaining);
+    let left = window.map(|(limit, remaining)| f64::from(remaining) / f64::from(limit.max(1)));
+    let tone = if parked { "bad" } else { "" };
+    html! {
+        div.account {
+            p {
+                strong { (one_line(&account.name)) }
+                span {
+                    @match (window, account.limit) {
+                        (Some((limit, remaining)), _) => {
+                            (grouped(remaining.into())) " of " (grouped(limit.into())) " calls left"
+                            @if let Some(reset) = account.reset_in_ms { ", reset " (relative(now + reset, now, "ago")) }
+                        }
+                        (None, Some(limit)) => { "all of " (grouped(limit.into())) " calls left: no window is open" }
+                        _ if account.unmetered => "no limit",
+                        _ => "no answer has told its limit yet",
+                    }
+                }
+            }
+            @if let Some(left) = left.or_else(|| account.limit.map(|_| 1.0)) { (bar(left, tone)) }
+            @if parked {
+                p.bad {
+                    span {
+                        "Parked, free " (relative(now + account.parked_for_ms, now, "ago")) ": "
+                        (one_line(account.parked_why.as_deref().unwrap_or("no reason is given")))
+                    }
+                }
+            }
+            p.quiet { span { (count(account.outstanding.into(), "permit")) " out" } span { (grouped(account.calls_today)) " calls today (UTC)" } }
+        }
+    }
+}
+
+/// `#workers`
+pub(super) fn workers(figures: &Figures) -> Markup {
+    let workers = &figures.status.stats.workers;
+    let stats = &figures.status.stats;
+    let kinds =
+        |field: &str| workers.iter().filter_map(|worker| worker.fields.get(field)).collect::<BTreeSet<_>>().len();
+    html! {
+        section.panel #workers aria-labelledby="workers-name" {
+            h2 #workers-name { "Workers" }
+            @if workers.is_empty() {
+                p.lead.bad { "None has beaten lately: nothing is looked up." }
+            } @else {
+                p.lead {
+                    strong { (count(workers.len() as u64, "worker")) } ", " strong { (grouped(stats.leased)) } " tweets leased"
+                    @if stats.expired > 0 { ", of " strong { (grouped(stats.expired)) } " the lease has run out: the next claim takes them over" }
+                    @for (field, what) in [("version", "versions"), ("config_revision", "configurations")] {
+                        @if kinds(field) > 1 { "; " strong.warn { (kinds(field)) " " (what) } " at once" }
+                    }
+                }
+                div.scroll #workers-box tabindex="0" role="region" aria-label="List of the workers" {
+                    table aria-label="List of the workers" {
+                        thead {
+                            tr {
+                                th scope="col" { "Worker" }
+                                th scope="col" { "Beat" }
+                                th scope="col" { "Version" }
+                                th.lesser scope="col" { "Config" }
+                                th.n scope="col" { "Requests" }
+                                th.n scope="col" { "Late p99" }
+                            }
+                        }
+                        tbody { @for one in workers.iter().take(WORKERS) { (worker(one, figures.at_ms())) } }
+                    }
+                }
+                @if workers.len() > WORKERS { p.note { "and " (count((workers.len() - WORKERS) as u64, "worker")) " more" } }
+            }
+        }
+    }
+}
+
+fn worker(worker: &WorkerStats, now: i64) -> Markup {
+    let field = |name: &str| worker.fields.get(name).map(|value| one_line(value)).filter(|value| !value.is_empty());
+    let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+    let refusals = [("config_refused", "refused a changed configuration"), ("config_needs_restart", "needs a restart")];
+    html! {
+        tr {
+            th.name scope="row" { (one_line(&worker.worker)) }
+            td { (relative(now - worker.beat_age_ms, now, "ago")) }
+            td { (or_dash(field("version"))) }
+            td.id.lesser { (or_dash(field("config_revision"))) }
+            td.n { (or_dash(number("requests").map(grouped))) }
+            td.n { (or_dash(number("late_p99_ms").map(|late| time(i64::try_from(late).unwrap_or(i64::MAX))))) }
+        }
+        @for (name, what) in refusals {
+            @if let Some(why) = field(name) {
+                tr { td.wrap.warn colspan="6" { (what) ": " (why) } }
+            }
+        }
+    }
+}
+
+/// `#dead`, with the latest of them.
+pub(super) fn dead(figures: &Figures, latest: &[Buried]) -> Markup {
+    let dead = figures.status.stats.dead;
+    html! {
+        section.panel #dead aria-labelledby="dead-name" {
+            h2 #dead-name { "Dead" }
+            @if dead == 0 {
+                p.lead.none { "Nobody is dead." }
+            } @else {
+                p.lead {
+                    strong { (count(dead, "tweet")) } " set aside for a person to look at. "
+                    a #all-dead href="/dead" { "All of them" }
+                }
+                @if !latest.is_empty() {
+                    div.scroll #dead-box tabindex="0" role="region" aria-label="The latest of the dead" {
+                        table aria-label="The latest of the dead" {
+                            thead { tr { th scope="col" { "Tweet" } th scope="col" { "Buried" } th scope="col" { "Reason" } } }
+                            tbody {
+                                @for one in latest {
+                                    tr {
+                                        th.id scope="row" { (tweet_link(&one.id)) }
+                                        td { (relative(one.at, figures.at_ms(), "ago")) }
+                                        td.wrap dir="auto" { (one_line(&one.reason)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lookup::twitter_v1::CAPABILITIES;
+    use crate::ops::{Reading, Terms};
+    use crate::queue::{LaneDue, LaneStats, Stats};
+
+    const EVIL: &str = "</td><script>alert(1)</script>\"'&";
+
+    fn figures(reading: Reading) -> Figures {
+        let terms = Terms { ages: "18m: 3m".parse().unwrap(), buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+        Figures::new(reading, None, &terms, CAPABILITIES)
+    }
+
+    #[test]
+    fn nothing_at_all_is_shown_without_a_flaw() {
+        let figures = figures(Reading::default());
+        let all = [freshness(&figures), quota(&figures), workers(&figures), dead(&figures, &[])];
+        let all = all.map(Markup::into_string).concat();
+        for says in ["No tweet is scheduled", "no quota", "nothing is looked up", "Nobody is dead"] {
+            assert!(all.contains(says), "{says}: {all}");
+        }
+        assert!(!all.contains("NaN"), "{all}");
+    }
+
+    #[test]
+    fn a_share_is_a_number_and_a_bar_and_never_rounded_to_all() {
+        let lane = LaneStats {
+            lane: "18m".to_owned(),
+            patience_ms: 180_000,
+            delayed: 10_000,
+            due: 9,
+            oldest_lateness_ms: 61_000,
+        };
+        let figures = figures(Reading {
+            stats: Stats { lanes: vec![lane], delayed: 10_000, due: 9, ..Stats::default() },
+            due: vec![LaneDue { lane: "18m".to_owned(), counts: vec![1, 9] }],
+            ..Reading::default()
+        });
+        let markup = freshness(&figures).into_string();
+        for says in [">99.9 %<", "width=\"99.99\"", "10,000 tweets", ">1m 1s<", ">3m<", "5s of waiting"] {
+            assert!(markup.contains(says), "{says}: {markup}");
+        }
+    }
+
+    #[test]
+    fn each_credential_says_what_is_left_and_why_it_is_parked() {
+        let open = Account {
+            name: "main".to_owned(),
+            limit: Some(900),
+            window_ms: Some(900_000),
+            remaining: Some(225),
+            reset_in_ms: Some(60_000),
+            ..Account::default()
+        };
+        let parked = Account {
+            name: EVIL.to_owned(),
+            parked_for_ms: 3_600_000,
+            parked_why: Some(EVIL.to_owned()),
+            parked_everywhere: true,
+            ..Account::default()
+        };
+        let unmetered = Account { name: "free".to_owned(), unmetered: true, ..Account::default() };
+        let figures = figures(Reading { accounts: vec![open, parked, unmetered], ..Reading::default() });
+        let markup = quota(&figures).into_string();
+        for says in ["225 of 900 calls left", "width=\"25.00\"", ">in 1m<", "Parked, free", ">in 1h<", "no limit"] {
+            assert!(markup.contains(says), "{says}: {markup}");
+        }
+        assert!(!markup.contains("<script>") && markup.contains("&lt;script&gt;"), "{markup}");
+    }
+
+    #[test]
+    fn what_workers_and_the_dead_say_stays_text() {
+        let says = |config: &str| {
+            let fields =
+                [("version", "0.1.0"), ("config_revision", config), ("config_refused", EVIL), ("requests", "12345")];
+            fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        };
+        let worker = |config| WorkerStats { worker: EVIL.to_owned(), beat_age_ms: 2_000, fields: says(config) };
+        let stats = Stats { now_ms: 9_000, dead: 1, workers: vec![worker("a"), worker("b")], ..Stats::default() };
+        let figures = figures(Reading { stats, ..Reading::default() });
+        let latest = [Buried { id: EVIL.to_owned(), at: 1_000, reason: EVIL.to_owned() }];
+        let markup = workers(&figures).into_string() + &dead(&figures, &latest).into_string();
+        assert!(!markup.contains("<script>") && !markup.contains("href=\"/tweet"), "{markup}");
+        for says in ["2 configurations", "refused a changed configuration", ">12,345<", ">2s ago<", ">8s ago<"] {
+            assert!(markup.contains(says), "{says}: {markup}");
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! A tweet: where it is, what is known of it, and its counts over its life.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::Page;
+use super::chart::{Axis, Chart, Ink, Series, Shape};
+use super::layout::{Document, problem};
+use super::words::{brief, date, one_line, relative, time};
+use crate::clock::{self, Millis};
+use crate::dead::{Dead, Whereabouts};
+use crate::figures::grouped;
+use crate::queue::Place;
+use crate::store::{MetricsAt, StoredTweet};
+use crate::tweet::{BadId, Metrics, TweetId, TweetState};
+use crate::tweet_age::AgeTable;
+
+/// Rows of the table; the chart has all.
+const ROWS: usize = 200;
+/// Points of the chart, at the most: more cannot be told apart.
+const POINTS: usize = 400;
+/// Where the axis of time has a word, ms.
+const AGES: [(&str, Millis); 12] = [
+    ("1s", 1_000),
+    ("10s", 10_000),
+    ("1m", 60_000),
+    ("10m", 600_000),
+    ("1h", 3_600_000),
+    ("6h", 21_600_000),
+    ("1d", 86_400_000),
+    ("7d", 604_800_000),
+    ("30d", 2_592_000_000),
+    ("180d", 15_552_000_000),
+    ("2y", 63_115_200_000),
+    ("20y", 631_152_000_000),
+];
+/// And where it has one besides, as long as there would be few.
+const BETWEEN: [(&str, Millis); 9] = [
+    ("3s", 3_000),
+    ("30s", 30_000),
+    ("3m", 180_000),
+    ("30m", 1_800_000),
+    ("2h", 7_200_000),
+    ("12h", 43_200_000),
+    ("3d", 259_200_000),
+    ("14d", 1_209_600_000),
+    ("90d", 7_776_000_000),
+];
+/// How many are few.
+const FEW: usize = 4;
+
+/// A count: its name, and where it stands.
+type Count = (&'static str, fn(&Metrics) -> Option<i64>);
+const COUNTS: [Count; 6] = [
+    ("likes", |counts| counts.favorite_count),
+    ("retweets", |counts| counts.retweet_count),
+    ("replies", |counts| counts.reply_count),
+    ("quotes", |counts| counts.quote_count),
+    ("bookmarks", |counts| counts.bookmark_count),
+    ("views", |counts| counts.impression_count),
+];
+/// Those that are drawn: views are of another size than all else.
+const DRAWN: [(Count, Ink); 3] = [(COUNTS[0], Ink::First), (COUNTS[1], Ink::Second), (COUNTS[2], Ink::Third)];
+
+/// What is asked for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    id: String,
+}
+
+/// All that is known of a tweet at one moment.
+pub(super) struct Seen {
+    id: TweetId,
+    now: Millis,
+    whereabouts: Whereabouts,
+    history: Vec<MetricsAt>,
+    created_at: Option<Millis>,
+    ages: Arc<AgeTable>,
+}
+
+/// The id in what somebody typed: itself, or the address of a tweet.
+fn id_of(text: &str) -> Result<TweetId, BadId> {
+    let text = text.trim();
+    let mut parts = text.split(['/', '?', '#']);
+    match parts.find(|part| matches!(*part, "status" | "statuses")).and_then(|_| parts.next()) {
+        Some(id) => TweetId::parse(id),
+        None => TweetId::parse(text),
+    }
+}
+
+/// `GET /tweet?id=`
+pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+    let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
+    let answer = |status: StatusCode, title: &str, events: Option<String>, content: Markup| {
+        let (title, asked, now) = (title.to_owned(), asked.clone(), clock::wall_ms());
+        Document { title, here: "", at: now, now, events, asked, content }.answer(status)
+    };
+    let id = match id_of(&asked) {
+        Ok(id) => id,
+        Err(why) => {
+            let why = format!("{why}. Give a tweet’s id, or its address: https://twitter.com/user/status/ID");
+            return answer(
+                StatusCode::BAD_REQUEST,
+                "Not a tweet",
+                None,
+                html! { h1 { "Not a tweet" } (problem(&why)) },
+            );
+        }
+    };
+    let title = format!("Tweet {id}");
+    match page.tweet(id).await {
+        Ok(Some(seen)) => {
+            let events = Some(format!("/events?tweet={id}"));
+            answer(StatusCode::OK, &title, events, seen.section())
+        }
+        Ok(None) => {
+            let why = "Neither the queue nor the store knows it: it was never put in.";
+            answer(StatusCode::NOT_FOUND, &title, None, html! { h1 { (title) } (problem(why)) })
+        }
+        Err(why) => {
+            let why = format!("It cannot be looked for now: {}", one_line(&why));
+            answer(StatusCode::SERVICE_UNAVAILABLE, &title, None, html! { h1 { (title) } (problem(&why)) })
+        }
+    }
+}
+
+impl Page {
+    /// What is known of it; `None` when nobody knows it.
+    pub(super) async fn tweet(&self, id: TweetId) -> Result<Option<Seen>, String> {
+        let look = async |dead: &Dead| {
+            let key = id.to_string();
+            let known = dead.show(&key).await.map_err(|error| error.to_string())?;
+            let Some(whereabouts) = known else { return Ok(None) };
+            let history = dead.store.history(dead.queue.namespace(), &key).await;
+            let history = history.map_err(|error| error.to_string())?;
+            let stored = whereabouts.stored.as_ref().and_then(|stored| stored.created_at);
+            let (created_at, ages) = (dead.lanes.created_at(&key, stored), dead.lanes.ages.load());
+            Ok::<_, String>(Some(Seen { id, now: clock::wall_ms(), whereabouts, history, created_at, ages }))
+        };
+        self.archive.ask(look).await
+    }
+}
+
+impl Seen {
+    /// When it was looked at, ms since the epoch.
+    pub(super) fn at(&self) -> Millis {
+        self.now
+    }
+
+    /// Its page but for what all pages have around them.
+    pub(super) fn section(&self) -> Markup {
+        let stored = self.whereabouts.stored.as_ref();
+        html! {
+            section.panel #tweet aria-labelledby="tweet-name" {
+                div {
+                    h1 #tweet-name { "Tweet " (self.id) }
+                    p #place { (self.place()) }
+                    @if let Some(stored) = stored {
+                        @match &stored.text {
+                            Some(text) => blockquote #text dir="auto" { (text) },
+                            None => p.quiet #text { "no text is stored yet" },
+                        }
+                        (self.facts(stored))
+                    } @else {
+                        p.quiet #text { "the store does not know it: only the queue does" }
+                    }
+                }
+                @if let Some(stored) = stored { (self.counts(stored)) }
+            }
+        }
+    }
+
+    fn place(&self) -> Markup {
+        let stored = self.whereabouts.stored.as_ref();
+        let places = &self.whereabouts.places;
+        html! {
+            @for (at, place) in places.iter().enumerate() {
+                @if at > 0 { "; and " }
+                @match place {
+                    Place::Delayed { lane, due } if *due > self.now => {
+                        "delayed in the lane " (lane) ", due " (relative(*due, self.now, "late"))
+                    }
+                    Place::Delayed { lane, due } => { "due in the lane " (lane) ", " (relative(*due, self.now, "late")) }
+                    Place::Leased { fence, by } => {
+                        "leased" @if let Some(worker) = by { " by " (one_line(worker)) } "; the lease ends " (relative(*fence, self.now, "ago"))
+                    }
+                    Place::Dead { at, reason } => { "dead since " (relative(*at, self.now, "ago")) ": " (one_line(reason)) }
+                }
+            }
+            @if places.is_empty() {
+                @match stored.map(|stored| (stored.state, &stored.reason)) {
+                    Some((TweetState::Ended, _)) => "ended: its life is over, it is not updated any more",
+                    Some((TweetState::Dead, why)) => {
+                        "dead, as the store has it" @if let Some(why) = why { ": " (one_line(why)) }
+                    }
+                    _ => "in no place of the queue; `twitter-updater rebuild` puts it back",
+                }
+            }
+        }
+    }
+
+    fn facts(&self, stored: &StoredTweet) -> Markup {
+        let moment = |at: Option<Millis>| html! { @match at { Some(at) => (date(at)), None => "–" } };
+        let bracket = self.created_at.and_then(|made| self.ages.lane(made, self.now));
+        html! {
+            dl.facts.wide {
+                div { dt { "State" } dd { (stored.state) } }
+                @if let Some(author) = &stored.author_name { div { dt { "Author" } dd dir="auto" { (one_line(author)) } } }
+                div { dt { "Created" } dd { (moment(self.created_at)) } }
+                @if let Some(made) = self.created_at { div { dt { "Age" } dd { (time(self.now - made)) } } }
+                div {
+                    dt { "Bracket" }
+                    dd {
+                        @match bracket {
+                            Some(lane) => { (lane.name) ", every " (time(lane.patience)) }
+                            None => "past the last one",
+                        }
+                    }
+                }
+                div { dt { "Next due" } dd { (moment(stored.next_due)) } }
+                div { dt { "Last looked up" } dd { (moment(stored.checked_at)) } }
+                div { dt { "Lookups" } dd { (grouped(stored.lookups)) } }
+                @if stored.misses > 0 {
+                    div {
+                        dt { "Unavailable" }
+                        dd {
+                            (stored.misses) " times in a row"
+                            @if let Some(since) = stored.missing_since { ", since " (date(since)) }
+                        }
+                    }
+                }
+                @if let Some(countries) = &stored.withheld_in {
+                    div { dt { "Withheld in" } dd { (one_line(countries)) } }
+                }
+                @if let Some(current) = &stored.current_id {
+                    div { dt { "Edited to" } dd.id { (one_line(current)) } }
+                }
+            }
+        }
+    }
+
+    /// The history, and the newest answer where it changed nothing.
+    fn points(&self, stored: &StoredTweet) -> Vec<MetricsAt> {
+        let mut points = self.history.clone();
+        if let (Some(last), Some(checked_at)) = (points.last().copied(), stored.checked_at)
+            && checked_at > last.checked_at
+        {
+            points.push(MetricsAt { checked_at, ..last });
+        }
+        points
+    }
+
+    fn counts(&self, stored: &StoredTweet) -> Markup {
+        let points = self.points(stored);
+        let columns: Vec<Count> =
+            COUNTS.into_iter().filter(|(_, of)| points.iter().any(|at| of(&at.metrics).is_some())).collect();
+        html! {
+            div #counts {
+                h2 { "Counts over its life" }
+                @if points.is_empty() {
+                    p.lead { "none yet: it was not found so far" }
+                } @else {
+                    @if let Some(chart) = self.chart(&points) { (chart.markup()) }
+                    details #rows {
+                        summary { "The same as a table" }
+                        div.scroll #rows-box tabindex="0" role="region" aria-label="Counts" {
+                            table aria-label="Counts" {
+                                thead {
+                                    tr {
+                                        th scope="col" { "Looked up" }
+                                        th.n scope="col" { "Age" }
+                                        @for (name, _) in &columns { th.n scope="col" { (name) } }
+                                    }
+                                }
+                                tbody {
+                                    @for at in points.iter().rev().take(ROWS) {
+                                        tr {
+                                            td { (date(at.checked_at)) }
+                                            td.n { @match self.created_at { Some(made) => (time(at.checked_at - made)), None => "–" } }
+                                            @for (_, of) in &columns {
+                                                td.n { @match of(&at.metrics) { Some(count) => (count), None => "–" } }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                        @if points.len() > ROWS { p.lead { "the newest " (ROWS) " of " (points.len()) } }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nothing where its age is not known.
+    fn chart(&self, points: &[MetricsAt]) -> Option<Chart> {
+        let made = self.created_at?;
+        let first = points.first()?.checked_at - made;
+        let life = self.life(first);
+        let step = points.len().div_ceil(POINTS);
+        // The last one counts: where the tweet is now.
+        let drawn = || points.iter().rev().step_by(step).rev();
+        let mut series = Vec::new();
+        for ((name, of), ink) in DRAWN {
+            let points: Vec<(f64, f64)> = drawn()
+                .filter_map(|at| Some((((at.checked_at - made) as f64).max(life.start), of(&at.metrics)? as f64)))
+                .collect();
+            if !points.is_empty() {
+                series.push(Series { name: name.to_owned(), ink, shape: Shape::Dotted, points });
+            }
+        }
+        let most = series.iter().flat_map(|series| &series.points).map(|(_, count)| *count).fold(0.0, f64::max);
+        let last = series.iter().filter_map(|series| Some((&series.name, series.points.last()?.1)));
+        let last: Vec<String> = last.map(|(name, count)| format!("{count} {name}")).collect();
+        let brackets = self.ages.brackets().iter();
+        let marks = brackets.map(|bracket| (bracket.under as f64, bracket.lane.name.to_string()));
+        let within = |(_, at): &(&str, Millis)| life.contains(&(*at as f64));
+        let mut ticks: Vec<_> = AGES.into_iter().filter(within).collect();
+        if ticks.len() < FEW {
+            ticks.extend(BETWEEN.into_iter().filter(within));
+        }
+        let ticks = ticks.into_iter().map(|(word, at)| (at as f64, word.to_owned()));
+        Some(Chart {
+            gist: format!(
+                "Counts by the tweet's age, on a logarithmic axis of time: {} at the age of {}",
+                last.join(", "),
+                time(points.last()?.checked_at - made)
+            ),
+            x: Axis::logarithmic(life.clone(), ticks.collect()),
+            y: Axis::up_to(most, brief),
+            series,
+            marks: marks.filter(|(at, _)| *at > life.start && *at <= life.end).collect(),
+        })
+    }
+
+    /// The ages that are drawn: from its first count, or early in the first bracket, to the end of the bracket that
+    /// it is in.
+    fn life(&self, first: Millis) -> Range<f64> {
+        let brackets = self.ages.brackets();
+        let early = brackets.first().map_or(first, |bracket| first.min(bracket.under / 10));
+        let start = early.max(1_000) as f64;
+        let age = self.created_at.map_or(0, |made| self.now - made).max(first);
+        let end = brackets.iter().map(|bracket| bracket.under).find(|under| *under >= age).unwrap_or(age);
+        start..(end as f64).max(start * 10.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tweet_is_named_by_its_id_or_its_address() {
+        for text in [
+            "1460323737035677698",
+            "  1460323737035677698\n",
+            "https://twitter.com/TwitterDev/status/1460323737035677698",
+            "https://x.com/i/web/status/1460323737035677698?s=20&t=abc",
+            "mobile.twitter.com/a/statuses/1460323737035677698/photo/1#m",
+        ] {
+            assert_eq!(id_of(text).unwrap().to_string(), "1460323737035677698", "{text}");
+        }
+        for text in
+            ["", "https://x.com/a/status/", "https://x.com/a", "1e18", "<script>", "99999999999999999999", "/status"]
+        {
+            assert!(id_of(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The dead are seen by everybody, and brought back or ended by who has the token.
+
+use super::*;
+
+const FORMS: &str = "main form, main input, main button";
+
+/// Sends what the form of that id would.
+async fn post(stage: &Stage, path: &str, id: &str, token: &str) -> u16 {
+    let request = stage.ops.client.post(stage.url(path)).form(&[("id", id), ("token", token)]);
+    request.send().await.unwrap().status().as_u16()
+}
+
+async fn dead(stage: &Stage) -> u64 {
+    stage.world.queue.stats().await.unwrap().dead
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_token_they_can_only_be_read() {
+    let stage = Stage::new(&[]).await;
+    let ids = stage.bury(3, "refused (HTTP 400)").await;
+    let browser = Browser::start().await;
+    browser.open(&stage.url("/dead")).await;
+    let shown = browser.text("main").await.unwrap();
+    assert!(ids.iter().all(|id| shown.contains(id)) && shown.contains("refused (HTTP 400)"), "{shown}");
+    assert_eq!(browser.count(FORMS).await, 0);
+    for path in ["/dead/retry", "/dead/drop"] {
+        for token in ["", "anything"] {
+            assert_eq!(post(&stage, path, &ids[0], token).await, 403, "{path} {token:?}");
+        }
+    }
+    assert_eq!(dead(&stage).await, 3);
+    is_silent(&browser).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_token_they_are_retried_and_dropped() {
+    let stage = Stage::new(&[("ops.token", TOKEN)]).await;
+    let ids = stage.bury(3, "refused (HTTP 400)").await;
+    let browser = Browser::start().await;
+    browser.open(&stage.url("/dead")).await;
+    for (button, id) in [("button:not([formaction])", &ids[0]), ("button[formaction='/dead/drop']", &ids[1])] {
+        let before = dead(&stage).await;
+        for (token, answer, left) in [("not it", "#problem", before), (TOKEN, "#told", before - 1)] {
+            browser.open(&stage.url("/dead")).await;
+            let row = format!("tr:has(input[name=id][value='{id}'])");
+            browser.click(&format!("{row} summary")).await;
+            browser.type_into(&format!("{row} input[name=token]"), token).await;
+            browser.click(&format!("{row} {button}")).await;
+            browser.until_text(answer, "says what was done", |text| text.trim().lines().count() == 1).await;
+            assert_eq!(dead(&stage).await, left, "{button} with {token:?}");
+            // The token is nowhere to be read.
+            let page = browser.eval("return document.documentElement.outerHTML + location.href", Value::Null).await;
+            assert!(!page.as_str().unwrap().contains(TOKEN), "{page}");
+        }
+    }
+    browser.open(&stage.url("/dead")).await;
+    let shown = browser.text("main").await.unwrap();
+    assert!(!shown.contains(&ids[0]) && !shown.contains(&ids[1]) && shown.contains(&ids[2]), "{shown}");
+    assert_eq!(post(&stage, "/dead/drop", &stage.ids[0], TOKEN).await, 409, "one that is not dead");
+    let log = std::fs::read_to_string(stage.log("ops.log")).unwrap();
+    assert!(!log.contains(TOKEN), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_form_of_another_site_does_nothing() {
+    let stage = Stage::new(&[("ops.token", TOKEN)]).await;
+    let ids = stage.bury(1, "refused (HTTP 400)").await;
+    for (header, value) in [("origin", "https://elsewhere.example"), ("sec-fetch-site", "cross-site")] {
+        let form = [("id", ids[0].as_str()), ("token", TOKEN)];
+        let request = stage.ops.client.post(stage.url("/dead/drop")).header(header, value).form(&form);
+        assert_eq!(request.send().await.unwrap().status().as_u16(), 403, "{header}");
+    }
+    assert_eq!(dead(&stage).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_are_paged() {
+    let stage = Stage::new(&[]).await;
+    let ids = stage.bury(450, "refused (HTTP 400)").await;
+    let browser = Browser::start().await;
+    browser.open(&stage.url("/dead")).await;
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..ids.len() {
+        let shown = browser.text("main").await.unwrap();
+        seen.extend(ids.iter().filter(|id| shown.contains(*id)).cloned());
+        if browser.count("a[rel=next]").await == 0 {
+            break;
+        }
+        browser.click("a[rel=next]").await;
+    }
+    assert_eq!(seen.len(), ids.len());
+}

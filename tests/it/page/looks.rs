@@ -1,0 +1,109 @@
+//! How it looks, at two widths, light and dark: pictures for people, and what a machine can tell by itself.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::*;
+
+/// What Debian's tidy (5.6) says of a page that is right: it knows neither the attributes that SVG has of its own,
+/// nor those of WAI-ARIA 1.1.
+const FALSE_ALARMS: [&str; 7] = [
+    r#"<svg> proprietary attribute "fill""#,
+    r#"<svg> proprietary attribute "focusable""#,
+    r#"<svg> proprietary attribute "stroke""#,
+    r#"<svg> proprietary attribute "stroke-linecap""#,
+    r#"<svg> proprietary attribute "stroke-linejoin""#,
+    r#"<svg> proprietary attribute "stroke-width""#,
+    r#"<a> proprietary attribute "aria-current""#,
+];
+
+/// Without the groups in lists of terms, `<dl><div><dt>…</dd></div></dl>`, which HTML 5.2 brought and tidy refuses.
+fn ungrouped(html: &str) -> String {
+    let mut lists = html.split("<dl");
+    let mut all = lists.next().unwrap().to_owned();
+    for list in lists {
+        let (terms, rest) = list.split_once("</dl>").expect("a list that does not end");
+        all += &format!("<dl{}</dl>{rest}", terms.replace("<div>", "").replace("</div>", ""));
+    }
+    all
+}
+
+/// Each kind of page: its name and where it is.
+async fn pages(stage: &Stage) -> Vec<(&'static str, String)> {
+    let id = stage.grown(4).await;
+    let dead = stage.bury(12, "its request failed eight times alone: HTTP 500").await;
+    vec![
+        ("front", "/".to_owned()),
+        ("tweet", format!("/tweet?id={id}")),
+        ("problem", "/tweet?id=nonsense".to_owned()),
+        ("dead", "/dead".to_owned()),
+        ("dead-tweet", format!("/tweet?id={}", dead[0])),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_fits_and_can_be_read_at_two_widths_light_and_dark() {
+    let stage = Stage::new(&[("ops.token", TOKEN)]).await;
+    let browser = Browser::start().await;
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page");
+    let mut problems = Vec::new();
+    for (name, path) in pages(&stage).await {
+        for (width, dark) in [(360, false), (390, false), (390, true), (1280, false), (1280, true)] {
+            browser.looks(width, dark).await;
+            browser.open(&stage.url(&path)).await;
+            let scheme = if dark { "dark" } else { "light" };
+            if width != 360 {
+                browser.picture(&folder.join(format!("{name}-{width}-{scheme}.png"))).await;
+            }
+            let overflow = browser.eval(include_str!("overflow.js"), Value::Null).await;
+            if overflow != json!({"wide": false, "out": []}) {
+                problems.push(format!("{name} at {width} px sticks out: {overflow}"));
+            }
+            let contrast = browser.eval(include_str!("contrast.js"), Value::Null).await;
+            assert!(contrast["seen"].as_u64() > Some(3), "{name}: {contrast}");
+            if contrast["low"] != json!([]) {
+                problems.push(format!("{name}, {scheme}: too little contrast: {:#}", contrast["low"]));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_comes_from_here_and_the_console_is_silent() {
+    let stage = Stage::new(&[]).await;
+    let browser = Browser::start().await;
+    for (name, path) in pages(&stage).await {
+        browser.open(&stage.url(&path)).await;
+        let loaded = "return performance.getEntries().map((entry) => entry.name).filter((name) => name.includes(':'))";
+        let loaded = browser.eval(loaded, Value::Null).await;
+        let loaded: Vec<&str> = loaded.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(loaded.iter().any(|url| url.contains("/page.css")), "{name}: {loaded:?}");
+        assert!(loaded.iter().all(|url| url.starts_with(&stage.url("/"))), "{name}: {loaded:?}");
+        if name != "problem" {
+            is_silent(&browser).await;
+        }
+        // Nothing inline that the policy would have to allow.
+        assert_eq!(browser.count("[style], style, script:not([src])").await, 0, "{name}");
+        browser.console().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_html_is_valid() {
+    let stage = Stage::new(&[("ops.token", TOKEN)]).await;
+    for (name, path) in pages(&stage).await {
+        let (_, html) = stage.ops.get(&path).await;
+        let mut tidy = Command::new("tidy")
+            .args(["-errors", "-quiet", "-utf8"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tidy did not start: `make services` installs it");
+        tidy.stdin.take().unwrap().write_all(ungrouped(&html).as_bytes()).unwrap();
+        let said = text(&tidy.wait_with_output().unwrap().stderr);
+        let wrong: Vec<&str> =
+            said.lines().filter(|line| !FALSE_ALARMS.iter().any(|alarm| line.ends_with(alarm))).collect();
+        assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+    }
+}
