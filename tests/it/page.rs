@@ -31,7 +31,7 @@ use crate::support::world::World;
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
-const SECTIONS: [&str; 7] = ["freshness", "lateness", "coming", "flow", "quota", "workers", "dead"];
+const SECTIONS: [&str; 8] = ["freshness", "lateness", "coming", "flow", "quota", "workers", "dead", "tweets"];
 /// What opens the dead to a person.
 const TOKEN: &str = "canary-of-the-page";
 /// Ends elements and attributes of every kind, and says so if it runs.

@@ -34,6 +34,8 @@ pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
         h1.unseen { "Is everything fresh?" }
         @let (answer, sections) = front.parts.split_at(1);
         @for (_, part) in answer { (PreEscaped(part)) }
+        // What is read aloud when the answer becomes another; the answer itself is replaced with each figure.
+        p.unseen #spoken role="status" data-state=(Answer::of(&seen).state) {}
         div.grid { @for (_, part) in sections { (PreEscaped(part)) } }
     };
     let (title, events, asked) = ("Overview".to_owned(), Some("/events".to_owned()), String::new());
@@ -78,6 +80,7 @@ impl Page {
             add("flow", time_sections::flow(figures));
             add("workers", state_sections::workers(figures));
             add("dead", state_sections::dead(figures, &latest));
+            add("tweets", self.young.section(&self.archive, figures.at_ms()).await);
         } else {
             for (id, name) in [
                 ("freshness", "Freshness"),
@@ -87,6 +90,7 @@ impl Page {
                 ("flow", "Flow"),
                 ("workers", "Workers"),
                 ("dead", "Dead"),
+                ("tweets", "Youngest tweets"),
             ] {
                 let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
                 parts.push((id, empty.into_string()));

@@ -22,6 +22,7 @@ mod state_sections;
 mod time_sections;
 mod tweet;
 mod words;
+mod young;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::front::Front;
+use self::young::Young;
 use super::archive::Archive;
 use super::figures::{Seen, Terms};
 use super::reader::Reader;
@@ -58,6 +60,7 @@ pub struct Page {
     made: Mutex<Option<(Seen, Arc<Front>)>>,
     /// The last that were buried, when there were so many.
     latest: Mutex<(u64, Vec<Buried>)>,
+    young: Young,
 }
 
 impl Page {
@@ -81,6 +84,7 @@ impl Page {
             places: Arc::new(Semaphore::new(events::WATCHERS)),
             made: Mutex::default(),
             latest: Mutex::default(),
+            young: Young::default(),
         })
     }
 

@@ -23,8 +23,8 @@
   const tick = () => {
     for (const time of document.querySelectorAll("time[data-at]")) {
       const until = Number(time.dataset.at) - Date.now() - ahead;
-      const past = time.dataset.past;
-      const text = until > 0 ? "in " + span(until) : span(until) + " " + past;
+      const later = until > 0 ? "in " + span(until) : span(until) + " " + time.dataset.past;
+      const text = Math.abs(until) < 1000 ? "now" : later;
       if (time.textContent !== text) time.textContent = text;
     }
   };
@@ -56,6 +56,15 @@
     return true;
   };
 
+  // The answer is read aloud when it becomes another, and not whenever a figure in it changes.
+  const spoken = document.getElementById("spoken");
+  const speak = () => {
+    const answer = document.getElementById("answer");
+    if (!spoken || answer.dataset.state === spoken.dataset.state) return;
+    spoken.dataset.state = answer.dataset.state;
+    spoken.textContent = answer.textContent;
+  };
+
   const say = (state, text) => {
     if (live.textContent === text) return;
     live.dataset.state = state;
@@ -77,6 +86,7 @@
       for (const [id, html] of Object.entries(parts)) waiting.set(id, html);
       for (const [id, html] of waiting) if (place(html)) waiting.delete(id);
       tick();
+      speak();
       say("live", "live");
     });
     source.onerror = () => {

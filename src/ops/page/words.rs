@@ -73,7 +73,11 @@ pub(super) fn relative(at: Millis, now: Millis, past: &str) -> Markup {
     let at = at / 1_000 * 1_000;
     let left = at.saturating_sub(now);
     let whole = span(left.saturating_abs() / 1_000 * 1_000);
-    let text = if left > 0 { format!("in {whole}") } else { format!("{whole} {past}") };
+    let text = match left.saturating_abs() {
+        ..1_000 => "now".to_owned(),
+        _ if left > 0 => format!("in {whole}"),
+        _ => format!("{whole} {past}"),
+    };
     html! {
         @match rfc3339(at) {
             Some(date) => time datetime=(date) title=(date) data-at=(at) data-past=(past) { (text) },
@@ -105,6 +109,14 @@ pub(super) fn bar(share: f64, tone: &str) -> Markup {
     }
 }
 
+/// So many characters of a text at the most.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
 /// A text that came from outside as one line: nothing in it turns the direction of what follows.
 pub(super) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
@@ -130,6 +142,11 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!([cut("пр ивет", 3), cut("пр ивет", 7), cut("", 0)], ["пр…", "пр ивет", ""]);
+    }
+
+    #[test]
     fn only_all_is_all_and_only_nothing_is_nothing() {
         for (share, text) in [(1.0, "100 %"), (0.999_999, "99.9 %"), (0.5, "50.0 %"), (0.000_01, "0.1 %"), (0.0, "0 %")]
         {
@@ -144,6 +161,7 @@ mod tests {
         let said = |now| relative(at, now, "late").into_string();
         assert!(said(at - 200_999).contains("data-past=\"late\">in 3m 20s</time>"), "{}", said(at - 200_999));
         assert!(said(at + 61_000).contains(">1m 1s late</time>"));
+        assert!(said(at + 999).contains(">now</time>") && said(at - 999).contains(">now</time>"));
         assert!(date(at).into_string().contains("datetime=\"2025-10-09T08:53:20Z\">2025-10-09 08:53:20 UTC"));
         assert_eq!(date(-1).into_string(), "-1 ms");
         assert_eq!(relative(i64::MAX, 0, "ago").into_string().find('<'), None);

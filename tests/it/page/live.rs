@@ -29,7 +29,14 @@ async fn it_follows_the_queue_without_being_loaded_again() {
         browser.attribute("#answer", "data-state").await.as_deref() == Some("fresh")
     })
     .await;
+    // The youngest tweets, of which each is a way to its own page.
+    let lookups = async || browser.text("#tweets tbody tr:first-child td.lesser").await.unwrap_or_default();
+    until_true("a tweet is shown", PATIENCE, async || !lookups().await.is_empty()).await;
+    let first = lookups().await;
+    until_true("it is looked up again", PATIENCE, async || lookups().await != first).await;
     assert_eq!(browser.eval("return window.same", Value::Null).await, true);
+    browser.click("#tweets tbody tr:last-child a").await;
+    browser.until_text("#place", "says where the tweet is", |text| !text.trim().is_empty()).await;
     is_silent(&browser).await;
 }
 

@@ -60,6 +60,14 @@ async fn ears_find_names_headings_and_landmarks() {
     }
     // What changes by itself is told, and not every second.
     browser.open(&stage.url("/")).await;
-    let told = "return document.querySelector('#answer').closest('[role=status], [aria-live=polite]') !== null";
-    assert_eq!(browser.eval(told, Value::Null).await, true, "nobody hears it when the answer changes");
+    let spoken = "return document.querySelector('#spoken[role=status]').textContent";
+    browser.until_text("#live", "is live", |text| text == "live").await;
+    assert_eq!(browser.eval(spoken, Value::Null).await, "", "it is told what it can read");
+    let late = "document.querySelector('#spoken').dataset.state = 'late'";
+    browser.eval(late, Value::Null).await;
+    until_true("the answer is told once it is another", PATIENCE, async || {
+        let said = browser.eval(spoken, Value::Null).await;
+        said.as_str().is_some_and(|said| said.starts_with("Fresh: "))
+    })
+    .await;
 }

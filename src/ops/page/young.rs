@@ -1,0 +1,115 @@
+//! The youngest tweets, with their counts: a way from the front page to a tweet, and where one sees them grow.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use tokio::sync::Mutex;
+
+use super::dead::tweet_link;
+use super::words::{one_line, relative};
+use super::{Archive, words};
+use crate::clock::{Millis, Stopwatch};
+use crate::dead::Dead;
+use crate::figures::grouped;
+use crate::store::{Listing, StoreError, StoredTweet};
+
+/// How many are shown.
+const SHOWN: u32 = 5;
+/// How often they are read, while somebody watches.
+const EVERY: Duration = Duration::from_secs(2);
+/// The same where the store did not answer.
+const AGAIN: Duration = Duration::from_secs(5);
+/// How long it may take: all else on the page waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Of a text, in characters.
+const TEXT: usize = 80;
+
+/// What was read last, for all who watch.
+type Read = Option<(Stopwatch, Result<Vec<StoredTweet>, String>)>;
+
+/// The youngest tweets that live: those of the greatest ids.
+#[derive(Debug, Default)]
+pub(super) struct Young(Mutex<Read>);
+
+impl Young {
+    /// `#tweets`, as read a moment ago. Where the store does not answer it says so, and keeps nobody waiting again
+    /// for a moment.
+    pub(super) async fn section(&self, archive: &Archive, now: Millis) -> Markup {
+        let mut read = self.0.lock().await;
+        let tweets = match read.take() {
+            Some((watch, tweets)) if watch.elapsed() < if tweets.is_ok() { EVERY } else { AGAIN } => {
+                read.insert((watch, tweets))
+            }
+            _ => {
+                let asked = tokio::time::timeout(PATIENCE, archive.ask(youngest)).await;
+                let tweets = asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", PATIENCE.as_millis())));
+                read.insert((Stopwatch::start(), tweets))
+            }
+        };
+        section(&tweets.1, now)
+    }
+}
+
+async fn youngest(dead: &Dead) -> Result<Vec<StoredTweet>, StoreError> {
+    let namespace = dead.queue.namespace();
+    let mut tweets = Vec::new();
+    for listed in dead.store.page(namespace, Listing::Living, None, SHOWN).await? {
+        tweets.extend(dead.store.tweet(namespace, &listed.id).await?);
+    }
+    Ok(tweets)
+}
+
+fn section(tweets: &Result<Vec<StoredTweet>, String>, now: Millis) -> Markup {
+    html! {
+        section.panel #tweets aria-labelledby="tweets-name" {
+            h2 #tweets-name { "Youngest tweets" }
+            @match tweets {
+                Err(why) => p.lead.bad { "The store does not answer: " (one_line(why)) },
+                Ok(tweets) if tweets.is_empty() => p.lead.none { "No tweet is stored." },
+                Ok(tweets) => {
+                    div.scroll #tweets-box tabindex="0" role="region" aria-label="The youngest tweets" {
+                        table aria-label="The youngest tweets" {
+                            thead {
+                                tr {
+                                    th scope="col" { "Tweet" }
+                                    th.n scope="col" { "Likes" }
+                                    th.n scope="col" { "Retweets" }
+                                    th.n.lesser scope="col" { "Lookups" }
+                                    th scope="col" { "Looked up" }
+                                    th scope="col" { "Text" }
+                                }
+                            }
+                            tbody { @for tweet in tweets { (row(tweet, now)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn row(tweet: &StoredTweet, now: Millis) -> Markup {
+    let count = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).map_or("–".to_owned(), grouped);
+    html! {
+        tr {
+            th.id scope="row" { (tweet_link(&tweet.id)) }
+            td.n { (count(tweet.metrics.favorite_count)) }
+            td.n { (count(tweet.metrics.retweet_count)) }
+            td.n.lesser { (grouped(tweet.lookups)) }
+            td { @match tweet.checked_at { Some(at) => (relative(at, now, "ago")), None => "not yet" } }
+            td.text dir="auto" { (words::cut(&one_line(tweet.text.as_deref().unwrap_or_default()), TEXT)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_out_or_empty_says_so() {
+        let out = section(&Err("no <answer>".to_owned()), 0).into_string();
+        assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
+        assert!(section(&Ok(Vec::new()), 0).into_string().contains("No tweet is stored."));
+    }
+}
