@@ -136,8 +136,10 @@ fn credential(account: &Account, now: i64) -> Markup {
 
 /// `#workers`
 pub(super) fn workers(figures: &Figures) -> Markup {
-    let workers = &figures.status.stats.workers;
     let stats = &figures.status.stats;
+    let mut workers: Vec<&WorkerStats> = stats.workers.iter().collect();
+    // Each keeps its place, whoever has beaten last.
+    workers.sort_by(|one, other| one.worker.cmp(&other.worker));
     let kinds =
         |field: &str| workers.iter().filter_map(|worker| worker.fields.get(field)).collect::<BTreeSet<_>>().len();
     html! {

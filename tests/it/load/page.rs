@@ -8,17 +8,20 @@ use redis::aio::MultiplexedConnection;
 use twitter_updater::clock::{Millis, Stopwatch};
 use twitter_updater::config::Settings;
 use twitter_updater::credential::{Ask, Ledger, Park, RedisLedger, Used, Window};
+use twitter_updater::dead::Dead;
 use twitter_updater::health::Health;
 use twitter_updater::live::Live;
 use twitter_updater::lookup::twitter_v1::CAPABILITIES;
 use twitter_updater::metrics::Counters;
-use twitter_updater::ops::{Answer, Figures, Reader, Seen, Terms, WholeQueue};
+use twitter_updater::ops::{Archive, Figures, Page, Reader, Server, Terms, WholeQueue};
 use twitter_updater::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue};
+use twitter_updater::starter::{Lanes, twitter_id_date};
 use twitter_updater::store::Store;
 use twitter_updater::updater::{NAMESPACE, UNAVAILABLE_LANE};
 
 use crate::support::memory_store::MemoryStore;
 use crate::support::redis::TestRedis;
+use crate::support::role::client;
 
 /// Thousands of ids in each lane, the five of the age table and the unavailable: a million.
 const THOUSANDS: [u32; 6] = [5, 10, 35, 200, 740, 10];
@@ -31,12 +34,6 @@ const CLAIMS: usize = 40;
 const UPDATES: usize = 20;
 
 const TAG: &str = "{tweet:update}";
-
-/// What an update amounts to for whoever sees it, in bytes.
-fn shown(seen: &Seen) -> usize {
-    let figures = seen.figures.as_ref().unwrap();
-    serde_json::to_string(&**figures).unwrap().len() + Answer::of(seen).sentence.len()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
@@ -55,9 +52,14 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
 
     let (buffer_ttl, lookahead) = (settings.updater.buffer_ttl, settings.updater.lookahead);
     let terms = Terms { ages: settings.tweet_age, buffer_ttl, lookahead };
-    let whole = WholeQueue { queue, ledger, names, capabilities: CAPABILITIES, health: Arc::new(Health::default()) };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let reader = Arc::new(Reader::new(Arc::new(whole), Live::new(Ok(store)), Live::new(terms)));
+    let unavailable = lanes[THOUSANDS.len() - 1].clone();
+    let lanes_of_the_dead = Lanes { ages: terms.ages.clone().into(), unavailable, id_date: Arc::new(twitter_id_date) };
+    let dead = Dead { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
+    let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
+    let whole = WholeQueue { queue, ledger, names, capabilities: CAPABILITIES, health: Arc::new(Health::default()) };
+    let (whole, terms) = (Arc::new(whole), Live::new(terms));
+    let reader = Arc::new(Reader::new(whole.clone(), Live::new(Ok(store)), terms.clone()));
     let running = tokio::spawn({
         let reader = reader.clone();
         async move { reader.run().await }
@@ -72,6 +74,15 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
         assert_eq!(known.map_or(0, |(_, requests)| *requests), minute.count("requests"), "{minute:?}");
     }
 
+    running.abort();
+    let page = Page::new(whole, archive, None, terms);
+    let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let address = format!("http://{}/", server.addr());
+    let serving = tokio::spawn(server.run(page.router(), std::future::pending()));
+    let client = client();
+    let shown = async || client.get(&address).send().await.unwrap().error_for_status().unwrap().text().await.unwrap();
+    assert!(shown().await.contains("id=\"freshness\""));
+
     // What it does while nobody watches is not the page's.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let resting = Spent::read(&mut raw).await;
@@ -83,13 +94,14 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     while took.len() < UPDATES {
         tokio::time::sleep(Duration::from_millis(1_200)).await; // its second is over: it reads anew
         let (asked, watch) = (now(&mut raw).await, Stopwatch::start());
-        let seen = reader.look().await;
-        let bytes = shown(&seen);
+        let text = shown().await;
         took.push(watch.elapsed().as_secs_f64() * 1e3);
-        assert!(bytes > 10_000 && seen.outage.is_none() && seen.figures.unwrap().at_ms() >= asked);
+        let (_, at) = text.split_once("data-at=\"").unwrap();
+        let at: Millis = at.split('"').next().unwrap().parse().unwrap();
+        assert!(at >= asked && text.contains("1,000,"), "{text}");
     }
     let work = Spent::read(&mut raw).await.since(&busy);
-    running.abort();
+    serving.abort();
 
     let (per_update, p50) = (UPDATES as f64, percentile(&mut took, 0.5));
     let scripts = work.scripts / per_update;
