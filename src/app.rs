@@ -2,6 +2,7 @@
 
 mod follow;
 mod logging;
+mod poll;
 mod roles;
 mod service;
 mod tuning;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
+pub use self::poll::run_poll;
 pub use self::roles::{Watched, open_page, run_ops, run_starter, run_updater, terms};
 pub use self::service::Service;
 pub use self::updater::Updater;
@@ -33,7 +35,7 @@ use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
 use crate::starter::{EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue, twitter_id_date};
 use crate::status::Status;
-use crate::store::{PostgresStore, SqliteStore, Store};
+use crate::store::{Positions, PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 use crate::updater::NAMESPACE;
 
@@ -48,12 +50,20 @@ const REFUSALS_TOLD: u64 = 50;
 /// # Errors
 /// It is not there, or its tables are not as this version needs them.
 pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>> {
-    let store = connect_store(settings).await?;
+    open_store_and_positions(settings).await.map(|(store, _)| store)
+}
+
+/// The same, and where positions of sources are: in the same tables' place.
+///
+/// # Errors
+/// As [`open_store`].
+pub async fn open_store_and_positions(settings: &Settings) -> Result<(Arc<dyn Store>, Arc<dyn Positions>)> {
+    let (store, positions) = connect_store(settings).await?;
     if settings.store.backend == StoreBackend::Sqlite {
         store.migrate().await.with_context(|| unusable_store(settings))?;
     }
     store.check().await.with_context(|| unusable_store(settings))?;
-    Ok(store)
+    Ok((store, positions))
 }
 
 /// That it cannot be used, and the setting that says where it is.
@@ -65,20 +75,19 @@ fn unusable_store(settings: &Settings) -> String {
     format!("the store cannot be used ({setting} is {is})")
 }
 
-async fn connect_store(settings: &Settings) -> Result<Arc<dyn Store>> {
+async fn connect_store(settings: &Settings) -> Result<(Arc<dyn Store>, Arc<dyn Positions>)> {
     Ok(match settings.store.backend {
         StoreBackend::Postgres => {
             let postgres = &settings.store.postgres;
-            Arc::new(
-                PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout)
-                    .await
-                    .with_context(|| unusable_store(settings))?,
-            )
+            let store = PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout).await;
+            let store = Arc::new(store.with_context(|| unusable_store(settings))?);
+            (store.clone(), store)
         }
         StoreBackend::Sqlite => {
             let file = &settings.store.sqlite;
             let store = SqliteStore::open(&file.path, file.busy_timeout).await;
-            Arc::new(store.with_context(|| unusable_store(settings))?)
+            let store = Arc::new(store.with_context(|| unusable_store(settings))?);
+            (store.clone(), store)
         }
     })
 }
@@ -88,7 +97,7 @@ async fn connect_store(settings: &Settings) -> Result<Arc<dyn Store>> {
 /// # Errors
 /// The store is not there.
 pub async fn migrate(settings: &Settings) -> Result<()> {
-    connect_store(settings).await?.migrate().await.context("the store's tables cannot be made")
+    connect_store(settings).await?.0.migrate().await.context("the store's tables cannot be made")
 }
 
 /// The lookup of Twitter's v1.1 API.

@@ -108,6 +108,15 @@ enum Command {
         #[arg(long, value_name = "ADDR")]
         listen: Option<SocketAddr>,
     },
+    /// Ask the API for what is new in timelines, and put it into the queue: searches, users, lists, home.
+    #[command(
+        after_help = "Example:\n  twitter-updater poll --config poll.toml\n\nThe sources are those of [poll.sources.NAME]. Any number of these may run. Stops at SIGTERM or SIGINT: finishes what is in flight, exits with 0."
+    )]
+    Poll {
+        /// Serve /live, /ready and /metrics at this address; over http.listen.
+        #[arg(long, value_name = "ADDR")]
+        listen: Option<SocketAddr>,
+    },
     /// Serve the page of the whole queue, and its figures: /metrics for Prometheus, /status as JSON. One is enough.
     #[command(
         after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at / there. Needs the queue, the store and the credentials' names, and no secret of theirs. Goes on while\nqueue or store are out."
@@ -406,6 +415,11 @@ async fn run(cli: Cli) -> Result<u8> {
         Command::Starter { listen } => {
             stop.on_signals(settings.updater.drain_deadline)?;
             app::run_starter(&settings, listen, follower()?, &stop).await?;
+            Ok(0)
+        }
+        Command::Poll { listen } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            app::run_poll(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
         Command::Ops { listen } => {

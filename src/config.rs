@@ -8,6 +8,7 @@ mod contradictions;
 mod credentials;
 mod files;
 mod masking;
+mod poll;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
 pub use self::files::Files;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
+pub use self::poll::{PollSettings, SourceKind, SourceSettings};
 use crate::credential::{Caller, Pacing};
 use crate::tweet_age::AgeTable;
 
@@ -51,6 +53,7 @@ pub struct Settings {
     pub http: HttpSettings,
     pub ops: OpsSettings,
     pub rebuild: RebuildSettings,
+    pub poll: PollSettings,
     pub simulator: SimulatorSettings,
     /// As they were given, by name: the settings that are shown masked.
     #[serde(skip)]

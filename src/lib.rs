@@ -27,12 +27,13 @@
 //! The seams, each a trait with its backends:
 //! - [`queue`] — the delayed queue with leases; Redis, or one SQLite file
 //! - [`store`] — the current state of each tweet and the history of its counts; PostgreSQL or SQLite
-//! - [`lookup`] — a provider: ids in, one outcome per asked id out; Twitter v1.1
+//! - [`lookup`] — a provider: ids in, one outcome per asked id out; Twitter v1.1, X API v2, Mastodon, Bluesky
 //! - [`credential`] — who asks, and the leave to make one call
 //!
 //! The flow:
 //! - [`starter`] — puts tweets into the queue: library call, files, HTTP, the `incoming` set; and what it lost
 //! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
+//! - [`poll`] — starters that ask a network for what is new, and miss nothing
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //! - [`ops`] — what is seen of a process, and of the whole queue, from outside
 //!
@@ -94,6 +95,7 @@ pub mod ops;
 pub mod overload;
 pub mod picture;
 pub mod plan;
+pub mod poll;
 pub mod queue;
 pub mod retry;
 pub mod shutdown;

@@ -59,7 +59,7 @@ impl Overload {
     #[must_use]
     pub fn new(lanes: &[LaneStats], accounts: &[Account], capabilities: Capabilities) -> Self {
         let per_call = match capabilities.charge {
-            Charge::PerCall => capabilities.batch_limit as f64,
+            Charge::PerCall | Charge::PerIdPerUtcDay => capabilities.batch_limit as f64,
             Charge::PerId => 1.0,
         };
         let window_ms = plan::WINDOW_S * 1e3;
@@ -196,5 +196,9 @@ mod tests {
         let per_id = Capabilities { charge: Charge::PerId, ..CAPABILITIES };
         let overload = Overload::new(&[lane(900, WINDOW)], &[told(900, WINDOW)], per_id);
         assert_eq!(overload.demand_by_quota, Some(1.0));
+        // One that takes money for ids still counts calls.
+        let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
+        let overload = Overload::new(&[lane(900, WINDOW)], &[told(900, WINDOW)], per_day);
+        assert_eq!(overload.demand_by_quota, Some(0.01));
     }
 }

@@ -28,7 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// A worker's name: as set, or the host's name and the process id.
-fn worker_name(settings: &Settings) -> String {
+pub(super) fn worker_name(settings: &Settings) -> String {
     if !settings.updater.name.is_empty() {
         return settings.updater.name.clone();
     }

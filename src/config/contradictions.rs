@@ -12,7 +12,7 @@ use crate::backend::redis::address;
 type Of<T> = fn(&Settings) -> T;
 
 /// Whole numbers: the least and the greatest that may be.
-const NUMBERS: [(&str, Of<u64>, u64, u64); 9] = [
+const NUMBERS: [(&str, Of<u64>, u64, u64); 10] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
     ("twitter.max_body_bytes", |of| whole(of.twitter.max_body_bytes), 1, u64::MAX),
@@ -21,20 +21,22 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 9] = [
     ("updater.max_deliveries", |of| of.updater.max_deliveries.into(), 1, u64::MAX),
     ("starter.max_body_bytes", |of| whole(of.starter.max_body_bytes), 1, u64::MAX),
     ("rebuild.rate", |of| of.rebuild.rate.into(), 1, u64::MAX),
+    ("poll.pages", |of| of.poll.pages.into(), 1, 1_000),
     // What a shell or a TOML file can hold, so that the settings in effect can be shown.
     ("simulator.seed", |of| of.simulator.seed, 0, i64::MAX as u64),
 ];
 
-/// Shares: the greatest that may be.
-const SHARES: [(&str, Of<f64>, f64); 4] = [
-    ("updater.lookahead", |of| of.updater.lookahead, 0.5),
-    ("simulator.missing_share", |of| of.simulator.missing_share, 1.0),
-    ("simulator.withheld_share", |of| of.simulator.withheld_share, 1.0),
-    ("simulator.retweet_share", |of| of.simulator.retweet_share, 1.0),
+/// Shares: the least and the greatest that may be.
+const SHARES: [(&str, Of<f64>, f64, f64); 5] = [
+    ("updater.lookahead", |of| of.updater.lookahead, 0.0, 0.5),
+    ("poll.fill", |of| of.poll.fill, 0.01, 1.0),
+    ("simulator.missing_share", |of| of.simulator.missing_share, 0.0, 1.0),
+    ("simulator.withheld_share", |of| of.simulator.withheld_share, 0.0, 1.0),
+    ("simulator.retweet_share", |of| of.simulator.retweet_share, 0.0, 1.0),
 ];
 
 /// Durations: the shortest that may be.
-const DURATIONS: [(&str, Of<Duration>, Duration); 9] = [
+const DURATIONS: [(&str, Of<Duration>, Duration); 10] = [
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT),
     ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT),
@@ -44,11 +46,14 @@ const DURATIONS: [(&str, Of<Duration>, Duration); 9] = [
     ("updater.buffer_ttl", |of| of.updater.buffer_ttl, Duration::from_millis(10)),
     ("updater.save_timeout", |of| of.updater.save_timeout, MOMENT),
     ("updater.unavailable_every", |of| of.updater.unavailable_every, MOMENT),
+    ("poll.shortest", |of| of.poll.shortest, SECOND),
     ("simulator.window", |of| of.simulator.window, MOMENT),
 ];
 
 /// The unit of every delay.
 const MOMENT: Duration = Duration::from_millis(1);
+/// More often, one source would take the quota of all.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// What a number, a share or a duration may be, in words; `None` for a setting that is bounded by its type alone,
 /// or otherwise.
@@ -59,17 +64,17 @@ const MOMENT: Duration = Duration::from_millis(1);
 #[must_use]
 pub fn allowed(setting: &str) -> Option<String> {
     let number = NUMBERS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| between(*least, *most));
-    let share = || SHARES.iter().find(|(key, ..)| *key == setting).map(|(.., most)| share_to(*most));
+    let share_of = || SHARES.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| share(*least, *most));
     let duration = || DURATIONS.iter().find(|(key, ..)| *key == setting).map(|(.., least)| at_least(*least));
-    number.or_else(share).or_else(duration)
+    number.or_else(share_of).or_else(duration)
 }
 
 fn between(least: u64, most: u64) -> String {
     if most == u64::MAX { format!("at least {least}") } else { format!("{least} to {most}") }
 }
 
-fn share_to(most: f64) -> String {
-    format!("a share, from 0 to {most}")
+fn share(least: f64, most: f64) -> String {
+    format!("a share, from {least} to {most}")
 }
 
 fn at_least(least: Duration) -> String {
@@ -85,6 +90,7 @@ impl Settings {
     pub(super) fn contradictions(&self) -> Result<(), BadConfig> {
         self.each_by_itself()?;
         self.leases()?;
+        self.poll.contradictions()?;
         self.listen()?;
         self.addresses()
     }
@@ -97,10 +103,10 @@ impl Settings {
                 return refuse(key, value.to_string(), between(least, most));
             }
         }
-        for (key, of, most) in SHARES {
+        for (key, of, least, most) in SHARES {
             let value = of(self);
-            if !(0.0..=most).contains(&value) {
-                return refuse(key, value.to_string(), share_to(most));
+            if !(least..=most).contains(&value) {
+                return refuse(key, value.to_string(), share(least, most));
             }
         }
         for (key, of, least) in DURATIONS {
@@ -179,10 +185,10 @@ mod tests {
                 refused(key, &(most + 1).to_string());
             }
         }
-        for (key, _, most) in SHARES {
-            with(key, "0").unwrap();
+        for (key, _, least, most) in SHARES {
+            with(key, &least.to_string()).unwrap();
             with(key, &most.to_string()).unwrap();
-            refused(key, "-0.01");
+            refused(key, &(least - 0.01).to_string());
             refused(key, &(most + 0.01).to_string());
             refused(key, "nan");
         }

@@ -7,10 +7,10 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Client, Request, Response, redirect};
+use reqwest::{Client, Request, Response, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::LookupError;
+use super::{LookupError, scalar};
 use crate::clock::Millis;
 use crate::credential::{Stamp, UserKeys, authorization};
 
@@ -151,6 +151,12 @@ impl Reply {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// When it was sent by their clock, ms since the epoch, cut to whole seconds.
+    #[must_use]
+    pub fn date(&self) -> Option<Millis> {
+        self.header("date").and_then(scalar::http_date)
+    }
+
     /// What came, for an error's text: `text/html, 512 bytes`.
     #[must_use]
     pub fn what(&self) -> String {
@@ -165,6 +171,54 @@ impl Reply {
         let kind = if kind.is_empty() { "no content type" } else { &kind };
         format!("{kind}, {} bytes", self.body.len())
     }
+
+    /// A login page of a network in between is a 200, too. Old answers and emulators say text/javascript or
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`LookupError::BadAnswer`] where it calls itself something else than JSON.
+    pub fn is_json(&self) -> Result<(), LookupError> {
+        let kind = self.header(CONTENT_TYPE.as_str()).unwrap_or("json");
+        if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
+            return Ok(());
+        }
+        Err(LookupError::BadAnswer(format!("it is not JSON: {}", self.what())))
+    }
+
+    /// What a redirect means. Redirects are off, so it is a captive portal, or an address that has moved; only
+    /// its host is told, as the rest of it may repeat the query.
+    #[must_use]
+    pub fn redirect(&self) -> LookupError {
+        let target = self.header("location").and_then(|location| Url::parse(location).ok());
+        let host = target.as_ref().and_then(Url::host_str).unwrap_or("the same host or nowhere");
+        LookupError::BadAnswer(format!("HTTP {}, a redirect to {host}", self.status))
+    }
+}
+
+/// The address that a provider's endpoints are below. A password in it would end up in logs, so it is refused
+/// (and not repeated).
+pub fn base(base_url: &str) -> Result<Url, String> {
+    let url = Url::parse(base_url).map_err(|error| format!("the API's base_url is not an address: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err("the API's base_url must start with http:// or https:// and name a host".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err("the API's base_url must have no user, password, query or fragment".to_owned());
+    }
+    // `join` replaces what follows the last slash, so there must be one at the end.
+    Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')))
+        .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+}
+
+/// An endpoint's address, its path without a slash in front.
+pub fn below(base: &Url, path: &str) -> Result<Url, String> {
+    base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+}
+
+/// A request that cannot be built never will be.
+#[allow(clippy::needless_pass_by_value)] // stands in `map_err`
+pub fn cannot_build(error: reqwest::Error) -> LookupError {
+    LookupError::Stop(format!("cannot build a request: {}", error.without_url()))
 }
 
 /// Puts a bearer token on a request.

@@ -1,7 +1,11 @@
 //! The seam to a provider: a batch of ids in, one outcome per *asked* id out.
 //!
 //! A provider states what it can take ([`Capabilities`]) and turns everything that can go wrong into
-//! a decision ([`LookupError`]). It knows no queue and no store. [`twitter_v1`] is the first.
+//! a decision ([`LookupError`]). It knows no queue and no store.
+//!
+//! Reading order: [`twitter_v1`] is the first provider; [`x_v2`], [`mastodon`], [`bluesky`]. What they share: [`http`]
+//! makes the exchange and [`authority`] puts a credential on it, `asked` gives each asked id its one outcome,
+//! `scalar` reads single values, `limits` what is said of the quota.
 //!
 //! ```
 //! use twitter_updater::credential::{Credential, CredentialKind};
@@ -24,9 +28,17 @@
 //! # }
 //! ```
 
+mod asked;
+pub mod authority;
+pub mod bluesky;
 pub mod http;
+mod limits;
+pub mod mastodon;
+mod scalar;
 pub mod twitter_v1;
+pub mod x_v2;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -54,6 +66,9 @@ pub enum Charge {
     PerCall,
     /// Every id costs: never ask for one before it is due.
     PerId,
+    /// The quota counts calls, and money the ids, each once in a UTC day however often it is asked for: fill a
+    /// call with what is due and nothing else.
+    PerIdPerUtcDay,
 }
 
 /// What came of one asked id.
@@ -83,6 +98,14 @@ pub struct Answer {
     pub quota: Option<Quota>,
     /// Objects in the answer that nobody asked for: logged, never stored.
     pub unasked: usize,
+}
+
+impl Answer {
+    /// To nothing asked.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { outcomes: Vec::new(), quota: None, unasked: 0 }
+    }
 }
 
 /// Why a call gave no outcomes. The variants are decisions; none of them is any id's fault except
@@ -158,10 +181,12 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// The id is not of this provider's form; says why.
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String>;
 
-    /// One call. `ids` are distinct, of this provider's form, and at most `batch_limit`.
+    /// One call for `ids`, which are of this provider's form. An id that comes twice is asked for once. Nothing
+    /// asked is answered without a call.
     ///
     /// # Errors
-    /// The call gave no outcomes; each variant says what to do next.
+    /// The call gave no outcomes; each variant says what to do next. More than `batch_limit` are refused
+    /// ([`LookupError::BatchTooLarge`]), without a call.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError>;
 
     /// Tries the credential by the provider's cheapest call, which spends none of the lookup's quota.
@@ -170,4 +195,25 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// About the call that was made: being throttled there says nothing of the lookup's quota.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
+}
+
+/// A body's text. One bad byte must not cost the other ninety-nine objects: it becomes U+FFFD, in whatever text it
+/// stood. Looking for it takes several times as long as seeing that there is none.
+fn text(body: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed)
+}
+
+/// An answer that cannot be read, with what it was.
+fn unreadable(error: LookupError, reply: &http::Reply) -> LookupError {
+    match error {
+        LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", reply.what())),
+        other => other,
+    }
+}
+
+/// What is told of a body that is no JSON.
+fn not_json(error: &serde_json::Error) -> LookupError {
+    // serde_json's own text may quote the body.
+    let what = if error.is_eof() { "it ends in the middle" } else { "it is not JSON" };
+    LookupError::BadAnswer(format!("{what} (line {}, column {})", error.line(), error.column()))
 }

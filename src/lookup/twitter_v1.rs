@@ -1,19 +1,14 @@
 //! Twitter API v1.1, `statuses/lookup`: up to 100 tweets a call, 300 (app) or 900 (user) calls per 15
 //! minutes.
 //!
-//! Reading order: this file makes the call, with the credential that `authority` puts on it; `answer`
-//! turns a body into outcomes, one `object` at a time, value by value (`scalar`); `limits` reads what is
-//! said of the quota; `errors` turns a refusal into a decision.
+//! Reading order: this file makes the call; `answer` turns a body into outcomes, one `object` at a time;
+//! `limits` reads what is said of the quota; `errors` turns a refusal into a decision.
 
 mod answer;
-mod authority;
-mod errors;
-mod limits;
+pub mod errors;
+pub mod limits;
 mod object;
-mod scalar;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,8 +16,10 @@ use reqwest::{Method, Request, Url};
 
 pub use self::answer::read as read_answer;
 pub use self::object::{parse_ingested, parse_tweet};
-use super::http::{HttpClient, HttpOptions, Reply};
-use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
+use super::asked::batch;
+use super::authority::Authority;
+use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, unreadable};
 use crate::clock::Millis;
 use crate::credential::Credential;
 use crate::tweet::TweetId;
@@ -36,7 +33,6 @@ pub const CAPABILITIES: Capabilities =
 
 const LOOKUP_PATH: &str = "1.1/statuses/lookup.json";
 const LIMITS_PATH: &str = "1.1/application/rate_limit_status.json";
-const TOKEN_PATH: &str = "oauth2/token";
 
 /// How the parameters travel. Twitter takes both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,11 +82,8 @@ pub struct TwitterV1 {
     http: HttpClient,
     endpoint: Url,
     limits_endpoint: Url,
-    token_endpoint: Url,
     method: Method,
-    /// Their clock minus ours, in ms, as an answer last told; signatures are dated by theirs. Clones
-    /// share it.
-    clock_offset: Arc<AtomicI64>,
+    authority: Authority,
 }
 
 impl TwitterV1 {
@@ -100,9 +93,7 @@ impl TwitterV1 {
     /// The options make no sense; in words for the person who set them.
     pub fn new(options: TwitterV1Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
-        let below = |path| base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"));
-        let (endpoint, limits_endpoint) = (below(LOOKUP_PATH)?, below(LIMITS_PATH)?);
-        let token_endpoint = below(TOKEN_PATH)?;
+        let (endpoint, limits_endpoint) = (below(&base, LOOKUP_PATH)?, below(&base, LIMITS_PATH)?);
         let http = HttpClient::new(&HttpOptions {
             timeout: options.timeout,
             connect_timeout: options.connect_timeout,
@@ -113,10 +104,11 @@ impl TwitterV1 {
             LookupMethod::Get => Method::GET,
             LookupMethod::Post => Method::POST,
         };
-        Ok(Self { http, endpoint, limits_endpoint, token_endpoint, method, clock_offset: Arc::default() })
+        let authority = Authority::new(http.clone(), &base, errors::means_bad_token)?;
+        Ok(Self { http, endpoint, limits_endpoint, method, authority })
     }
 
-    fn lookup_request(&self, ids: &[String]) -> Result<Request, LookupError> {
+    fn lookup_request(&self, ids: &[&str]) -> Result<Request, LookupError> {
         let ids = ids.join(",");
         let parameters = [("id", ids.as_str()), ("map", "true"), ("tweet_mode", "extended"), ("trim_user", "false")];
         let client = self.http.client();
@@ -132,42 +124,10 @@ impl TwitterV1 {
 
     /// What a refusal means. A clock that is off is corrected by it.
     fn refused(&self, reply: &Reply) -> LookupError {
-        let error = errors::decide(reply);
-        if let LookupError::Clock(offset) = error {
-            self.clock_offset.store(offset, Ordering::Relaxed);
-        }
+        let error = errors::decide(reply, CAPABILITIES.endpoint);
+        self.authority.heed(&error);
         error
     }
-}
-
-#[allow(clippy::needless_pass_by_value)] // stands in `map_err`
-fn cannot_build(error: reqwest::Error) -> LookupError {
-    LookupError::Stop(format!("cannot build a request: {}", error.without_url()))
-}
-
-/// A login page of a network in between is a 200, too. Old answers and emulators say text/javascript or
-/// nothing.
-fn is_json(reply: &Reply) -> Result<(), LookupError> {
-    let kind = reply.header("content-type").unwrap_or("json");
-    if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
-        return Ok(());
-    }
-    Err(LookupError::BadAnswer(format!("it is not JSON: {}", reply.what())))
-}
-
-/// The address that the endpoints are below. A password in it would end up in logs, so it is refused
-/// (and not repeated).
-fn base(base_url: &str) -> Result<Url, String> {
-    let url = Url::parse(base_url).map_err(|error| format!("the API's base_url is not an address: {error}"))?;
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err("the API's base_url must start with http:// or https:// and name a host".to_owned());
-    }
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-        return Err("the API's base_url must have no user, password, query or fragment".to_owned());
-    }
-    // `join` replaces what follows the last slash, so there must be one at the end.
-    Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')))
-        .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
 }
 
 #[async_trait]
@@ -181,7 +141,11 @@ impl Lookup for TwitterV1 {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let reply = self.call(&|| self.lookup_request(ids), credential).await?;
+        let batch = batch(ids, BATCH_LIMIT)?;
+        if batch.is_empty() {
+            return Ok(Answer::empty());
+        }
+        let reply = self.authority.call(&|| self.lookup_request(&batch), credential).await?;
         let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {
             return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
@@ -193,11 +157,8 @@ impl Lookup for TwitterV1 {
                 other => other,
             });
         }
-        is_json(&reply)?;
-        let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| match error {
-            LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", reply.what())),
-            other => other,
-        })?;
+        reply.is_json()?;
+        let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
         Ok(Answer { outcomes, quota, unasked })
     }
 
@@ -207,11 +168,11 @@ impl Lookup for TwitterV1 {
             address.query_pairs_mut().append_pair("resources", "statuses");
             self.http.client().get(address).build().map_err(cannot_build)
         };
-        let reply = self.call(&request, credential).await?;
+        let reply = self.authority.call(&request, credential).await?;
         if reply.status != 200 {
             return Err(self.refused(&reply));
         }
-        is_json(&reply)?;
+        reply.is_json()?;
         limits::of_status(&reply)
     }
 }

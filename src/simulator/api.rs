@@ -1,5 +1,7 @@
 //! The simulated endpoints.
 
+mod timelines;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,23 +18,20 @@ use serde::Serialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+pub use self::timelines::TimelinePost;
 use super::call::Call;
+use super::dialect::{Dialect, Shown};
 use super::faults::{Drawn, Endpoint, Fault, Faults, Rule};
-use super::gate::{Caller, Gate, Pool, Standing};
+use super::gate::{Caller, Gate, Standing};
 use super::render::{self, View};
 use super::replay::Replay;
-use super::reply::{Found, http_date, refusal, success, with};
-use super::windows::{Window, Windows};
+use super::reply::{Found, http_date, success, twitter_refusal};
+use super::windows::{Limit, Window, Windows};
 use super::world::{Salt, World, mix, unit};
 use super::{SimulatorOptions, faulty};
 use crate::clock::{self, Millis};
-use crate::tweet::TweetId;
 
-const LOOKUP: &str = "/statuses/lookup";
 const STATUS: &str = "/application/rate_limit_status";
-
-/// Ids in one call.
-const BATCH_LIMIT: usize = 100;
 
 /// Calls of `rate_limit_status` per window.
 const STATUS_CALLS: u32 = 180;
@@ -59,7 +58,7 @@ pub struct Api {
 /// What was asked so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Calls of `statuses/lookup`, whatever came of them.
+    /// Lookups, whatever came of them.
     pub requests: u64,
     /// Calls of `oauth2/token`, whatever came of them.
     pub exchanges: u64,
@@ -73,9 +72,17 @@ pub struct Counters {
 
 /// The addresses and what answers them.
 pub fn router(api: Arc<Api>) -> Router {
-    let lookup = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-        Ok(call) => api.lookup(&call).await,
-        Err(refused) => refused,
+    let lookup = |dialect: Dialect| {
+        async move |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+            Ok(call) => api.lookup(dialect, &call).await,
+            Err(refused) => refused,
+        }
+    };
+    let check = |dialect: Dialect| {
+        async move |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+            Ok(call) => api.check(dialect, &call),
+            Err(refused) => refused,
+        }
     };
     let status = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
         Ok(call) => api.rate_limit_status(&call),
@@ -98,16 +105,30 @@ pub fn router(api: Arc<Api>) -> Router {
     let stand = async |State(api): State<Arc<Api>>, Path(name): Path<String>, Json(standing): Json<Standing>| {
         if api.gate.set(&name, standing) { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
     };
+    let instance = async |State(api): State<Arc<Api>>| {
+        Json(json!({ "domain": "social.example.org", "version": api.options.mastodon_version }))
+    };
     let stats = async |State(api): State<Arc<Api>>| Json(api.counters());
     let router = Router::new()
-        .route("/1.1/statuses/lookup.json", get(lookup).post(lookup))
+        .route("/1.1/statuses/lookup.json", get(lookup(Dialect::TwitterV1)).post(lookup(Dialect::TwitterV1)))
         .route("/1.1/application/rate_limit_status.json", get(status))
         .route("/oauth2/token", post(token))
+        .route("/2/tweets", get(lookup(Dialect::XV2)))
+        .route("/2/usage/tweets", get(check(Dialect::XV2)))
+        .route("/2/users/me", get(check(Dialect::XV2)))
+        .route("/api/v1/statuses", get(lookup(Dialect::Mastodon)))
+        .route("/api/v1/statuses/{id}", get(lookup(Dialect::MastodonStatus)))
+        .route("/api/v1/apps/verify_credentials", get(check(Dialect::Mastodon)))
+        .route("/api/v2/instance", get(instance))
+        .route("/xrpc/app.bsky.feed.getPosts", get(lookup(Dialect::Bluesky)))
+        .route("/xrpc/com.atproto.server.getSession", get(check(Dialect::Bluesky)))
+        .route("/xrpc/_health", get(async || Json(json!({ "version": "simulated" }))))
         .route("/simulator/credentials", get(standings))
         .route("/simulator/credentials/{name}", put(stand))
         .route("/simulator/faults", get(rules).put(set_rules).delete(no_rules))
         .route("/simulator/stats", get(stats))
-        .fallback(async || refusal(404, 34));
+        .fallback(async || twitter_refusal(404, 34));
+    let router = timelines::routes(router);
     let dated = async |State(api): State<Arc<Api>>, mut response: Response| {
         if api.options.clock_skew != 0 {
             response.headers_mut().insert(DATE, http_date(api.now()));
@@ -170,11 +191,11 @@ impl Api {
         self.exchanges.fetch_add(1, Ordering::Relaxed);
         let token = match self.gate.exchange(call) {
             Ok(token) => token,
-            Err((status, code)) => return refusal(status, code),
+            Err((status, code)) => return twitter_refusal(status, code),
         };
         let body = || json!({ "token_type": "bearer", "access_token": token }).to_string();
         if let Some(fault) = self.strike(Endpoint::Token, &[]).await
-            && let Some(response) = faulty::answer(self, &fault, None, body).await
+            && let Some(response) = faulty::answer(self, Dialect::TwitterV1, &fault, None, body).await
         {
             return response;
         }
@@ -189,44 +210,69 @@ impl Api {
         fault
     }
 
-    async fn lookup(self: Arc<Self>, call: &Call) -> Response {
+    async fn lookup(self: Arc<Self>, dialect: Dialect, call: &Call) -> Response {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ number)));
         self.pause(self.options.latency + jitter).await;
         let Caller { name, pool } = match self.gate.admit(call, self.now()) {
             Ok(caller) => caller,
-            Err((status, code)) => return refusal(status, code),
+            Err((status, code)) => return dialect.refusal(status, code),
         };
-        let window = match self.take(&name, LOOKUP, self.lookups_per_window(pool)) {
+        let limit = dialect.limit(&self.options, pool);
+        let window = match self.take(&name, dialect.endpoint(), limit) {
             Ok(window) => window,
             Err(window) => {
                 self.throttled.fetch_add(1, Ordering::Relaxed);
-                return with(Some(window), refusal(429, 88));
+                return dialect.with(Some(window), dialect.refusal(429, 88));
             }
         };
-        let ids = match asked(call) {
+        if dialect == Dialect::Mastodon && !self.has_batches() {
+            return dialect.with(window, dialect.refusal(404, 34));
+        }
+        let ids = match dialect.asked(call) {
             Ok(ids) => ids,
-            Err(code) => return with(window, refusal(403, code)),
+            Err((status, code)) => return dialect.with(window, dialect.refusal(status, code)),
         };
-        let found = || self.find(&ids, call);
+        let found = || self.find(dialect, &ids, call);
         let body = match self.strike(Endpoint::Lookup, &ids).await {
-            None => found().write(),
-            Some(fault) => match faulty::answer(&self, &fault, window, || found().write()).await {
-                Some(response) => return response,
-                None => faulty::tweets(&fault, found()),
-            },
+            None => dialect.write(&found()),
+            Some(fault) => {
+                let body = || dialect.write(&found());
+                match faulty::answer(&self, dialect, &fault, window, body).await {
+                    Some(response) => return response,
+                    None => faulty::tweets(dialect, &fault, found()),
+                }
+            }
         };
-        self.answered(&ids, window, body)
+        if body.is_empty() {
+            return dialect.with(window, dialect.refusal(404, 34));
+        }
+        self.answered(dialect, &ids, window, body)
     }
 
-    fn lookups_per_window(&self, pool: Pool) -> u32 {
-        match pool {
-            Pool::Users => self.options.calls_per_window,
-            Pool::Applications => self.options.app_calls_per_window,
+    /// Whether the simulated instance knows `GET /api/v1/statuses`, which came with 4.3.
+    fn has_batches(&self) -> bool {
+        let mut parts = self.options.mastodon_version.split('.').map_while(|part| part.parse::<u32>().ok());
+        (parts.next(), parts.next()) >= (Some(4), Some(3))
+    }
+
+    /// A call that asks for no post: who calls. An instance counts it with the others.
+    fn check(&self, dialect: Dialect, call: &Call) -> Response {
+        let Caller { name, pool } = match self.gate.admit(call, self.now()) {
+            Ok(caller) => caller,
+            Err((status, code)) => return dialect.refusal(status, code),
+        };
+        let told = || success(json!({ "data": { "id": "7" } }).to_string());
+        if dialect != Dialect::Mastodon {
+            return told();
+        }
+        match self.take(&name, dialect.endpoint(), dialect.limit(&self.options, pool)) {
+            Ok(window) => dialect.with(window, told()),
+            Err(window) => dialect.with(Some(window), dialect.refusal(429, 88)),
         }
     }
 
-    fn answered(&self, ids: &[&str], window: Option<Window>, body: String) -> Response {
+    fn answered(&self, dialect: Dialect, ids: &[&str], window: Option<Window>, body: String) -> Response {
         self.ids.fetch_add(ids.len() as u64, Ordering::Relaxed);
         if self.options.count_ids {
             let mut lookups = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,90 +280,74 @@ impl Api {
                 *lookups.entry((*id).to_owned()).or_default() += 1;
             }
         }
-        with(window, success(body))
+        dialect.with(window, success(body))
     }
 
     /// The asked tweets as they are now. An id that is no number is like one that is not there: that is
     /// what the recorded answer to `id=X` shows.
-    fn find<'a>(&self, ids: &[&'a str], call: &Call) -> Found<'a> {
+    fn find<'a>(&self, dialect: Dialect, ids: &[&'a str], call: &Call) -> Found<'a> {
         let flag = |name: &str| call.parameter(name).map(|value| matches!(value, "true" | "t" | "1"));
         let view = View {
             extended: call.parameter("tweet_mode") == Some("extended"),
             trim_user: flag("trim_user").unwrap_or(false),
             entities: flag("include_entities").unwrap_or(true),
         };
-        let map = flag("map").unwrap_or(false);
-        let now = clock::wall_ms();
+        let map = dialect == Dialect::TwitterV1 && flag("map").unwrap_or(false);
+        let shown = Shown { world: &self.world, now: clock::wall_ms(), padding: &self.padding, view };
         let mut ids = ids.to_vec();
-        if !map {
+        if !map && dialect != Dialect::Bluesky {
             // Not the order asked; nobody is promised any, but the same one every time.
-            ids.sort_by_key(|id| TweetId::parse(id).map_or(0, |id| self.world.dice(id, Salt::Order)));
+            ids.sort_by_key(|id| dialect.tweet_id(id).map_or(0, |id| self.world.dice(id, Salt::Order)));
         }
-        let objects = ids.iter().map(|id| self.object(id, now, view)).collect();
+        let objects = ids.iter().map(|id| self.object(dialect, id, &shown)).collect();
         Found { ids, objects, map }
     }
 
-    fn object(&self, id: &str, now: Millis, view: View) -> Option<String> {
-        if let Some(replay) = &self.replay {
-            return replay.get(id).map(str::to_owned);
+    fn object(&self, dialect: Dialect, id: &str, shown: &Shown<'_>) -> Option<String> {
+        match &self.replay {
+            Some(replay) if dialect == Dialect::TwitterV1 => replay.get(id).map(str::to_owned),
+            // What is recorded is v1.1's alone.
+            Some(_) => None,
+            None => dialect.object(id, shown),
         }
-        let tweet = self.world.tweet(TweetId::parse(id).ok()?, now)?;
-        let mut object = String::with_capacity(4096 + self.padding.len());
-        render::tweet(&mut object, &self.world, &tweet, now, view, &self.padding);
-        Some(object)
     }
 
     /// Takes a call from the window; `Ok(None)` where there is no limit.
-    fn take(&self, who: &str, endpoint: &'static str, limit: u32) -> Result<Option<Window>, Window> {
-        if limit == 0 {
+    fn take(&self, who: &str, endpoint: &'static str, limit: Limit) -> Result<Option<Window>, Window> {
+        if limit.calls == 0 {
             return Ok(None);
         }
-        let length = clock::millis(self.options.window);
-        self.windows.take(who, endpoint, limit, length, self.now()).map(Some)
+        self.windows.take(who, endpoint, limit, self.now()).map(Some)
     }
 
     fn rate_limit_status(&self, call: &Call) -> Response {
         let Caller { name, pool } = match self.gate.admit(call, self.now()) {
             Ok(caller) => caller,
-            Err((status, code)) => return refusal(status, code),
+            Err((status, code)) => return twitter_refusal(status, code),
         };
-        let window = match self.take(&name, STATUS, STATUS_CALLS) {
+        let dialect = Dialect::TwitterV1;
+        let status_limit = Limit { calls: STATUS_CALLS, length: clock::millis(self.options.window), aligned: false };
+        let window = match self.take(&name, STATUS, status_limit) {
             Ok(window) => window,
-            Err(window) => return with(Some(window), refusal(429, 88)),
+            Err(window) => return dialect.with(Some(window), twitter_refusal(429, 88)),
         };
-        let length = clock::millis(self.options.window);
-        let lookup_limit = match self.lookups_per_window(pool) {
-            0 => u32::MAX,
-            calls => calls,
+        let lookup_limit = match dialect.limit(&self.options, pool) {
+            Limit { calls: 0, .. } => Limit { calls: u32::MAX, ..status_limit },
+            limit => limit,
         };
         let told = |endpoint, limit| {
-            let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, length, self.now());
+            let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, self.now());
             json!({ endpoint: { "limit": limit, "remaining": remaining, "reset": reset } })
         };
         let families = call.parameter("resources");
         let asked = |family: &str| families.is_none_or(|families| families.split(',').any(|one| one == family));
-        let all = [("statuses", LOOKUP, lookup_limit), ("application", STATUS, STATUS_CALLS)];
+        let all = [("statuses", dialect.endpoint(), lookup_limit), ("application", STATUS, status_limit)];
         let resources: HashMap<_, _> = all
             .into_iter()
             .filter(|(family, ..)| asked(family))
             .map(|(family, endpoint, limit)| (family, told(endpoint, limit)))
             .collect();
         let body = json!({ "rate_limit_context": { "application": "dummykey" }, "resources": resources });
-        with(window, success(body.to_string()))
-    }
-}
-
-/// The asked ids, each once, or the code that says what is wrong with them.
-fn asked(call: &Call) -> Result<Vec<&str>, u32> {
-    let mut ids: Vec<&str> = Vec::new();
-    for id in call.parameter("id").unwrap_or_default().split(',').map(str::trim).filter(|id| !id.is_empty()) {
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
-    match ids.len() {
-        0 => Err(38),
-        1..=BATCH_LIMIT => Ok(ids),
-        _ => Err(18),
+        dialect.with(window, success(body.to_string()))
     }
 }

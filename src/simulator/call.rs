@@ -49,6 +49,11 @@ impl Call {
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
+
+    /// Every value of a parameter that may come several times.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.parameters.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

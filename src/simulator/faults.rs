@@ -93,7 +93,7 @@ impl Fault {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
-    /// `statuses/lookup`.
+    /// The lookup, whosever it is.
     #[default]
     Lookup,
     /// `oauth2/token`. What is about tweets does not concern it.

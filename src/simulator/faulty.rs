@@ -10,8 +10,9 @@ use axum::response::{Html, IntoResponse, Response};
 use futures::{StreamExt, stream};
 
 use super::api::Api;
+use super::dialect::{Dialect, INVALID};
 use super::faults::Fault;
-use super::reply::{Found, refusal, success, with};
+use super::reply::{Found, success};
 use super::windows::Window;
 use crate::clock::Millis;
 
@@ -19,15 +20,18 @@ use crate::clock::Millis;
 /// fault is about the tweets in it.
 pub async fn answer(
     api: &Api,
+    dialect: Dialect,
     fault: &Fault,
     window: Option<Window>,
     body: impl FnOnce() -> String,
 ) -> Option<Response> {
+    let refusal = |status, code| dialect.refusal(status, code);
+    let with = |window, response| dialect.with(window, response);
     let response = match fault {
         Fault::Status { status, code: Some(code) } => with(window, refusal(*status, *code)),
         Fault::Status { status, code: None } => page(*status),
         Fault::Answer { status, headers, body } => worded(*status, headers, body),
-        Fault::Poison { .. } => with(window, refusal(400, 214)),
+        Fault::Poison { .. } => with(window, refusal(400, INVALID)),
         Fault::RateLimited { reset_s } => {
             let reset = api.now().div_euclid(1000) + i64::from(*reset_s);
             with(Some(Window { remaining: 0, reset, ..any_window(window, api.now()) }), refusal(429, 88))
@@ -53,7 +57,7 @@ pub async fn answer(
             with(window, success(body))
         }
         Fault::Oversized { bytes } => with(window, oversized(*bytes)),
-        Fault::WrongShape => with(window, success("{\"data\":[]}".to_owned())),
+        Fault::WrongShape => with(window, success("{\"things\":7}".to_owned())),
         Fault::ErrorsInSuccess => {
             let mut response = refusal(200, 130);
             *response.status_mut() = StatusCode::OK;
@@ -68,13 +72,12 @@ pub async fn answer(
 }
 
 /// The body of an answer whose tweets a fault spoiled.
-pub fn tweets(fault: &Fault, mut found: Found<'_>) -> String {
+pub fn tweets(dialect: Dialect, fault: &Fault, mut found: Found<'_>) -> String {
     match fault {
         Fault::BrokenTweet => {
             let first = found.ids.iter().zip(&mut found.objects).find(|(_, object)| object.is_some());
             if let Some((id, object)) = first {
-                *object =
-                    Some(format!("{{\"id\":{id},\"id_str\":\"{id}\",\"created_at\":12,\"text\":{{}},\"user\":[]}}"));
+                *object = Some(dialect.broken(id));
             }
         }
         Fault::AllMissing => found.objects.fill(None),
@@ -85,16 +88,15 @@ pub fn tweets(fault: &Fault, mut found: Found<'_>) -> String {
             found.objects = twice(found.objects);
         }
         Fault::Unasked => {
-            let strangers = ["20", "21", "22"];
             // Of three ids one is always free, unless all three were asked for: then nothing is added.
-            if let Some(id) = strangers.into_iter().find(|id| !found.ids.contains(id)) {
+            if let Some((id, object)) = dialect.stranger(&found.ids) {
                 found.ids.push(id);
-                found.objects.push(Some(stranger(id)));
+                found.objects.push(Some(object));
             }
         }
         _ => {}
     }
-    found.write()
+    dialect.write(&found)
 }
 
 /// An answer word by word; what cannot be a header is left out.
@@ -112,14 +114,6 @@ fn worded(status: u16, headers: &BTreeMap<String, String>, body: &str) -> Respon
 /// A window for faults that talk of one, also where the simulator itself has none.
 fn any_window(window: Option<Window>, now: Millis) -> Window {
     window.unwrap_or(Window { limit: 900, remaining: 899, reset: now.div_euclid(1000) + 900 })
-}
-
-fn stranger(id: &str) -> String {
-    format!(
-        "{{\"created_at\":\"Tue Mar 21 20:50:14 +0000 2006\",\"id\":{id},\"id_str\":\"{id}\",\
-         \"text\":\"just setting up my twttr\",\"full_text\":\"just setting up my twttr\",\
-         \"user\":{{\"id\":12,\"id_str\":\"12\",\"screen_name\":\"jack\"}},\"retweet_count\":1,\"favorite_count\":1}}"
-    )
 }
 
 /// A front server's page.

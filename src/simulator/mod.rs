@@ -1,22 +1,27 @@
-//! A faithful fake Twitter: `statuses/lookup` with its limits, its windows, its odd answers, and faults
-//! on demand. For the demo, the tests and the benchmarks.
+//! A faithful fake of each provider's lookup, with its limits, its windows, its odd answers, and faults on demand.
+//! For the demo, the tests and the benchmarks.
 //!
 //! | address | what |
 //! |---|---|
 //! | `GET`, `POST /1.1/statuses/lookup.json` | the endpoint: `id`, `map`, `tweet_mode`, `trim_user`, `include_entities` |
 //! | `GET /1.1/application/rate_limit_status.json` | the windows as they stand |
+//! | `GET /1.1/search/tweets.json`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline` | timelines whose ids become visible out of order |
 //! | `POST /oauth2/token` | an application's bearer token, for its keys |
+//! | `GET /2/tweets` | X API v2: `ids`; who calls: `GET /2/usage/tweets`, `GET /2/users/me` |
+//! | `GET /api/v1/statuses`, `/api/v1/statuses/{id}` | Mastodon: `id[]`; `GET /api/v2/instance`, `/api/v1/apps/verify_credentials` |
+//! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession` |
 //! | `GET /simulator/credentials` | how each credential stands: `{"name": "good"}` |
 //! | `PUT /simulator/credentials/{name}` | switches it: `"good"`, `"revoked"`, `"locked"`, `"suspended"` |
 //! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |
 //! | `GET /simulator/stats` | [`Counters`], as JSON |
 //!
 //! Reading order: [`World`] decides what tweets there are, `text` and `render` write them, [`Replay`]
-//! serves recorded ones instead; `api` answers calls in the forms of `reply`; `gate` lets in who may call
+//! serves recorded ones instead; `api` answers calls in the forms of `reply`, or in another `dialect`; `gate` lets in who may call
 //! (`signature` checks OAuth 1.0a), `windows` limits them, [`faults`] and `faulty` spoil them.
 
 mod api;
 mod call;
+mod dialect;
 pub mod faults;
 mod faulty;
 mod gate;
@@ -42,7 +47,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::api::Api;
-pub use self::api::Counters;
+pub use self::api::{Counters, TimelinePost};
+pub use self::dialect::{bluesky_uri, mastodon_id};
 pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
 pub use self::replay::Replay;
@@ -67,6 +73,16 @@ pub struct SimulatorOptions {
     pub calls_per_window: u32,
     /// The same of an application: of whoever shows a bearer token.
     pub app_calls_per_window: u32,
+    /// The same of X API v2, for users,
+    pub x_calls_per_window: u32,
+    /// and for applications.
+    pub x_app_calls_per_window: u32,
+    /// The same of a Mastodon instance, for anybody, in windows a third as long that begin with the clock's.
+    pub mastodon_calls_per_window: u32,
+    /// The same of Bluesky, for anybody, in windows a third as long.
+    pub bluesky_calls_per_window: u32,
+    /// What the Mastodon instance says it runs: before 4.3 it gives one status a call.
+    pub mastodon_version: String,
     /// The length of a window.
     pub window: Duration,
     /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
@@ -89,6 +105,10 @@ pub struct SimulatorOptions {
     pub growth: Duration,
     /// Extra bytes in every object: real ones are 2 to 6 KB, unpadded ones about 2.5.
     pub body_padding: usize,
+    /// Posts a second in each timeline, 0.001 to 500.
+    pub posts_per_second: f64,
+    /// A post of a timeline is visible this long after it was made, at the most.
+    pub posts_late: Duration,
     /// Count the lookups of every single id (memory grows with the ids).
     pub count_ids: bool,
 }
@@ -102,6 +122,11 @@ impl Default for SimulatorOptions {
             // Twitter's figures.
             calls_per_window: 900,
             app_calls_per_window: 300,
+            x_calls_per_window: 5_000,
+            x_app_calls_per_window: 3_500,
+            mastodon_calls_per_window: 300,
+            bluesky_calls_per_window: 3_000,
+            mastodon_version: "4.3.8".to_owned(),
             window: Duration::from_secs(15 * 60),
             replay: None,
             bearer_tokens: None,
@@ -112,6 +137,8 @@ impl Default for SimulatorOptions {
             retweet_share: 0.3,
             growth: Duration::from_secs(18 * 60),
             body_padding: 1_500,
+            posts_per_second: 1.0,
+            posts_late: Duration::from_secs(1),
             count_ids: false,
         }
     }

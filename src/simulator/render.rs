@@ -14,6 +14,9 @@ use crate::clock::Millis;
 const CREATED_AT: StaticFormatDescription =
     format_description!("[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] +0000 [year]");
 
+const ISO: StaticFormatDescription =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+
 /// What a request asks to see.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
@@ -96,7 +99,8 @@ pub fn padding(bytes: usize) -> String {
     padding
 }
 
-fn said(world: &World, tweet: &SimulatedTweet) -> Text {
+/// What a tweet says.
+pub fn said(world: &World, tweet: &SimulatedTweet) -> Text {
     match &tweet.original {
         _ if tweet.withheld => {
             Text::plain(format!("This Tweet from @{} has been withheld in: XY.", screen_name(tweet.author)))
@@ -196,6 +200,12 @@ fn date(out: &mut String, at: Millis) {
     if let Ok(date) = OffsetDateTime::from_unix_timestamp(at.div_euclid(1000)).map(|date| date.format(CREATED_AT)) {
         out.push_str(&date.unwrap_or_default());
     }
+}
+
+/// A date as everybody but v1.1 writes it: `2006-03-21T20:50:14.000Z`. In ms since the epoch.
+pub fn iso(at: Millis) -> String {
+    let date = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at) * 1_000_000).ok();
+    date.and_then(|date| date.format(ISO).ok()).unwrap_or_default()
 }
 
 /// A JSON string as Twitter writes it: ASCII only, with slashes escaped.

@@ -1,4 +1,4 @@
-//! How the simulated API words its answers.
+//! How the simulated v1.1 words its answers, and what all of them have in common.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
@@ -8,7 +8,6 @@ use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
-use super::windows::Window;
 use crate::clock::Millis;
 
 const HTTP_DATE: StaticFormatDescription =
@@ -25,8 +24,14 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The body.
-    pub fn write(&self) -> String {
+    /// The objects that are there, with commas between.
+    pub fn present(&self) -> String {
+        let objects: Vec<&str> = self.objects.iter().flatten().map(String::as_str).collect();
+        objects.join(",")
+    }
+
+    /// The body of `statuses/lookup`.
+    pub fn write_twitter(&self) -> String {
         let bytes: usize = self.objects.iter().flatten().map(|object| object.len() + 32).sum();
         let mut body = String::with_capacity(bytes + 64);
         body.push_str(if self.map { "{\"id\":{" } else { "[" });
@@ -56,7 +61,7 @@ pub fn success(body: String) -> Response {
 }
 
 /// An error with Twitter's code and words for it.
-pub fn refusal(status: u16, code: u32) -> Response {
+pub fn twitter_refusal(status: u16, code: u32) -> Response {
     let message = match code {
         18 => "Too many terms specified in query.",
         32 => "Could not authenticate you.",
@@ -88,10 +93,11 @@ pub fn http_date(at: Millis) -> HeaderValue {
     header.unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"))
 }
 
-/// Adds the window's headers.
-pub fn with(window: Option<Window>, mut response: Response) -> Response {
-    if let Some(window) = window {
-        window.write(response.headers_mut());
-    }
-    response
+/// A tweet of somebody else's.
+pub fn stranger(id: &str) -> String {
+    format!(
+        "{{\"created_at\":\"Tue Mar 21 20:50:14 +0000 2006\",\"id\":{id},\"id_str\":\"{id}\",\
+         \"text\":\"just setting up my twttr\",\"full_text\":\"just setting up my twttr\",\
+         \"user\":{{\"id\":12,\"id_str\":\"12\",\"screen_name\":\"jack\"}},\"retweet_count\":1,\"favorite_count\":1}}"
+    )
 }

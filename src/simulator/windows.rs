@@ -9,6 +9,17 @@ use axum::http::HeaderValue;
 
 use crate::clock::Millis;
 
+/// How many calls, and in what window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Calls per window; 0 is without limit.
+    pub calls: u32,
+    /// How long a window is, in ms.
+    pub length: Millis,
+    /// Whether windows begin with the clock's, and not with their first call.
+    pub aligned: bool,
+}
+
 /// What one call did to its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
@@ -59,34 +70,28 @@ struct Open {
 
 impl Windows {
     /// Takes a call from the window; `Err` where none is left.
-    pub fn take(
-        &self,
-        who: &str,
-        endpoint: &'static str,
-        limit: u32,
-        length: Millis,
-        now: Millis,
-    ) -> Result<Window, Window> {
+    pub fn take(&self, who: &str, endpoint: &'static str, limit: Limit, now: Millis) -> Result<Window, Window> {
         let mut state = self.state();
         let State { open, closed } = &mut *state;
-        let window = open.entry((who.to_owned(), endpoint)).or_insert_with(|| Open::at(now, length));
+        let window = open.entry((who.to_owned(), endpoint)).or_insert_with(|| Open::at(now, limit));
         if window.ends <= now {
             let Open { starts, ends, used, refused } = *window;
-            closed.push(ClosedWindow { who: who.to_owned(), endpoint, span: (starts, ends), limit, used, refused });
-            *window = Open::at(now, length);
+            let (who, span) = (who.to_owned(), (starts, ends));
+            closed.push(ClosedWindow { who, endpoint, span, limit: limit.calls, used, refused });
+            *window = Open::at(now, limit);
         }
-        let allowed = window.used < limit;
+        let allowed = window.used < limit.calls;
         window.used += u32::from(allowed);
         window.refused += u32::from(!allowed);
-        let told = window.told(limit);
+        let told = window.told(limit.calls);
         if allowed { Ok(told) } else { Err(told) }
     }
 
     /// The window as it stands, without taking a call.
-    pub fn look(&self, who: &str, endpoint: &'static str, limit: u32, length: Millis, now: Millis) -> Window {
+    pub fn look(&self, who: &str, endpoint: &'static str, limit: Limit, now: Millis) -> Window {
         let state = self.state();
         let window = state.open.get(&(who.to_owned(), endpoint)).filter(|window| window.ends > now);
-        window.copied().unwrap_or_else(|| Open::at(now, length)).told(limit)
+        window.copied().unwrap_or_else(|| Open::at(now, limit)).told(limit.calls)
     }
 
     /// The windows that have ended and were followed by another, in the order of their ends.
@@ -100,10 +105,11 @@ impl Windows {
 }
 
 impl Open {
-    /// A window that starts now. It ends with a whole second, since its end is told in seconds: up, so
+    /// A window that starts now, or started with the clock's. It ends with a whole second, since its end is told in seconds: up, so
     /// that a window of less than one is one.
-    fn at(now: Millis, length: Millis) -> Self {
-        Self { starts: now, ends: (now + length + 999).div_euclid(1000) * 1000, used: 0, refused: 0 }
+    fn at(now: Millis, Limit { length, aligned, .. }: Limit) -> Self {
+        let starts = if aligned { now - now.rem_euclid(length.max(1)) } else { now };
+        Self { starts, ends: (starts + length + 999).div_euclid(1000) * 1000, used: 0, refused: 0 }
     }
 
     fn told(self, limit: u32) -> Window {
@@ -127,19 +133,29 @@ mod tests {
     #[test]
     fn a_window_starts_with_its_first_call_and_the_next_after_its_end() {
         let windows = Windows::default();
-        let take = |now| windows.take("me", "/e", 2, 900_000, now);
+        let two = Limit { calls: 2, length: 900_000, aligned: false };
+        let take = |now| windows.take("me", "/e", two, now);
         let told = |remaining, reset| Window { limit: 2, remaining, reset };
-        assert_eq!(windows.look("me", "/e", 2, 900_000, 500), told(2, 901));
+        assert_eq!(windows.look("me", "/e", two, 500), told(2, 901));
         assert_eq!(take(500), Ok(told(1, 901)));
         assert_eq!(take(900_000), Ok(told(0, 901)), "not aligned to the clock");
         assert_eq!(take(900_999), Err(told(0, 901)), "it ends when it was told to");
-        assert_eq!(windows.look("me", "/e", 2, 900_000, 900_999), told(0, 901));
+        assert_eq!(windows.look("me", "/e", two, 900_999), told(0, 901));
         assert_eq!(windows.closed(), []);
         assert_eq!(take(901_000), Ok(told(1, 1801)));
-        assert_eq!(windows.take("you", "/e", 2, 900_000, 901_001), Ok(told(1, 1802)));
-        assert_eq!(windows.take("me", "/other", 2, 900_000, 901_000), Ok(told(1, 1801)));
+        assert_eq!(windows.take("you", "/e", two, 901_001), Ok(told(1, 1802)));
+        assert_eq!(windows.take("me", "/other", two, 901_000), Ok(told(1, 1801)));
         let span = (500, 901_000);
         let closed = ClosedWindow { who: "me".to_owned(), endpoint: "/e", span, limit: 2, used: 2, refused: 1 };
         assert_eq!(windows.closed(), [closed]);
+    }
+
+    #[test]
+    fn an_aligned_window_begins_with_the_clocks() {
+        let windows = Windows::default();
+        let limit = Limit { calls: 2, length: 300_000, aligned: true };
+        let told = |remaining, reset| Window { limit: 2, remaining, reset };
+        assert_eq!(windows.take("me", "/api", limit, 599_000), Ok(told(1, 600)));
+        assert_eq!(windows.take("me", "/api", limit, 600_000), Ok(told(1, 900)));
     }
 }

@@ -1,4 +1,5 @@
-//! Where tweets are kept: the current state of each, and the history of its metrics.
+//! Where tweets are kept: the current state of each, and the history of its metrics. And, beside them, how far
+//! each polled source has been read ([`Positions`]).
 //!
 //! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
@@ -14,12 +15,14 @@
 //! text cannot hold, are stored as U+FFFD.
 
 mod error;
+mod positions;
 mod postgres;
 mod rows;
 mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::positions::{Positions, SourceGap};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
 use crate::clock::Millis;

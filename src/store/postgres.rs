@@ -4,6 +4,8 @@
 //! trip and its own transaction. Rows are written, and so locked, in the order of their ids: two
 //! batches that overlap wait for each other and cannot deadlock.
 
+mod positions;
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -234,7 +236,8 @@ impl Store for PostgresStore {
         let applied: Vec<(i64,)> =
             self.rows(|| sqlx::query("SELECT version FROM store_migrations WHERE success")).await?;
         compare(&applied.into_iter().map(|(version,)| version).collect::<Vec<_>>(), &MIGRATIONS)?;
-        let _: Vec<()> = self.rows(|| sqlx::query("SELECT FROM tweet, tweet_metrics LIMIT 0")).await?;
+        let _: Vec<()> =
+            self.rows(|| sqlx::query("SELECT FROM tweet, tweet_metrics, source_position, source_gap LIMIT 0")).await?;
         Ok(())
     }
 

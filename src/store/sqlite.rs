@@ -4,6 +4,8 @@
 //! one that read first and locked later would have to fail, not wait, when another wrote in between.
 //! Writers of one process queue for a single connection, in their order, instead of polling the lock.
 
+mod positions;
+
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -178,7 +180,11 @@ impl Store for SqliteStore {
             .await
             .map_err(judge)?;
         compare(&applied, &MIGRATIONS)?;
-        sqlx::query("SELECT 1 FROM tweet, tweet_metrics LIMIT 0").execute(&self.readers).await.map(drop).map_err(judge)
+        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, source_position, source_gap LIMIT 0")
+            .execute(&self.readers)
+            .await
+            .map(drop)
+            .map_err(judge)
     }
 
     async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {

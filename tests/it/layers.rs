@@ -44,6 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tweet_age",
         ],
     ),
+    ("poll", &["clock", "crash", "credential", "lane", "lookup", "queue", "starter", "store", "tweet", "worker"]),
     (
         "ops",
         &[
@@ -99,11 +100,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "credential",
             "dead",
             "health",
+            "lateness",
             "live",
             "lookup",
             "metrics",
             "ops",
             "picture",
+            "poll",
             "queue",
             "retry",
             "shutdown",

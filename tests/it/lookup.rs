@@ -1,4 +1,13 @@
-//! The v1.1 lookup against canned answers: forms, damage, limits, and the table of decisions.
+//! The v1.1 lookup against canned answers: forms, damage, limits, and the table of decisions; the other providers,
+//! what all have in common, and what was recorded of them, in modules.
+
+mod bluesky;
+mod contract;
+mod mastodon;
+mod pipelines;
+mod providers;
+mod recorded;
+mod x_v2;
 
 use std::time::Duration;
 

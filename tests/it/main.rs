@@ -18,6 +18,7 @@ mod model;
 mod operations;
 mod page;
 mod plan;
+mod poll;
 mod queue;
 mod rebuild;
 mod recordings;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use twitter_updater::lookup::twitter_v1::{parse_ingested, parse_tweet};
+use twitter_updater::lookup::twitter_v1::{BATCH_LIMIT, parse_ingested, parse_tweet, read_answer};
 use twitter_updater::lookup::{Answer, Lookup, LookupError, Outcome, Quota};
 use twitter_updater::simulator::Replay;
 use twitter_updater::tweet::Tweet;
@@ -99,7 +99,7 @@ impl Exchange {
                 let mut seen = HashSet::new();
                 let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
                 let ids = body.as_array().into_iter().flatten().filter_map(plain_id);
-                ids.filter(|id| seen.insert(id.clone())).collect()
+                ids.filter(|id| seen.insert(id.clone())).take(BATCH_LIMIT).collect()
             }
         }
     }
@@ -218,9 +218,10 @@ fn compare(answer: &Answer, asked: &[String], body: &Value) {
     assert_eq!(answer.unasked, strangers);
 }
 
-async fn serve(body: &str, asked: &[String]) -> Result<Answer, LookupError> {
-    let server = CannedServer::start(Canned::new(200, body)).await;
-    twitter(&server.base_url()).look_up(asked, &anonymous()).await
+/// Reads a body as the answer to more ids than a call takes.
+fn serve(body: &str, asked: &[String]) -> Result<Answer, LookupError> {
+    let (outcomes, unasked) = read_answer(body.as_bytes(), asked)?;
+    Ok(Answer { outcomes, quota: None, unasked })
 }
 
 #[tokio::test]
@@ -235,7 +236,10 @@ async fn every_recorded_exchange_gives_what_it_shows() {
     let (mut tweets, mut missing, mut withheld, mut refused) = (0, 0, 0, 0);
     for exchange in &found {
         println!("{}: {}", exchange.file.display(), exchange.address.chars().take(80).collect::<String>());
-        let asked = exchange.asked();
+        let mut asked = exchange.asked();
+        if asked.is_empty() {
+            asked.push("20".to_owned()); // nobody is called for nothing
+        }
         let body: Value = serde_json::from_str(&exchange.body).unwrap_or_default();
         let result = exchange.look_up(&asked).await;
         let is_answer = body["id"].is_object() || body.as_array().is_some_and(|items| items.iter().all(is_tweet));
@@ -368,8 +372,8 @@ async fn recorded_error_bodies_keep_their_meaning() {
     }
 }
 
-#[tokio::test]
-async fn the_101_first_tweets_come_in_both_forms() {
+#[test]
+fn the_101_first_tweets_come_in_both_forms() {
     let Some(dir) = recordings() else { return };
     let dir = dir.join("bear+python-twitter/testdata");
     let Ok(list) = std::fs::read_to_string(dir.join("get_statuses.ids.txt")) else { return };
@@ -378,7 +382,7 @@ async fn the_101_first_tweets_come_in_both_forms() {
     for name in ["get_statuses.1.json", "get_statuses.2.json", "get_statuses.map.1.json", "get_statuses.map.2.json"] {
         let body = std::fs::read_to_string(dir.join(name)).unwrap();
         let plain: Value = serde_json::from_str(&body).unwrap();
-        let answer = serve(&body, &listed).await.unwrap();
+        let answer = serve(&body, &listed).unwrap();
         compare(&answer, &listed, &plain);
         for (id, outcome) in listed.iter().zip(&answer.outcomes) {
             if let Outcome::Found(tweet) = outcome {
@@ -390,8 +394,8 @@ async fn the_101_first_tweets_come_in_both_forms() {
     assert_eq!((listed.len(), found.len()), (101, 202));
 }
 
-#[tokio::test]
-async fn arrays_of_other_endpoints_read_the_same() {
+#[test]
+fn arrays_of_other_endpoints_read_the_same() {
     let Some(dir) = recordings() else { return };
     let (mut rounded, mut unknown) = (0, 0);
     for file in files(&dir) {
@@ -403,7 +407,7 @@ async fn arrays_of_other_endpoints_read_the_same() {
         }
         let asked: Vec<String> = items.iter().filter_map(plain_id).collect();
         let body = Value::from(items.clone());
-        compare(&serve(&body.to_string(), &asked).await.unwrap(), &asked, &body);
+        compare(&serve(&body.to_string(), &asked).unwrap(), &asked, &body);
         let numbers = items.iter().filter_map(|item| Some((item["id"].as_u64()?, plain_id(item)?)));
         rounded += numbers.filter(|(number, text)| number.to_string() != *text).count();
         unknown += items.iter().filter(|item| item["retweet_count"].as_i64().is_none()).count();

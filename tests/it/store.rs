@@ -4,6 +4,7 @@ mod contract;
 mod model;
 mod on_postgres;
 mod on_sqlite;
+mod positions;
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! The body of a successful answer, in both of its forms, to one outcome per asked id.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -9,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::object::{MapOrElse, Object};
-use crate::lookup::{LookupError, Outcome};
+use crate::lookup::asked::Asked;
+use crate::lookup::{LookupError, Outcome, not_json, text};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
 ///
@@ -20,29 +20,29 @@ use crate::lookup::{LookupError, Outcome};
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
-    // One bad byte must not cost the other ninety-nine: it becomes U+FFFD, in whatever text it stood. Looking for
-    // it takes several times as long as seeing that there is none.
-    let body = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
+    let body = text(body);
     let mut asked = Asked::new(ids);
     match body.trim_start().as_bytes().first() {
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
             for raw in items {
-                asked.returned(None, raw);
+                returned(&mut asked, None, raw);
             }
         }
         Some(b'{') => {
             let fields: Fields<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
             for (id, raw) in mapped(fields)?.0 {
                 if raw.get() != "null" {
-                    asked.returned(Some(&id), raw);
+                    returned(&mut asked, Some(&id), raw);
                 }
             }
         }
         Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
         None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
     }
-    Ok((asked.outcomes, asked.unasked))
+    let unasked = asked.unasked;
+    // Absent, or null in the map form.
+    Ok((asked.outcomes(&Outcome::Unavailable), unasked))
 }
 
 /// The map inside a map form's `id`.
@@ -57,55 +57,25 @@ fn mapped(fields: Fields<'_>) -> Result<Pairs<'_>, LookupError> {
     map.ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
 }
 
-fn not_json(error: &serde_json::Error) -> LookupError {
-    // serde_json's own text may quote the body.
-    let what = if error.is_eof() { "it ends in the middle" } else { "it is not JSON" };
-    LookupError::BadAnswer(format!("{what} (line {}, column {})", error.line(), error.column()))
-}
-
-/// The asked ids, and what has come for each.
-struct Asked<'a> {
-    places: HashMap<&'a str, usize>,
-    seen: Vec<bool>,
-    outcomes: Vec<Outcome>,
-    unasked: usize,
-}
-
-impl<'a> Asked<'a> {
-    /// Absent, or null in the map form: unavailable until something comes.
-    fn new(ids: &'a [String]) -> Self {
-        Self {
-            places: ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect(),
-            seen: vec![false; ids.len()],
-            outcomes: vec![Outcome::Unavailable; ids.len()],
-            unasked: 0,
-        }
-    }
-
-    /// An object that came; in the map form `key` is the id it was asked by, and the object's own may
-    /// differ. The first of several wins.
-    fn returned(&mut self, key: Option<&str>, raw: &RawValue) {
-        let raw = raw.get();
-        let object = Object::parse(raw);
-        let own = match (key, &object) {
-            (None, Ok(object)) => object.id().ok().map(|id| id.to_string()),
-            _ => None,
-        };
-        let Some(&place) = key.or(own.as_deref()).and_then(|id| self.places.get(id)) else {
-            self.unasked += 1;
-            return;
-        };
-        if std::mem::replace(&mut self.seen[place], true) {
-            return;
-        }
-        self.outcomes[place] = match object.and_then(|object| object.returned(raw, key)) {
-            Ok(returned) => match returned.withheld_in {
-                None => Outcome::Found(returned.tweet),
-                Some(countries) => Outcome::Withheld { tweet: returned.tweet, countries },
-            },
-            Err(reason) => Outcome::Broken(reason),
-        };
-    }
+/// An object that came; in the map form `key` is the id it was asked by, and the object's own may differ.
+fn returned(asked: &mut Asked<'_>, key: Option<&str>, raw: &RawValue) {
+    let raw = raw.get();
+    let object = Object::parse(raw);
+    let own = match (key, &object) {
+        (None, Ok(object)) => object.id().ok().map(|id| id.to_string()),
+        _ => None,
+    };
+    let Some(place) = key.or(own.as_deref()).and_then(|id| asked.place(id)) else {
+        asked.unasked += 1;
+        return;
+    };
+    asked.put(place, || match object.and_then(|object| object.returned(raw, key)) {
+        Ok(returned) => match returned.withheld_in {
+            None => Outcome::Found(returned.tweet),
+            Some(countries) => Outcome::Withheld { tweet: returned.tweet, countries },
+        },
+        Err(reason) => Outcome::Broken(reason),
+    });
 }
 
 /// The map form's own fields, read in one go with the map in it: a second walk over the body would cost as much

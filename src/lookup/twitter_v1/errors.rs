@@ -5,31 +5,18 @@
 //!
 //! The texts are ours, never the body's: a body may repeat what was sent.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
-use super::{limits, scalar};
-use crate::clock::{self, Millis};
+use crate::clock;
 use crate::lookup::LookupError;
 use crate::lookup::http::Reply;
+use crate::lookup::limits::{QUARTER_HOUR, throttled};
 
-/// A 429 while calls are left: too fast, or a daily cap that no header shows (minet and twarc make the
-/// same short pause).
-const TOO_FAST: Duration = Duration::from_secs(5);
+use super::limits;
 
-/// A 420 or 429 that says nothing of when: where Twitter's rules for rate-limited clients begin.
-const UNTOLD: Duration = Duration::from_secs(60);
-
-/// No pause is shorter, so that a reset that has just passed makes no busy loop.
-const SHORTEST: Duration = Duration::from_secs(1);
-
-/// No pause is longer: a window is 15 minutes, and a minute is for clocks that disagree. A reset
-/// further away is garbage; trusting it could park a credential for years.
-const LONGEST: Duration = Duration::from_secs(16 * 60);
-
-/// What to do about an answer that is not a success.
-pub fn decide(reply: &Reply) -> LookupError {
+/// What to do about an answer that is not a success. X's later APIs word some refusals the same way, so
+/// `endpoint` says which one it was.
+pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
 
     let status = reply.status;
@@ -43,12 +30,11 @@ pub fn decide(reply: &Reply) -> LookupError {
         // Nothing behind an overloaded front can be blamed on what was asked. 130 over capacity, 131
         // internal error.
         (500.., _) | (_, Some(130 | 131)) => Outage(said),
-        // Redirects are off: a captive portal, or a base_url that has moved.
-        (300..400, _) => BadAnswer(format!("HTTP {status}, a redirect to {}", host_of(reply))),
+        (300..400, _) => reply.redirect(),
         // 420 is the search API's older 429; 88 is the code of both (recorded: extwitter).
-        (420 | 429, _) | (_, Some(88)) => throttled(reply),
+        (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::of_headers(reply), QUARTER_HOUR),
         // The request's timestamp is out of range; Date says by how much.
-        (_, Some(135)) => match reply.header("date").and_then(scalar::http_date) {
+        (_, Some(135)) => match reply.date() {
             Some(theirs) => LookupError::Clock(theirs - clock::wall_ms()),
             None => credential("the API says our clock is off, and its answer has no date to correct it by"),
         },
@@ -61,7 +47,7 @@ pub fn decide(reply: &Reply) -> LookupError {
         // The account must log in on the web first (codl/forget parks it the same way).
         (_, Some(326)) => credential("its account is locked until its owner logs in on the web"),
         // Met by every self-serve tier after v1.1's retirement (dogsheep/twitter-to-sqlite#73).
-        (_, Some(453)) => Stop(format!("the API plan of this credential does not include statuses/lookup ({said})")),
+        (_, Some(453)) => Stop(format!("the API plan of this credential does not include {endpoint} ({said})")),
         (410, _) => Stop(format!("the API no longer has this endpoint ({said})")),
         // "Too many terms specified in query" (twitter-to-sqlite met it and asks for fewer).
         (_, Some(18)) | (413 | 414 | 431, _) => BatchTooLarge(said),
@@ -88,15 +74,21 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
+/// Twitter's code of a refusal, where its body has one.
+#[must_use]
+pub fn code(reply: &Reply) -> Option<u64> {
+    Fault::of(&reply.body).code
+}
+
 /// The empty result in disguise: "no match" (17) with a 404 is how `users/lookup` says that none of the
 /// asked is there. No record shows it from `statuses/lookup`, but it can mean nothing else.
 pub fn means_none_found(reply: &Reply) -> bool {
-    reply.status == 404 && Fault::of(&reply.body).code == Some(17)
+    reply.status == 404 && code(reply) == Some(17)
 }
 
 /// Whether the token that was sent is no longer good: an application's can be had anew.
 pub fn means_bad_token(reply: &Reply) -> bool {
-    reply.status == 401 && Fault::of(&reply.body).code == Some(89)
+    reply.status == 401 && code(reply) == Some(89)
 }
 
 /// What an error body says: `{"errors": [{"code", "message"}]}`, `{"errors": "text"}` (recorded:
@@ -122,37 +114,5 @@ impl Fault {
             },
             _ => Self::default(),
         }
-    }
-}
-
-fn throttled(reply: &Reply) -> LookupError {
-    let quota = limits::of_headers(reply);
-    // Their reset is compared with their own Date: our clock has no part in it. Both are cut to whole
-    // seconds, so the pause errs by under a second.
-    let now = reply.header("date").and_then(scalar::http_date).unwrap_or_else(clock::wall_ms);
-    let pause = match (retry_after(reply, now), quota) {
-        (Some(told), _) => told,
-        (None, Some(quota)) if quota.remaining > 0 => TOO_FAST,
-        (None, Some(quota)) => clock::span(quota.reset_at.saturating_sub(now)),
-        (None, None) => UNTOLD,
-    };
-    LookupError::Throttled { status: reply.status, pause: pause.clamp(SHORTEST, LONGEST), quota }
-}
-
-/// `Retry-After`: seconds, or a date.
-fn retry_after(reply: &Reply, now: Millis) -> Option<Duration> {
-    let text = reply.header("retry-after")?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => scalar::http_date(text).map(|at| clock::span(at.saturating_sub(now))),
-    }
-}
-
-/// Where a redirect leads: the host alone, as the rest of the address may repeat the query.
-fn host_of(reply: &Reply) -> String {
-    let target = reply.header("location").and_then(|location| reqwest::Url::parse(location).ok());
-    match target.as_ref().and_then(reqwest::Url::host_str) {
-        Some(host) => host.to_owned(),
-        None => "the same host or nowhere".to_owned(),
     }
 }

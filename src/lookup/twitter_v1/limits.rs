@@ -7,21 +7,16 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::scalar;
-use crate::clock::{self, Millis};
+use crate::clock::Millis;
 use crate::lookup::http::Reply;
+use crate::lookup::limits::{their_clock, window};
 use crate::lookup::{LookupError, Quota};
 
 /// The window, from the `x-rate-limit-*` headers (reset in seconds since the epoch); `None` unless all
 /// three are there and are numbers.
 pub fn of_headers(reply: &Reply) -> Option<Quota> {
-    let header = |name| reply.header(name).map(str::trim);
-    let told = Told {
-        limit: header("x-rate-limit-limit")?.parse().ok()?,
-        remaining: header("x-rate-limit-remaining")?.parse().ok()?,
-        reset: header("x-rate-limit-reset")?.parse().ok()?,
-    };
-    Some(told.quota(reply))
+    let names = ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"];
+    window(reply, names, |reset, _| Some(Millis::from(reset.parse::<u32>().ok()?) * 1000))
 }
 
 /// The lookup's window, from the answer of `rate_limit_status`; `None` where it does not name it. A window
@@ -62,12 +57,4 @@ impl Told {
         let reset_in = reset_at - their_clock(reply);
         Quota { limit: self.limit, remaining: self.remaining, reset_at, reset_in }
     }
-}
-
-/// Their clock now. `Date` tells it in whole seconds, cut off: ours is believed within that second, and
-/// not beyond, so a window's end is known to the millisecond where the clocks agree and to the second
-/// where they do not.
-fn their_clock(reply: &Reply) -> Millis {
-    let ours = clock::wall_ms();
-    reply.header("date").and_then(scalar::http_date).map_or(ours, |date| ours.clamp(date, date + 999))
 }

@@ -5,8 +5,8 @@ mod fields;
 use serde_json::value::RawValue;
 
 pub use self::fields::MapOrElse;
-use super::scalar;
 use crate::clock::Millis;
+use crate::lookup::scalar::{self, not_a_date, present};
 use crate::tweet::{Metrics, Tweet, TweetId};
 
 /// Twitter's own code for "withheld because of a copyright complaint", everywhere.
@@ -68,7 +68,7 @@ pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     let object = Object::parse(raw)?;
     let created_at = match present(object.created_at) {
         None => None,
-        Some(date) => Some(scalar::any_date(date).ok_or_else(|| not_a_date(date))?),
+        Some(date) => Some(scalar::any_date(date).ok_or_else(|| not_a_date("created_at", date))?),
     };
     Ok(object.tweet(raw, object.id()?, created_at)?.tweet)
 }
@@ -103,7 +103,7 @@ impl<'a> Object<'a> {
             None => None,
             Some(date) => {
                 let read = scalar::string(date).and_then(|text| scalar::created_at(&text));
-                Some(read.ok_or_else(|| not_a_date(date))?)
+                Some(read.ok_or_else(|| not_a_date("created_at", date))?)
             }
         };
         let returned = self.tweet(raw, id, created_at)?;
@@ -176,16 +176,4 @@ fn known_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetI
             scalar::id(text).or_else(|bad| scalar::id(number).map_err(|_| format!("id_str: {bad}")))
         }
     }
-}
-
-/// A field that is there and not null.
-fn present(field: Option<&RawValue>) -> Option<&RawValue> {
-    field.filter(|raw| raw.get() != "null")
-}
-
-/// Quotes the date, cut to the length dates have, without control characters.
-fn not_a_date(raw: &RawValue) -> String {
-    let text = scalar::string(raw).unwrap_or_else(|| raw.get().to_owned());
-    let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
-    format!("created_at \"{text}\" is not a date")
 }

@@ -95,7 +95,7 @@ async fn the_file_is_durable_and_shared() {
         .fetch_all(&mut other)
         .await
         .unwrap();
-    assert_eq!(tables, ["store_migrations", "tweet", "tweet_metrics"]);
+    assert_eq!(tables, ["source_gap", "source_position", "store_migrations", "tweet", "tweet_metrics"]);
     store.save(NS, &[found("1", T, counts(1, 2))]).await.unwrap();
     drop(store);
     let again = SqliteStore::open(&path, PATIENCE).await.unwrap();

@@ -1,5 +1,5 @@
-//! Single values of a v1.1 object, read leniently from their JSON text: what one odd value loses is
-//! that value, not the tweet.
+//! Single values of an answer, read leniently from their text: what one odd value loses is that value, not
+//! the tweet.
 
 use serde_json::value::RawValue;
 use time::format_description::StaticFormatDescription;
@@ -95,17 +95,30 @@ pub fn created_at(text: &str) -> Option<Millis> {
 pub fn any_date(raw: &RawValue) -> Option<Millis> {
     let text = string(raw);
     let text = text.as_deref().unwrap_or(raw.get());
-    created_at(text)
-        .or_else(|| {
-            let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-            Millis::try_from(date.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
-        })
-        .or_else(|| {
-            let number: f64 = text.parse().ok()?;
-            // A double holds milliseconds exactly up to 2^53, the year 287396.
-            let ms = if number < SECONDS_BELOW { number * 1000.0 } else { number };
-            (0.0..9e15).contains(&ms).then_some(ms.round() as Millis)
-        })
+    created_at(text).or_else(|| rfc3339(text)).or_else(|| {
+        let number: f64 = text.parse().ok()?;
+        // A double holds milliseconds exactly up to 2^53, the year 287396.
+        let ms = if number < SECONDS_BELOW { number * 1000.0 } else { number };
+        (0.0..9e15).contains(&ms).then_some(ms.round() as Millis)
+    })
+}
+
+/// A date as RFC 3339 writes it, whatever its zone and fractions. In ms since the epoch.
+pub fn rfc3339(text: &str) -> Option<Millis> {
+    let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Millis::try_from(date.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
+}
+
+/// A field that is there and not null.
+pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
+    field.filter(|raw| raw.get() != "null")
+}
+
+/// What is told of a date that is none: quoted, cut to the length dates have, without control characters.
+pub fn not_a_date(field: &str, raw: &RawValue) -> String {
+    let text = string(raw).unwrap_or_else(|| raw.get().to_owned());
+    let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
+    format!("{field} \"{text}\" is not a date")
 }
 
 /// A header's date (`Date`, `Retry-After`), in ms since the epoch.

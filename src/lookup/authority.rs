@@ -1,25 +1,63 @@
-//! A call with a credential on it, and the exchange of an application's keys for its token.
+//! A call with a credential on it; for Twitter and X, the exchange of an application's keys for its token.
 //!
 //! Source of the exchange: docs.x.com/resources/fundamentals/authentication/oauth-2-0/application-only.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use reqwest::Request;
+use reqwest::{Request, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::{TwitterV1, cannot_build, errors};
+use super::LookupError;
+use super::http::{HttpClient, Reply, authorize, bearer, below, cannot_build, sign};
+use super::twitter_v1::errors;
 use crate::clock;
 use crate::credential::{AppToken, Credential, CredentialKind};
-use crate::lookup::LookupError;
-use crate::lookup::http::{HttpClient, Reply, authorize, bearer, sign};
+
+const TOKEN_PATH: &str = "oauth2/token";
 
 /// Makes a request, without a credential; anew for each time it is sent.
 type Build<'a> = &'a (dyn Fn() -> Result<Request, LookupError> + Sync);
 
-impl TwitterV1 {
+/// Puts a token on a call of a provider that takes tokens alone, and nothing where there is none.
+pub fn with_token(request: &mut Request, credential: &Credential) -> Result<(), LookupError> {
+    match &credential.kind {
+        CredentialKind::Anonymous => Ok(()),
+        CredentialKind::Bearer(token) => bearer(request, token),
+        CredentialKind::User(_) | CredentialKind::App(_) => {
+            Err(LookupError::Credential("it has keys, and this API takes a token".to_owned()))
+        }
+    }
+}
+
+/// Puts credentials on calls. Clones share what was learned of the clock.
+#[derive(Debug, Clone)]
+pub struct Authority {
+    http: HttpClient,
+    token_endpoint: Url,
+    /// Whether an answer says that the token that was sent is no longer good.
+    means_bad_token: fn(&Reply) -> bool,
+    /// Their clock minus ours, in ms, as an answer last told; signatures are dated by theirs.
+    clock_offset: Arc<AtomicI64>,
+}
+
+impl Authority {
+    /// Of the API whose endpoints are below `base`; an error where that cannot be extended.
+    pub fn new(http: HttpClient, base: &Url, means_bad_token: fn(&Reply) -> bool) -> Result<Self, String> {
+        let token_endpoint = below(base, TOKEN_PATH)?;
+        Ok(Self { http, token_endpoint, means_bad_token, clock_offset: Arc::default() })
+    }
+
+    /// A clock that is off is corrected by what a refusal said of it.
+    pub fn heed(&self, error: &LookupError) {
+        if let LookupError::Clock(offset) = error {
+            self.clock_offset.store(*offset, Ordering::Relaxed);
+        }
+    }
+
     /// One call in the credential's name.
-    pub(super) async fn call(&self, build: Build<'_>, credential: &Credential) -> Result<Reply, LookupError> {
+    pub async fn call(&self, build: Build<'_>, credential: &Credential) -> Result<Reply, LookupError> {
         let mut request = build()?;
         match &credential.kind {
             CredentialKind::Anonymous => {}
@@ -41,7 +79,7 @@ impl TwitterV1 {
     async fn call_as_app(&self, build: Build<'_>, app: &AppToken) -> Result<Reply, LookupError> {
         let token = self.token(app).await?;
         let reply = self.call_with(build, &token).await?;
-        if !errors::means_bad_token(&reply) {
+        if !(self.means_bad_token)(&reply) {
             return Ok(reply);
         }
         app.refused(&token).await;
@@ -74,7 +112,7 @@ impl TwitterV1 {
         authorize(&mut request, &app.basic())?;
         let reply = self.http.send(request).await?;
         if reply.status != 200 {
-            return Err(errors::decide(&reply));
+            return Err(errors::decide(&reply, TOKEN_PATH));
         }
         let issued: Option<Issued> = serde_json::from_slice(&reply.body).ok();
         let good = issued.filter(|issued| issued.token_type.eq_ignore_ascii_case("bearer"));

@@ -1,0 +1,84 @@
+//! The asked ids, and what has come for each: exactly one outcome, whatever an answer holds.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
+
+use super::{LookupError, Outcome};
+use crate::tweet::Tweet;
+
+/// What goes into a call: each id once, in the order asked.
+///
+/// # Errors
+/// [`LookupError::BatchTooLarge`] for more than `limit`, before anybody is called.
+pub fn batch(ids: &[String], limit: usize) -> Result<Vec<&str>, LookupError> {
+    let mut seen = HashSet::with_capacity(ids.len());
+    let distinct: Vec<&str> = ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
+    if distinct.len() > limit {
+        return Err(LookupError::BatchTooLarge(format!("{} ids, and a call takes {limit}", distinct.len())));
+    }
+    Ok(distinct)
+}
+
+/// Collects the outcomes.
+pub struct Asked<'a> {
+    ids: &'a [String],
+    /// Of an id asked twice, the last.
+    places: HashMap<&'a str, usize>,
+    outcomes: Vec<Option<Outcome>>,
+    /// Objects that nobody asked for.
+    pub unasked: usize,
+}
+
+impl<'a> Asked<'a> {
+    /// Nothing has come yet.
+    pub fn new(ids: &'a [String]) -> Self {
+        let places = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
+        Self { ids, places, outcomes: vec![None; ids.len()], unasked: 0 }
+    }
+
+    /// Where an id stands; `None` where nobody asked for it.
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.places.get(id).copied()
+    }
+
+    /// Where an id stands for which nothing has come.
+    pub fn open(&self, id: &str) -> Option<usize> {
+        self.place(id).filter(|place| self.outcomes[*place].is_none())
+    }
+
+    /// What came for a place. The first of several wins.
+    pub fn put(&mut self, place: usize, outcome: impl FnOnce() -> Outcome) {
+        self.outcomes[place].get_or_insert_with(outcome);
+    }
+
+    /// One outcome per asked id, in the order asked; `other` where nothing came.
+    pub fn outcomes(mut self, other: &Outcome) -> Vec<Outcome> {
+        if self.places.len() < self.ids.len() {
+            for (place, id) in self.ids.iter().enumerate() {
+                let last = self.places[id.as_str()];
+                self.outcomes[place] = self.outcomes[last].clone();
+            }
+        }
+        self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| other.clone())).collect()
+    }
+}
+
+/// Gives each object of a list to the id that it has; what nobody asked for is counted. Ids without an object are
+/// unavailable.
+pub fn share(
+    ids: &[String],
+    objects: Vec<&RawValue>,
+    read: impl Fn(&str) -> (Option<String>, Result<Tweet, String>),
+) -> (Vec<Outcome>, usize) {
+    let mut asked = Asked::new(ids);
+    for raw in objects {
+        let (id, tweet) = read(raw.get());
+        match id.and_then(|id| asked.place(&id)) {
+            Some(place) => asked.put(place, || tweet.map_or_else(Outcome::Broken, Outcome::Found)),
+            None => asked.unasked += 1,
+        }
+    }
+    let unasked = asked.unasked;
+    (asked.outcomes(&Outcome::Unavailable), unasked)
+}

@@ -1,0 +1,158 @@
+//! Bluesky, `app.bsky.feed.getPosts`: up to 25 posts a call.
+//!
+//! An id is a post's at-uri with its author's DID (a handle changes hands). The public AppView
+//! (`https://public.api.bsky.app`) needs no login, and a personal data server takes a session's token. What is
+//! deleted, blocked or unknown is left out in silence.
+//!
+//! Reading order: this file makes the call; `uri` reads an id, `post` an object, `errors` turns a refusal into a
+//! decision. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
+//! docs.bsky.app (rate limits), recorded posts.
+
+mod errors;
+mod post;
+mod uri;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::{Request, Url};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::asked::{batch, share};
+use super::authority::with_token;
+use super::http::{HttpClient, HttpOptions, base, below, cannot_build};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
+use crate::clock::Millis;
+use crate::credential::{Credential, CredentialKind};
+
+/// Ids in one call: the lexicon's limit.
+pub const BATCH_LIMIT: usize = 25;
+
+/// What it can take.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "getPosts" };
+
+const LOOKUP_PATH: &str = "xrpc/app.bsky.feed.getPosts";
+const SESSION_PATH: &str = "xrpc/com.atproto.server.getSession";
+const HEALTH_PATH: &str = "xrpc/_health";
+
+/// Where the API is, and the bounds of a call.
+#[derive(Debug, Clone)]
+pub struct BlueskyOptions {
+    /// `https://public.api.bsky.app`, or a personal data server's address; a path is kept in front of the
+    /// endpoint's.
+    pub base_url: String,
+    /// From the start of the connection to the last byte of the body.
+    pub timeout: Duration,
+    /// For the connection alone.
+    pub connect_timeout: Duration,
+    /// The largest answer accepted, in bytes after decompression. A post is 2 to 10 KB.
+    pub max_body_bytes: usize,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+}
+
+impl Default for BlueskyOptions {
+    fn default() -> Self {
+        Self {
+            base_url: "https://public.api.bsky.app".to_owned(),
+            timeout: Duration::from_secs(20),
+            connect_timeout: Duration::from_secs(5),
+            max_body_bytes: 16 * 1024 * 1024,
+            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// The provider.
+#[derive(Debug, Clone)]
+pub struct Bluesky {
+    http: HttpClient,
+    endpoint: Url,
+    session: Url,
+    health: Url,
+}
+
+impl Bluesky {
+    /// Builds it without calling anybody; an error where the options make no sense, in words for the
+    /// person who set them.
+    pub fn new(options: BlueskyOptions) -> Result<Self, String> {
+        let base = base(&options.base_url)?;
+        let http = HttpClient::new(&HttpOptions {
+            timeout: options.timeout,
+            connect_timeout: options.connect_timeout,
+            max_body_bytes: options.max_body_bytes,
+            user_agent: options.user_agent,
+        })?;
+        let (session, health) = (below(&base, SESSION_PATH)?, below(&base, HEALTH_PATH)?);
+        Ok(Self { http, endpoint: below(&base, LOOKUP_PATH)?, session, health })
+    }
+
+    fn request(&self, address: Url, credential: &Credential) -> Result<Request, LookupError> {
+        let mut request = self.http.client().get(address).build().map_err(cannot_build)?;
+        with_token(&mut request, credential)?;
+        Ok(request)
+    }
+}
+
+#[async_trait]
+impl Lookup for Bluesky {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        uri::key(id).map(uri::time)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let batch = batch(ids, BATCH_LIMIT)?;
+        if batch.is_empty() {
+            return Ok(Answer::empty());
+        }
+        let mut address = self.endpoint.clone();
+        address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
+        let reply = self.http.send(self.request(address, credential)?).await?;
+        if reply.status != 200 {
+            return Err(errors::decide(&reply));
+        }
+        reply.is_json()?;
+        let (outcomes, unasked) = read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer { outcomes, quota: errors::quota(&reply), unasked })
+    }
+
+    /// Asks whose session it is, or without one, whether anybody is there.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        let address = match credential.kind {
+            CredentialKind::Anonymous => &self.health,
+            _ => &self.session,
+        };
+        let reply = self.http.send(self.request(address.clone(), credential)?).await?;
+        if reply.status != 200 {
+            return Err(errors::decide(&reply));
+        }
+        reply.is_json()?;
+        Ok(None)
+    }
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow)]
+    posts: Option<Vec<&'a RawValue>>,
+}
+
+/// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
+fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
+    let body = text(body);
+    if !body.trim_start().starts_with('{') {
+        let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };
+        return Err(LookupError::BadAnswer(what.to_owned()));
+    }
+    // Syntax first: what is JSON of another shape is told as that.
+    let _: &RawValue = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+    let posts = serde_json::from_str::<Body<'_>>(&body).ok().and_then(|body| body.posts);
+    let posts = posts.ok_or_else(|| LookupError::BadAnswer("an object without a list of posts".to_owned()))?;
+    Ok(share(ids, posts, post::read))
+}

@@ -1,0 +1,241 @@
+//! Mastodon, `GET /api/v1/statuses?id[]=`: up to 20 statuses a call from 4.3 on, and one
+//! (`GET /api/v1/statuses/{id}`) before.
+//!
+//! Every instance is a provider of its own, with its ids, limits and tokens. An id is opaque: letters and digits,
+//! whatever the software. Public statuses need no token. What is deleted, private or unknown is left out, or a 404.
+//! The stored text is the API's: HTML, as it came.
+//!
+//! Reading order: this file makes the call; `status` reads an object, `errors` turns a refusal into a decision.
+//! Sources: docs.joinmastodon.org (methods/statuses, api/rate-limits), the server's own code for the limit of 20
+//! (mastodon/mastodon#27871), recorded answers of two instances.
+
+mod errors;
+mod status;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::{Request, Url};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::asked::{batch, share};
+use super::authority::with_token;
+use super::http::{HttpClient, HttpOptions, base, below, cannot_build};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
+use crate::clock::Millis;
+use crate::credential::{Credential, CredentialKind};
+
+/// Ids in one call: the server's limit.
+pub const BATCH_LIMIT: usize = 20;
+
+const STATUSES_PATH: &str = "api/v1/statuses";
+const INSTANCE_PATH: &str = "api/v2/instance";
+const WHO_PATH: &str = "api/v1/apps/verify_credentials";
+
+/// The first version with batches.
+const BATCHES_SINCE: (u32, u32) = (4, 3);
+
+/// 2016-01-01, before the first Mastodon. Ids hold the time since 2.0; those that would be older are sequential.
+const FIRST_MS: u64 = 1_451_606_400_000;
+
+/// How many statuses a call gives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// Up to 20, since 4.3.
+    #[default]
+    Batch,
+    /// One.
+    Single,
+}
+
+impl Calls {
+    /// Of a server that says it runs this version: `4.3.8`, `4.4.0-alpha.1+glitch`. Other software tells the version
+    /// of the API that it follows first: `2.7.2 (compatible; Pleroma 2.5.0)`.
+    #[must_use]
+    pub fn of_version(version: &str) -> Self {
+        let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= BATCHES_SINCE => Self::Batch,
+            _ => Self::Single,
+        }
+    }
+}
+
+/// Where the instance is, and the bounds of a call.
+#[derive(Debug, Clone)]
+pub struct MastodonOptions {
+    /// `https://mastodon.social`; a path is kept in front of the endpoint's.
+    pub base_url: String,
+    /// How many statuses a call gives; [`Mastodon::learn`] asks the instance.
+    pub calls: Calls,
+    /// From the start of the connection to the last byte of the body.
+    pub timeout: Duration,
+    /// For the connection alone.
+    pub connect_timeout: Duration,
+    /// The largest answer accepted, in bytes after decompression. A status is 3 to 10 KB.
+    pub max_body_bytes: usize,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+}
+
+impl MastodonOptions {
+    /// Of an instance; there is none to be had without being named.
+    #[must_use]
+    pub fn of(base_url: &str) -> Self {
+        Self {
+            base_url: base_url.to_owned(),
+            calls: Calls::default(),
+            timeout: Duration::from_secs(20),
+            connect_timeout: Duration::from_secs(5),
+            max_body_bytes: 16 * 1024 * 1024,
+            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// The provider: one instance.
+#[derive(Debug, Clone)]
+pub struct Mastodon {
+    http: HttpClient,
+    statuses: Url,
+    instance: Url,
+    who: Url,
+    calls: Calls,
+}
+
+impl Mastodon {
+    /// Builds it without calling anybody; an error where the options make no sense, in words for the
+    /// person who set them.
+    pub fn new(options: MastodonOptions) -> Result<Self, String> {
+        let base = base(&options.base_url)?;
+        let http = HttpClient::new(&HttpOptions {
+            timeout: options.timeout,
+            connect_timeout: options.connect_timeout,
+            max_body_bytes: options.max_body_bytes,
+            user_agent: options.user_agent,
+        })?;
+        let (statuses, instance, who) =
+            (below(&base, STATUSES_PATH)?, below(&base, INSTANCE_PATH)?, below(&base, WHO_PATH)?);
+        Ok(Self { http, statuses, instance, who, calls: options.calls })
+    }
+
+    /// Asks the instance what it runs, and goes by that.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub async fn learn(mut self) -> Result<Self, LookupError> {
+        #[derive(Deserialize)]
+        struct Instance {
+            version: String,
+        }
+        let request = self.http.client().get(self.instance.clone()).build().map_err(cannot_build)?;
+        let reply = self.http.send(request).await?;
+        self.calls = match reply.status {
+            200 => {
+                let instance: Option<Instance> = serde_json::from_slice(&reply.body).ok();
+                let told = instance.ok_or_else(|| {
+                    LookupError::BadAnswer(format!("it tells no version of the instance: {}", reply.what()))
+                })?;
+                Calls::of_version(&told.version)
+            }
+            // The second form of this came with 4.0.
+            404 => Calls::Single,
+            _ => return Err(errors::decide(&reply)),
+        };
+        Ok(self)
+    }
+
+    fn lookup_address(&self, ids: &[&str]) -> Url {
+        let mut address = self.statuses.clone();
+        match (self.calls, ids) {
+            (Calls::Single, [id]) => {
+                // An address that was joined has segments.
+                if let Ok(mut segments) = address.path_segments_mut() {
+                    segments.push(id);
+                }
+            }
+            _ => {
+                address.query_pairs_mut().extend_pairs(ids.iter().map(|id| ("id[]", id)));
+            }
+        }
+        address
+    }
+
+    fn request(&self, address: Url, credential: &Credential) -> Result<Request, LookupError> {
+        let mut request = self.http.client().get(address).build().map_err(cannot_build)?;
+        with_token(&mut request, credential)?;
+        Ok(request)
+    }
+}
+
+#[async_trait]
+impl Lookup for Mastodon {
+    fn capabilities(&self) -> Capabilities {
+        let batch_limit = match self.calls {
+            Calls::Batch => BATCH_LIMIT,
+            Calls::Single => 1,
+        };
+        Capabilities { batch_limit, charge: Charge::PerCall, endpoint: "statuses" }
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+            return Err("the id is no status's: 1 to 64 letters, digits, - and _".to_owned());
+        }
+        // 48 bits of milliseconds and 16 of a sequence. Other software's ids are not to be taken apart.
+        let ms = id.parse::<u64>().ok().map(|id| id >> 16).filter(|ms| *ms >= FIRST_MS);
+        Ok(ms.and_then(|ms| Millis::try_from(ms).ok()))
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let batch = batch(ids, self.capabilities().batch_limit)?;
+        if batch.is_empty() {
+            return Ok(Answer::empty());
+        }
+        let reply = self.http.send(self.request(self.lookup_address(&batch), credential)?).await?;
+        let quota = errors::quota(&reply);
+        if self.calls == Calls::Single && errors::means_not_there(&reply) {
+            return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
+        }
+        if reply.status != 200 {
+            return Err(errors::decide(&reply));
+        }
+        reply.is_json()?;
+        let (outcomes, unasked) = read(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer { outcomes, quota, unasked })
+    }
+
+    /// Asks whose token it is, or without one, what the instance is. An instance has one window for all calls, so
+    /// this is one of the lookup's, too, and tells of it.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        let address = match credential.kind {
+            CredentialKind::Anonymous => &self.instance,
+            _ => &self.who,
+        };
+        let reply = self.http.send(self.request(address.clone(), credential)?).await?;
+        if reply.status != 200 {
+            return Err(errors::decide(&reply));
+        }
+        reply.is_json()?;
+        Ok(errors::quota(&reply))
+    }
+}
+
+/// Reads a body: a list of statuses, or a status. Answers the outcomes in the order of `ids`, and how many statuses
+/// nobody asked for.
+fn read(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, usize), LookupError> {
+    let body = text(body);
+    let whole: &RawValue = match body.trim() {
+        "" => return Err(LookupError::BadAnswer("it is empty".to_owned())),
+        _ => serde_json::from_str(&body).map_err(|error| not_json(&error))?,
+    };
+    let statuses: Vec<&RawValue> = match calls {
+        Calls::Batch => serde_json::from_str(whole.get())
+            .map_err(|_| LookupError::BadAnswer("it is not a list of statuses".to_owned()))?,
+        // An error in a success has no id.
+        Calls::Single if status::read(whole.get()).0.is_some() => vec![whole],
+        Calls::Single => return Err(LookupError::BadAnswer("it is not a status".to_owned())),
+    };
+    Ok(share(ids, statuses, status::read))
+}

@@ -1,0 +1,187 @@
+//! X API v2, `GET /2/tweets`: up to 100 posts a call.
+//!
+//! X counts calls per 15 minutes, and charges for each post that it returns, once in a UTC day however often it
+//! is asked for ([`Charge::PerIdPerUtcDay`]). Users cost extra, so no author is expanded: a post has its
+//! author's id and no handle.
+//!
+//! Since August 2026 X has two documents for it, in which the fields have two names (`retweet_count`,
+//! `repost_count`). Answers are read by both; what is asked for goes by [`FieldNames`].
+//!
+//! Reading order: this file makes the call; `answer` turns a body into outcomes, one `post` at a time; `errors`
+//! turns a refusal into a decision. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
+//! documents 2.166 and 2.167, recorded answers of 2021.
+
+mod answer;
+mod errors;
+mod post;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::{Request, Url};
+
+use super::asked::batch;
+use super::authority::Authority;
+use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, unreadable};
+use crate::clock::Millis;
+use crate::credential::{Credential, CredentialKind};
+use crate::tweet::TweetId;
+
+/// Ids in one call: X's limit.
+pub const BATCH_LIMIT: usize = 100;
+
+/// What it can take.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerIdPerUtcDay, endpoint: "tweets" };
+
+const LOOKUP_PATH: &str = "2/tweets";
+const USAGE_PATH: &str = "2/usage/tweets";
+const ME_PATH: &str = "2/users/me";
+
+/// By which of X's documents a call names what it wants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FieldNames {
+    /// `tweet.fields`, `edit_history_tweet_ids`: up to 2.166, and in all prose.
+    #[default]
+    Tweet,
+    /// `post.fields`, `edit_history_post_ids`: from 2.167 on.
+    Post,
+}
+
+impl FieldNames {
+    /// The parameter, and what is wanted beside the id and the text, which always come.
+    fn parameter(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tweet => {
+                ("tweet.fields", "author_id,created_at,edit_history_tweet_ids,note_tweet,public_metrics,withheld")
+            }
+            Self::Post => {
+                ("post.fields", "author_id,created_at,edit_history_post_ids,note_post,public_metrics,withheld")
+            }
+        }
+    }
+}
+
+/// Where the API is, and the bounds of a call.
+#[derive(Debug, Clone)]
+pub struct XV2Options {
+    /// `https://api.x.com`, or an emulator's address; a path is kept in front of the endpoint's.
+    pub base_url: String,
+    /// By which names fields are asked for.
+    pub field_names: FieldNames,
+    /// From the start of the connection to the last byte of the body.
+    pub timeout: Duration,
+    /// For the connection alone.
+    pub connect_timeout: Duration,
+    /// The largest answer accepted, in bytes after decompression. A post is about 1 KB, a long one up to 30 KB.
+    pub max_body_bytes: usize,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+}
+
+impl Default for XV2Options {
+    fn default() -> Self {
+        Self {
+            base_url: "https://api.x.com".to_owned(),
+            field_names: FieldNames::default(),
+            timeout: Duration::from_secs(20),
+            connect_timeout: Duration::from_secs(5),
+            max_body_bytes: 16 * 1024 * 1024,
+            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// The provider.
+#[derive(Debug, Clone)]
+pub struct XV2 {
+    http: HttpClient,
+    endpoint: Url,
+    usage: Url,
+    me: Url,
+    field_names: FieldNames,
+    authority: Authority,
+}
+
+impl XV2 {
+    /// Builds it without calling anybody; an error where the options make no sense, in words for the
+    /// person who set them.
+    pub fn new(options: XV2Options) -> Result<Self, String> {
+        let base = base(&options.base_url)?;
+        let http = HttpClient::new(&HttpOptions {
+            timeout: options.timeout,
+            connect_timeout: options.connect_timeout,
+            max_body_bytes: options.max_body_bytes,
+            user_agent: options.user_agent,
+        })?;
+        Ok(Self {
+            endpoint: below(&base, LOOKUP_PATH)?,
+            usage: below(&base, USAGE_PATH)?,
+            me: below(&base, ME_PATH)?,
+            field_names: options.field_names,
+            // Its 401 tells no more than that.
+            authority: Authority::new(http.clone(), &base, |reply| reply.status == 401)?,
+            http,
+        })
+    }
+
+    fn lookup_request(&self, ids: &[&str]) -> Result<Request, LookupError> {
+        let mut address = self.endpoint.clone();
+        let (parameter, fields) = self.field_names.parameter();
+        address.query_pairs_mut().append_pair("ids", &ids.join(",")).append_pair(parameter, fields);
+        self.http.client().get(address).build().map_err(cannot_build)
+    }
+
+    /// What a refusal means. A clock that is off is corrected by it.
+    fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
+        let error = errors::decide(reply);
+        self.authority.heed(&error);
+        match error {
+            // Whose plan it is has to be told: there may be many.
+            LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
+            other => other,
+        }
+    }
+}
+
+#[async_trait]
+impl Lookup for XV2 {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        TweetId::parse(id).map(TweetId::created_at).map_err(|bad| bad.to_string())
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let batch = batch(ids, BATCH_LIMIT)?;
+        if batch.is_empty() {
+            return Ok(Answer::empty());
+        }
+        let reply = self.authority.call(&|| self.lookup_request(&batch), credential).await?;
+        if reply.status != 200 {
+            return Err(self.refused(&reply, credential));
+        }
+        reply.is_json()?;
+        let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer { outcomes, quota: errors::quota(&reply), unasked })
+    }
+
+    /// Asks who calls, as a user, or what an application has used of its plan: neither says anything of the
+    /// lookup's window.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        let address = match credential.kind {
+            CredentialKind::User(_) => &self.me,
+            CredentialKind::App(_) | CredentialKind::Bearer(_) | CredentialKind::Anonymous => &self.usage,
+        };
+        let request = || self.http.client().get(address.clone()).build().map_err(cannot_build);
+        let reply = self.authority.call(&request, credential).await?;
+        if reply.status != 200 {
+            return Err(self.refused(&reply, credential));
+        }
+        reply.is_json()?;
+        Ok(None)
+    }
+}

@@ -1,0 +1,224 @@
+//! The providers that the simulator plays, each in its own words: what is asked, how an answer and a refusal read,
+//! and how limits are told. The world behind them is one: an id of each form says when its post was made.
+
+mod bluesky;
+mod mastodon;
+mod x_v2;
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+pub use self::bluesky::bluesky_uri;
+pub use self::mastodon::mastodon_id;
+use super::SimulatorOptions;
+use super::call::Call;
+use super::gate::{Pool, Refused};
+use super::render::{self, View};
+use super::reply::{self, Found, twitter_refusal};
+use super::windows::{Limit, Window};
+use super::world::World;
+use crate::clock::{self, Millis};
+use crate::tweet::TweetId;
+
+/// A provider's lookup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// `statuses/lookup`.
+    TwitterV1,
+    /// `GET /2/tweets`.
+    XV2,
+    /// `GET /api/v1/statuses?id[]=`.
+    Mastodon,
+    /// `GET /api/v1/statuses/{id}`.
+    MastodonStatus,
+    /// `app.bsky.feed.getPosts`.
+    Bluesky,
+}
+
+/// What of a post an answer shows.
+pub struct Shown<'a> {
+    pub world: &'a World,
+    pub now: Millis,
+    pub padding: &'a str,
+    pub view: View,
+}
+
+impl Dialect {
+    /// The window's name.
+    pub fn endpoint(self) -> &'static str {
+        match self {
+            Self::TwitterV1 => "/statuses/lookup",
+            Self::XV2 => "/2/tweets",
+            // One window for every call to an instance.
+            Self::Mastodon | Self::MastodonStatus => "/api",
+            Self::Bluesky => "/xrpc",
+        }
+    }
+
+    /// How many calls, and in what window.
+    pub fn limit(self, options: &SimulatorOptions, pool: Pool) -> Limit {
+        let (calls, length) = match (self, pool) {
+            (Self::TwitterV1, Pool::Users) => (options.calls_per_window, options.window),
+            (Self::TwitterV1, Pool::Applications) => (options.app_calls_per_window, options.window),
+            (Self::XV2, Pool::Users) => (options.x_calls_per_window, options.window),
+            (Self::XV2, Pool::Applications) => (options.x_app_calls_per_window, options.window),
+            (Self::Mastodon | Self::MastodonStatus, _) => (options.mastodon_calls_per_window, options.window / 3),
+            (Self::Bluesky, _) => (options.bluesky_calls_per_window, options.window / 3),
+        };
+        let aligned = matches!(self, Self::Mastodon | Self::MastodonStatus);
+        Limit { calls, length: clock::millis(length), aligned }
+    }
+
+    /// The asked ids, each once, or what is wrong with them.
+    pub fn asked(self, call: &Call) -> Result<Vec<&str>, Refused> {
+        let listed = |name| call.parameter(name).unwrap_or_default().split(',').map(str::trim);
+        match self {
+            Self::TwitterV1 => bounded(listed("id"), 100, 403),
+            Self::XV2 => {
+                let ids = bounded(listed("ids"), 100, 400)?;
+                let is_id = |id: &&str| (1..=19).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_digit());
+                if ids.iter().all(is_id) { Ok(ids) } else { Err((400, INVALID)) }
+            }
+            // An instance that is asked for none answers with none.
+            Self::Mastodon => match bounded(call.all("id[]"), 20, 422) {
+                Err((_, NONE)) => Ok(Vec::new()),
+                asked => asked,
+            },
+            Self::MastodonStatus => bounded(call.address.rsplit('/').take(1), 1, 404),
+            Self::Bluesky => {
+                let ids = bounded(call.all("uris"), 25, 400)?;
+                if ids.iter().all(|uri| uri.starts_with("at://")) { Ok(ids) } else { Err((400, INVALID)) }
+            }
+        }
+    }
+
+    /// The world's id of a post; `None` where it has none of that form.
+    pub fn tweet_id(self, id: &str) -> Option<TweetId> {
+        match self {
+            Self::TwitterV1 | Self::XV2 => TweetId::parse(id).ok(),
+            Self::Mastodon | Self::MastodonStatus => mastodon::tweet_id(id),
+            Self::Bluesky => bluesky::tweet_id(id),
+        }
+    }
+
+    /// A post as it is now; `None` where it is not there.
+    pub fn object(self, id: &str, shown: &Shown<'_>) -> Option<String> {
+        let tweet = shown.world.tweet(self.tweet_id(id)?, shown.now)?;
+        Some(match self {
+            Self::TwitterV1 => {
+                let mut object = String::with_capacity(4096 + shown.padding.len());
+                render::tweet(&mut object, shown.world, &tweet, shown.now, shown.view, shown.padding);
+                object
+            }
+            Self::XV2 => x_v2::object(shown, &tweet),
+            Self::Mastodon | Self::MastodonStatus => mastodon::object(shown, id, &tweet),
+            Self::Bluesky => bluesky::object(shown, id, &tweet),
+        })
+    }
+
+    /// The body of an answer.
+    pub fn write(self, found: &Found<'_>) -> String {
+        match self {
+            Self::TwitterV1 => found.write_twitter(),
+            Self::XV2 => x_v2::write(found),
+            Self::Mastodon => format!("[{}]", found.present()),
+            Self::MastodonStatus => found.present(),
+            Self::Bluesky => format!("{{\"posts\":[{}]}}", found.present()),
+        }
+    }
+
+    /// An error in its words, for Twitter's code of it.
+    pub fn refusal(self, status: u16, code: u32) -> Response {
+        match self {
+            Self::TwitterV1 => twitter_refusal(status, code),
+            Self::XV2 => x_v2::refusal(status, code),
+            Self::Mastodon | Self::MastodonStatus => mastodon::refusal(status, code),
+            Self::Bluesky => bluesky::refusal(status, code),
+        }
+    }
+
+    /// Adds the window's headers.
+    pub fn with(self, window: Option<Window>, mut response: Response) -> Response {
+        if let Some(window) = window {
+            self.tell(window, response.headers_mut());
+        }
+        response
+    }
+
+    fn tell(self, window: Window, headers: &mut HeaderMap) {
+        match self {
+            Self::TwitterV1 | Self::XV2 => window.write(headers),
+            Self::Mastodon | Self::MastodonStatus => mastodon::tell(window, headers),
+            Self::Bluesky => bluesky::tell(window, headers),
+        }
+    }
+
+    /// A post that has an id and nothing else that can be read.
+    pub fn broken(self, id: &str) -> String {
+        match self {
+            Self::TwitterV1 => {
+                format!("{{\"id\":{id},\"id_str\":\"{id}\",\"created_at\":12,\"text\":{{}},\"user\":[]}}")
+            }
+            Self::XV2 => format!("{{\"id\":\"{id}\",\"created_at\":12,\"text\":{{}}}}"),
+            Self::Mastodon | Self::MastodonStatus => format!("{{\"id\":\"{id}\",\"created_at\":12,\"content\":{{}}}}"),
+            Self::Bluesky => format!("{{\"uri\":\"{id}\",\"record\":[]}}"),
+        }
+    }
+
+    /// Some post that is not among `ids`, and its id.
+    pub fn stranger(self, ids: &[&str]) -> Option<(&'static str, String)> {
+        let id = |candidates: [&'static str; 3]| candidates.into_iter().find(|id| !ids.contains(id));
+        Some(match self {
+            Self::TwitterV1 => {
+                let id = id(["20", "21", "22"])?;
+                (id, reply::stranger(id))
+            }
+            Self::XV2 => {
+                let id = id(["20", "21", "22"])?;
+                (id, format!("{{\"id\":\"{id}\",\"text\":\"just setting up my twttr\"}}"))
+            }
+            Self::Mastodon | Self::MastodonStatus => {
+                let id = id(["1", "2", "3"])?;
+                (id, format!("{{\"id\":\"{id}\",\"content\":\"<p>Hello</p>\"}}"))
+            }
+            Self::Bluesky => {
+                let id = id(bluesky::STRANGERS)?;
+                (id, format!("{{\"uri\":\"{id}\",\"record\":{{\"text\":\"hello\"}}}}"))
+            }
+        })
+    }
+}
+
+/// Our code for "an id is none".
+pub const INVALID: u32 = 214;
+/// Twitter's for "none is asked for" and "too many are".
+const NONE: u32 = 38;
+const TOO_MANY: u32 = 18;
+
+fn bounded<'a>(ids: impl Iterator<Item = &'a str>, most: usize, status: u16) -> Result<Vec<&'a str>, Refused> {
+    let mut distinct: Vec<&str> = Vec::new();
+    for id in ids.filter(|id| !id.is_empty()) {
+        if !distinct.contains(&id) {
+            distinct.push(id);
+        }
+    }
+    match distinct.len() {
+        0 => Err((status, NONE)),
+        asked if asked > most => Err((status, TOO_MANY)),
+        _ => Ok(distinct),
+    }
+}
+
+/// Counts that the world does not have, from those it has: none ever goes back.
+struct MoreCounts {
+    replies: i64,
+    quotes: i64,
+    bookmarks: i64,
+    impressions: i64,
+}
+
+impl MoreCounts {
+    fn of(retweets: i64, likes: i64) -> Self {
+        Self { replies: likes / 4, quotes: retweets / 8, bookmarks: likes / 10, impressions: 40 * (likes + retweets) }
+    }
+}

@@ -1,0 +1,10 @@
+//! Polling starters: which id they ask from, how they page back, how often they come, and that nothing is
+//! missed.
+
+mod losses;
+mod pace;
+mod paging;
+mod process;
+mod since;
+mod source;
+mod timeline;

@@ -1,0 +1,234 @@
+//! 100,000 posts, one a second on average, each visible up to a second late: who misses how many of them, and
+//! what it costs. In simulated time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use twitter_updater::clock::Millis;
+use twitter_updater::poll::pace::Pace;
+use twitter_updater::poll::paging::{Ask, Position};
+use twitter_updater::poll::since::IdLayout;
+
+use super::timeline::{Lots, T, Timeline, page, reading, rules};
+
+const POSTS: i64 = 100_000;
+const K: Millis = 1_000;
+/// From one page to the next.
+const CALL: Millis = 80;
+/// Pages in one poll, at the most.
+const PAGES: u32 = 20;
+const PACE: Pace = Pace { shortest: Duration::from_secs(5), longest: Duration::from_secs(900), fill: 0.5 };
+
+/// What the world is like.
+#[derive(Clone, Copy, Default)]
+struct Scenario {
+    name: &'static str,
+    /// Once an hour, ten minutes' worth of posts come in twenty seconds.
+    bursts: bool,
+    /// One post in ten is deleted within five minutes, also when it is the newest.
+    deletions: bool,
+    /// Our clock less theirs.
+    ahead: Millis,
+    /// How often the poller is killed.
+    kills: u64,
+    no_date: bool,
+}
+
+const STEADY: Scenario =
+    Scenario { name: "steady", bursts: false, deletions: false, ahead: 0, kills: 0, no_date: false };
+
+const SCENARIOS: [Scenario; 9] = [
+    STEADY,
+    Scenario { name: "bursts, ten minutes' worth in twenty seconds", bursts: true, ..STEADY },
+    Scenario { name: "one post in ten deleted within minutes", deletions: true, ..STEADY },
+    Scenario { name: "our clock 5 s ahead", ahead: 5_000, ..STEADY },
+    Scenario { name: "our clock 1 h ahead", ahead: 3_600_000, ..STEADY },
+    Scenario { name: "our clock 1 h behind", ahead: -3_600_000, ..STEADY },
+    Scenario { name: "no `Date` in the answers", no_date: true, ..STEADY },
+    Scenario { name: "killed 20 times", kills: 20, ..STEADY },
+    Scenario {
+        name: "bursts, deletions, 1 h ahead, killed 20 times",
+        bursts: true,
+        deletions: true,
+        ahead: 3_600_000,
+        kills: 20,
+        ..STEADY
+    },
+];
+
+fn world(scenario: Scenario) -> Timeline {
+    let mut lots = Lots::new(2026);
+    let hour = 3_600_000;
+    let made = (0..POSTS).map(|_| {
+        let at = lots.below(POSTS as u64 * 1_000) as Millis;
+        let into = at % hour;
+        T + at - into + if scenario.bursts && into < 600_000 { into / 30 } else { into }
+    });
+    let made: Vec<Millis> = made.collect();
+    let mut timeline = Timeline::new(IdLayout::TWITTER, K, made, &mut lots);
+    if scenario.deletions {
+        for post in &mut timeline.posts {
+            if lots.below(10) == 0 {
+                post.deleted_at = post.visible_at + 1 + lots.below(300_000) as Millis;
+            }
+        }
+    }
+    timeline
+}
+
+/// What came of a poller.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// How often each post was handed over.
+    handed: HashMap<u64, u32>,
+    kills: u64,
+    longest_wait: Millis,
+}
+
+/// What a poll answers: when it ended, and when the next is due.
+type Poll<'a> = dyn FnMut(&mut Timeline, Millis, &mut Outcome) -> (Millis, Millis) + 'a;
+
+/// Polls until all that will ever come was there for a while.
+fn run(timeline: &mut Timeline, poll: &mut Poll<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut at = T - 10_000;
+    let end = timeline.end() + 3 * 900_000;
+    while at < end {
+        let (ended, next) = poll(timeline, at, &mut outcome);
+        outcome.longest_wait = outcome.longest_wait.max(next - at);
+        at = ended.max(next);
+    }
+    outcome
+}
+
+/// A poller without a position: asks from `since`, which `after` gives for (the newest id, our clock when asking), until an
+/// empty page.
+fn plain(timeline: &mut Timeline, scenario: Scenario, after: impl Fn(u64, Millis) -> u64) -> Outcome {
+    let (mut latest, mut since, mut interval, mut last) = (None, None, PACE.first(), T - 20_000);
+    let mut poll = |timeline: &mut Timeline, at: Millis, outcome: &mut Outcome| {
+        let (mut now, mut below, mut fresh) = (at, None, 0);
+        loop {
+            let ask = Ask { since, below, token: None, count: 200 };
+            let (ids, _) = timeline.page(&ask, now + CALL / 2);
+            now += CALL;
+            let Some(least) = ids.iter().min().copied() else { break };
+            for id in &ids {
+                let times = outcome.handed.entry(*id).or_default();
+                fresh += u64::from(*times == 0);
+                *times += 1;
+            }
+            latest = latest.max(ids.iter().max().copied());
+            below = Some(least);
+        }
+        since = latest.map(|latest| after(latest, at + scenario.ahead));
+        interval = PACE.next(interval, fresh, at - last, 200);
+        last = at;
+        (now, at + interval)
+    };
+    run(timeline, &mut poll)
+}
+
+/// Ours, with what it keeps on a disk and the points at which it dies.
+fn ours(timeline: &mut Timeline, scenario: Scenario) -> Outcome {
+    let rules = rules(timeline);
+    let mut saved: Option<String> = None;
+    let mut lots = Lots::new(20);
+    // About 1,500 pages are read; the first two are the least interesting.
+    let mut deaths: Vec<u64> = (0..scenario.kills).map(|n| 3 + n * 45 + lots.below(40)).collect();
+    deaths.reverse();
+    let mut pages = 0;
+    let mut poll = |timeline: &mut Timeline, at: Millis, outcome: &mut Outcome| {
+        let mut now = at;
+        let mut interval = PACE.first();
+        for _ in 0..PAGES {
+            // Whoever comes next knows what is on the disk, and nothing else.
+            let position: Option<Position> = saved.as_deref().map(|text| serde_json::from_str(text).unwrap());
+            let read = reading(now, scenario.ahead, !scenario.no_date);
+            let (taken, mut next) = page(timeline, &position, &rules, now, &read);
+            now += CALL;
+            pages += 1;
+            let dies = deaths.pop_if(|at| *at <= pages).map(|_| lots.below(3));
+            outcome.kills += u64::from(dies.is_some());
+            // Its lease runs out, and another comes.
+            let again = now + 5_000 + lots.below(60_000) as Millis;
+            if dies == Some(0) {
+                return (now, again);
+            }
+            for id in &taken.hand_over {
+                *outcome.handed.entry(*id).or_default() += 1;
+            }
+            assert_eq!(taken.gaps, []);
+            if dies == Some(1) {
+                return (now, again);
+            }
+            let was = position.as_ref().and_then(|position| position.interval).unwrap_or(PACE.first());
+            if let (Some(whole), Some(next)) = (taken.whole, &mut next) {
+                interval = whole.elapsed.map_or(was, |elapsed| PACE.next(was, whole.fresh, elapsed, rules.count));
+                next.interval = Some(interval);
+            }
+            saved = Some(serde_json::to_string(&next).unwrap());
+            if dies == Some(2) {
+                return (now, again);
+            }
+            if taken.whole.is_some() {
+                return (now, at + interval);
+            }
+        }
+        (now, at + PACE.first())
+    };
+    run(timeline, &mut poll)
+}
+
+/// Posts that stayed, and were not handed over.
+fn lost(timeline: &Timeline, outcome: &Outcome) -> usize {
+    timeline
+        .posts
+        .iter()
+        .filter(|post| post.deleted_at == Millis::MAX && !outcome.handed.contains_key(&post.id))
+        .count()
+}
+
+#[test]
+fn ours_misses_none_where_the_newest_id_misses_some() {
+    println!("{POSTS} posts, 1 a second on average, visible up to {K} ms late; pages of 200, half a page wished for");
+    println!(
+        "{:<50} {:<22} {:>6} {:>8} {:>8} {:>9} {:>6}",
+        "", "poller", "calls", "fetched", "over", "repeated", "lost"
+    );
+    for scenario in SCENARIOS {
+        let naive = |latest, _| latest;
+        let paper = |latest, sent_at| IdLayout::TWITTER.since(latest, Some(sent_at), K);
+        let mut rows = Vec::new();
+        for poller in ["since_id = newest", "the paper's", "ours"] {
+            let mut timeline = world(scenario);
+            let outcome = match poller {
+                "since_id = newest" => plain(&mut timeline, scenario, naive),
+                "the paper's" => plain(&mut timeline, scenario, paper),
+                _ => ours(&mut timeline, scenario),
+            };
+            // The clairvoyant fetches each post once.
+            let least = outcome.handed.len() as f64;
+            let over = (timeline.fetched as f64 / least - 1.0) * 100.0;
+            let repeated = outcome.handed.values().map(|times| u64::from(times - 1)).sum::<u64>();
+            let lost = lost(&timeline, &outcome);
+            println!(
+                "{:<50} {poller:<22} {:>6} {:>8} {over:>7.2}% {repeated:>9} {lost:>6}",
+                scenario.name, timeline.calls, timeline.fetched
+            );
+            rows.push((over, lost));
+            if poller == "ours" {
+                assert_eq!(outcome.kills, scenario.kills);
+                assert!(outcome.longest_wait <= 900_000);
+            }
+        }
+        let [(_, naive), (_, paper), (over, ours)] = rows[..] else { unreachable!() };
+        let row = format!("| {} | {naive} | {paper} | {ours} | {over:.1} % |", scenario.name);
+        assert!(include_str!("../../../docs/polling.md").contains(&row), "docs/polling.md has no {row}");
+        assert_eq!(ours, 0, "{}", scenario.name);
+        assert!(naive > 0, "{}: a world in which nobody misses anything shows nothing", scenario.name);
+        assert_eq!(paper > 0, scenario.ahead > K, "{}: the paper's hole is a clock that is ahead", scenario.name);
+        if scenario.name == STEADY.name {
+            assert!(over <= 5.0, "{over}");
+        }
+    }
+}

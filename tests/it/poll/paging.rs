@@ -1,0 +1,262 @@
+//! Back through a timeline: where a round ends, what it keeps for a restart, and what it cannot have.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use twitter_updater::clock::Millis;
+use twitter_updater::poll::paging::{Gap, GapReason, More, Position, Rules, ask, take};
+use twitter_updater::poll::since::IdLayout;
+
+use super::timeline::{DAY, Lots, Post, T, Timeline, page, reading, rules};
+
+const K: Millis = 1_000;
+
+fn minutely(posts: i64) -> Timeline {
+    Timeline::new(IdLayout::TWITTER, K, (0..posts).map(|n| T + n * 60_000), &mut Lots::new(7))
+}
+
+fn few(timeline: &Timeline, count: u32) -> Rules {
+    Rules { count, ..rules(timeline) }
+}
+
+/// Pages until the round is whole; what was handed over, and the gaps.
+fn round(
+    timeline: &mut Timeline,
+    position: &mut Option<Position>,
+    rules: &Rules,
+    at: Millis,
+) -> (HashSet<u64>, Vec<Gap>) {
+    let (mut got, mut gaps) = (HashSet::new(), Vec::new());
+    for step in 0.. {
+        assert!(step < 10_000, "no end: {position:?}");
+        let (taken, next) = page(timeline, position, rules, at + step, &reading(at + step, 0, true));
+        // As it is saved: through JSON.
+        *position = serde_json::from_str(&serde_json::to_string(&next).unwrap()).unwrap();
+        got.extend(taken.hand_over);
+        gaps.extend(taken.gaps);
+        if taken.whole.is_some() {
+            break;
+        }
+    }
+    (got, gaps)
+}
+
+fn ids(timeline: &Timeline, from: usize, to: usize) -> HashSet<u64> {
+    timeline.posts[from..to].iter().map(|post| post.id).collect()
+}
+
+const fn after(minutes: i64) -> Millis {
+    T + minutes * 60_000 - 30_000
+}
+
+#[test]
+fn it_begins_with_the_newest_page_and_then_has_everything() {
+    let mut timeline = minutely(1_000);
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(100));
+    assert_eq!((got, gaps.len(), timeline.calls), (ids(&timeline, 80, 100), 0, 1));
+    // Five pages came meanwhile; the sixth call meets the anchor.
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(200));
+    assert_eq!((got, gaps.len(), timeline.calls), (ids(&timeline, 100, 200), 0, 1 + 6));
+    // Nothing new: one call, and the anchor alone is fetched again.
+    let before = timeline.fetched;
+    let (got, _) = round(&mut timeline, &mut position, &rules, after(200) + 10_000);
+    assert_eq!((got.len(), timeline.calls, timeline.fetched - before), (0, 8, 1));
+}
+
+#[test]
+fn a_page_that_is_not_full_is_not_the_last_one() {
+    let mut timeline = minutely(300);
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    // Most of what came is hidden after the count was applied, the newest among it.
+    for (n, post) in timeline.posts.iter_mut().enumerate().skip(101) {
+        if n % 7 != 0 {
+            post.deleted_at = 0;
+        }
+    }
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(300));
+    let living: HashSet<u64> =
+        timeline.posts[100..].iter().filter(|post| post.deleted_at > 0).map(|post| post.id).collect();
+    assert_eq!((got, gaps.len()), (living, 0));
+}
+
+#[test]
+fn an_anchor_that_was_deleted_costs_one_empty_page_and_hides_nothing() {
+    let mut timeline = minutely(300);
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    timeline.posts[99].deleted_at = 0; // the newest, too
+    let newest = timeline.posts[99].id;
+    let calls = timeline.calls;
+    let (got, _) = round(&mut timeline, &mut position, &rules, after(100) + 10_000);
+    assert_eq!((got.len(), timeline.calls - calls), (0, 1));
+    assert_eq!(position.as_ref().unwrap().latest, Some(newest), "it stays the newest that was seen");
+    let (got, _) = round(&mut timeline, &mut position, &rules, after(110));
+    assert_eq!((got, timeline.calls - calls), (ids(&timeline, 100, 110), 1 + 2));
+    let (got, _) = round(&mut timeline, &mut position, &rules, after(120));
+    assert_eq!((got, timeline.calls - calls), (ids(&timeline, 110, 120), 1 + 2 + 1), "it has an anchor again");
+}
+
+#[test]
+fn a_timeline_that_was_empty_at_first_is_read_to_its_beginning() {
+    let mut timeline = minutely(100);
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, T - 60_000);
+    assert_eq!(position.as_ref().map(|position| (position.latest, position.since)), Some((None, 0)));
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(100));
+    assert_eq!((got, gaps.len()), (ids(&timeline, 0, 100), 0));
+}
+
+#[test]
+fn an_api_that_says_which_page_is_the_last_is_believed() {
+    let mut timeline = minutely(300);
+    timeline.says_last = true;
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    let calls = timeline.calls;
+    let (got, _) = round(&mut timeline, &mut position, &rules, after(200));
+    assert_eq!((got, timeline.calls - calls), (ids(&timeline, 100, 200), 5));
+    let fetched = timeline.fetched;
+    round(&mut timeline, &mut position, &rules, after(200) + 10_000);
+    assert_eq!((timeline.calls - calls, timeline.fetched - fetched), (6, 0), "and no anchor is paid for");
+    // An empty page with another behind it (X filters after it paged) is not the end.
+    let mut open = position.clone();
+    let read = reading(after(250), 0, true);
+    let taken =
+        take(&mut open, &rules, &ask(position.as_ref(), &rules, T), &[], More::Token("next".into()), &read).unwrap();
+    assert_eq!((taken.whole, open.as_ref().unwrap().open.as_ref().unwrap().below), (None, None));
+    assert_eq!(ask(open.as_ref(), &rules, T).token.as_deref(), Some("next"));
+}
+
+#[test]
+fn what_lies_deeper_than_the_api_gives_is_a_gap() {
+    let mut timeline = minutely(10_000);
+    timeline.depth = 3_200;
+    let rules = rules(&timeline);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    // Just as many as can be had: none is missing, and none is said to be.
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(3_200));
+    assert_eq!((got.len(), gaps), (3_100, vec![]));
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(9_000));
+    assert_eq!(got, ids(&timeline, 5_800, 9_000));
+    let [gap] = &gaps[..] else { panic!("{gaps:?}") };
+    assert_eq!((gap.to, gap.reason), (timeline.posts[5_800].id - 1, GapReason::Depth(3_200)));
+    assert!(gap.from <= timeline.posts[3_200].id, "it holds all that is missing: {gap:?}");
+    // It is told once.
+    let (_, gaps) = round(&mut timeline, &mut position, &rules, after(9_100));
+    assert_eq!(gaps, vec![]);
+}
+
+#[test]
+fn what_is_older_than_the_api_gives_is_a_gap_unless_all_was_there() {
+    let mut timeline = minutely(30_000);
+    timeline.window = 7 * DAY;
+    let rules = rules(&timeline);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(20_000));
+    let [gap] = &gaps[..] else { panic!("{gaps:?}") };
+    assert_eq!(gap.reason, GapReason::Window(7 * DAY));
+    let missing: Vec<u64> =
+        timeline.posts[100..20_000].iter().map(|post| post.id).filter(|id| !got.contains(id)).collect();
+    assert!(missing.len() > 9_000 && missing.iter().all(|id| (gap.from..=gap.to).contains(id)), "{gap:?}");
+    assert!(timeline.posts[..100].iter().all(|post| post.id < gap.from), "and no more than that");
+    // Without a word for a year, but looked at each day.
+    let mut quiet = minutely(1);
+    quiet.window = 7 * DAY;
+    let mut position = None;
+    for day in 0..400 {
+        let (_, gaps) = round(&mut quiet, &mut position, &rules, after(1) + day * DAY);
+        assert_eq!(gaps, vec![], "day {day}");
+    }
+    // And not looked at for ten days: nobody knows.
+    let (_, gaps) = round(&mut quiet, &mut position, &rules, after(1) + 410 * DAY);
+    assert_eq!(gaps.len(), 1);
+}
+
+#[test]
+fn an_api_that_does_not_heed_what_it_is_asked_is_no_endless_round() {
+    let timeline = minutely(10);
+    let rules = few(&timeline, 2);
+    let read = reading(after(10), 0, true);
+    let mut position = None;
+    let page = |position: &mut Option<Position>, ids: &[u64]| {
+        let asked = ask(position.as_ref(), &rules, T);
+        take(position, &rules, &asked, ids, More::Unsaid, &read)
+    };
+    page(&mut position, &[50 << 40, 60 << 40]).unwrap();
+    page(&mut position, &[80 << 40, 90 << 40]).unwrap();
+    let before = position.clone();
+    let error = page(&mut position, &[80 << 40, 90 << 40]).unwrap_err().to_string();
+    assert!(error.contains("does not heed"), "{error}");
+    assert_eq!(position, before);
+}
+
+#[test]
+fn ids_stay_text_in_what_is_saved() {
+    let mut position = None;
+    let timeline = minutely(10);
+    let id = u64::MAX >> 1;
+    let asked = ask(None, &rules(&timeline), T);
+    take(&mut position, &rules(&timeline), &asked, &[id], More::Unsaid, &reading(T, 0, true)).unwrap();
+    let saved = serde_json::to_string(&position).unwrap();
+    assert!(saved.contains(&format!("\"{id}\"")), "{saved}");
+    assert!(serde_json::from_str::<Position>(&saved.replace("since", "sinse")).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the pages' size, the pauses, what is deleted and how the clock is off: all that is there is had.
+    #[test]
+    fn nothing_is_missed(
+        seed in any::<u64>(),
+        gaps in prop::collection::vec(prop_oneof![0..20i64, 0..3_000i64], 50..300),
+        pauses in prop::collection::vec(100..40_000i64, 3..30),
+        // With fewer, a page may hold nothing but deleted posts: to whom empty means the last, that is the last.
+        count in 10..40u32,
+        ahead in prop_oneof![Just(0), -100_000..100_000i64],
+        has_date in any::<bool>(),
+        says_last in any::<bool>(),
+        mastodon in any::<bool>(),
+    ) {
+        let mut lots = Lots::new(seed);
+        let layout = if mastodon { IdLayout::MASTODON } else { IdLayout::TWITTER };
+        let made = gaps.iter().scan(T, |at, gap| { *at += gap; Some(*at) });
+        let mut timeline = Timeline::new(layout, K, made, &mut lots);
+        timeline.says_last = says_last;
+        for post in &mut timeline.posts {
+            if lots.below(6) == 0 {
+                post.deleted_at = post.visible_at + lots.below(30_000) as Millis;
+            }
+        }
+        let rules = few(&timeline, count);
+        let mut position = None;
+        let mut got = HashSet::new();
+        let mut at = T - 1_000;
+        // The first look is at an empty timeline, so all is to come.
+        for pause in [0].iter().chain(&pauses).chain([&(timeline.end() - T + 100_000)]) {
+            at += pause;
+            for _ in 0..10_000 {
+                let read = reading(at, ahead, has_date);
+                let (taken, next) = page(&mut timeline, &position, &rules, at, &read);
+                got.extend(taken.hand_over);
+                position = next;
+                at += 1;
+                if taken.whole.is_some() {
+                    break;
+                }
+            }
+        }
+        let stays = |post: &&Post| post.deleted_at == Millis::MAX;
+        let missed: Vec<_> = timeline.posts.iter().filter(stays).filter(|post| !got.contains(&post.id)).collect();
+        prop_assert!(missed.is_empty(), "{missed:?}");
+    }
+}

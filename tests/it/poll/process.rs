@@ -1,0 +1,90 @@
+//! `poll` as its users run it: over both kinds of services, ended at every point it comes by.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use twitter_updater::clock::wall_ms;
+use twitter_updater::poll::source::namespace;
+use twitter_updater::simulator::{self, SimulatorOptions};
+use twitter_updater::store::{Positions, SqliteStore};
+use twitter_updater::updater::NAMESPACE;
+
+use crate::support::process::{Process, run, text, variables};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const WITHIN: Duration = Duration::from_secs(60);
+const SIGABRT: i32 = 6;
+
+/// What a poll comes by, in this order.
+const POINTS: [&str; 8] = [
+    "after_permit",
+    "after_claim",
+    "after_answer",
+    "after_record",
+    "before_commit",
+    "after_commit",
+    "before_settle",
+    "after_settle",
+];
+
+async fn survives(backends: Backends) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.1, ..SimulatorOptions::default() };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let mut world = World::new(backends, folder.path(), &api.base_url()).await;
+    world.settings.extend(variables(&[
+        ("poll.shortest", "1s"),
+        ("poll.longest", "2s"),
+        ("poll.pages", "2"),
+        // A source is nobody's for twitter.timeout + 5 × updater.save_timeout when its poller was killed.
+        ("twitter.timeout", "500ms"),
+        ("updater.save_timeout", "400ms"),
+        ("poll.sources.one.kind", "user"),
+        ("poll.sources.one.screen_name", "one"),
+        ("poll.sources.two.kind", "search"),
+        ("poll.sources.two.query", "two"),
+    ]));
+    let log = folder.path().join("poll.log");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    let begun = wall_ms();
+    for point in POINTS {
+        let mut poller = Process::start(&["poll"], &world.with("TWITTER_UPDATER_CRASH_AT", point), &log);
+        assert_eq!(poller.ended(WITHIN).await.signal(), Some(SIGABRT), "{point}: {}", logged());
+    }
+    let poller = Process::start(&["poll"], &world.settings, &log);
+    let until = wall_ms();
+    let due: Vec<String> = ["one", "two"]
+        .iter()
+        .flat_map(|target| api.timeline(target, begun, until))
+        .map(|post| post.id.to_string())
+        .collect();
+    let all_are_there = async || world.queue.locate(&due).await.unwrap().iter().all(|of| of.len() == 1);
+    until_true("every post is in the queue, once", WITHIN, all_are_there).await;
+    assert_eq!(poller.terminate().code(), Some(0), "{}", logged());
+    let recorded = world.store.standing(NAMESPACE, &due).await.unwrap();
+    assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
+    println!("{backends:?}: {} posts, killed {} times, none lost", due.len(), POINTS.len());
+    if !backends.postgres {
+        let store = SqliteStore::open(&folder.path().join("tweets.db"), WITHIN).await.unwrap();
+        let position = store.position(&namespace("search/tweets"), "two").await.unwrap().unwrap();
+        assert!(position.contains("\"since\":\""), "{position}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_files() {
+    survives(Backends { redis: false, postgres: false }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_servers() {
+    survives(Backends { redis: true, postgres: true }).await;
+}
+
+#[test]
+fn without_a_source_it_says_what_to_do() {
+    let output = run(&["poll"], &variables(&[("twitter.api", "http://127.0.0.1:9"), ("log.level", "error")]));
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("[poll.sources.NAME]"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,305 @@
+//! Sources in their queue, against the simulated API: killed at every point, none of their posts is lost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+use tokio::sync::Notify;
+use twitter_updater::clock::{Millis, wall_ms};
+use twitter_updater::credential::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
+use twitter_updater::health::Health;
+use twitter_updater::live::Live;
+use twitter_updater::lookup::http::{HttpClient, HttpOptions};
+use twitter_updater::lookup::twitter_v1::parse_ingested;
+use twitter_updater::lookup::{LookupError, Quota};
+use twitter_updater::metrics::Metrics;
+use twitter_updater::poll::pace::Pace;
+use twitter_updater::poll::paging::{Ask, Rules};
+use twitter_updater::poll::source::{SourcePoll, namespace};
+use twitter_updater::poll::timeline::{Page, Timeline};
+use twitter_updater::poll::twitter_v1::{Kind, TwitterApi};
+use twitter_updater::queue::{EmbeddedQueue, Place, Queue};
+use twitter_updater::shutdown::Stop;
+use twitter_updater::simulator::{self, Running, SimulatorOptions};
+use twitter_updater::starter::{Starter, twitter_id_date};
+use twitter_updater::store::{Positions, SourceGap, SqliteStore, Store, StoreError};
+use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
+
+use crate::support::rig::eventually;
+
+const TWEETS: &str = "tweet:update";
+const BUSY: Duration = Duration::from_secs(20);
+/// How long a source that was in work when its poller was killed is nobody's.
+const LEASE: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_secs(1);
+
+/// Where a poller is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Page,
+    BeforeSave,
+    AfterSave,
+}
+
+/// Stops a poller for ever at a point, the so-manieth time it comes by.
+#[derive(Debug, Default)]
+struct Trap {
+    armed: std::sync::Mutex<Option<(At, u64)>>,
+    sprung: Notify,
+    saves: AtomicU64,
+}
+
+impl Trap {
+    fn arm(&self, at: At, times: u64) {
+        *self.armed.lock().unwrap() = Some((at, times));
+    }
+
+    async fn pass(&self, at: At) {
+        let stops = {
+            let mut armed = self.armed.lock().unwrap();
+            match &mut *armed {
+                Some((point, left)) if *point == at && *left == 1 => {
+                    *armed = None;
+                    true
+                }
+                Some((point, left)) if *point == at => {
+                    *left -= 1;
+                    false
+                }
+                _ => false,
+            }
+        };
+        if stops {
+            self.sprung.notify_one();
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// A timeline and positions with the trap in them.
+#[derive(Debug, Clone)]
+struct Trapped<T> {
+    inner: T,
+    trap: Arc<Trap>,
+}
+
+#[async_trait]
+impl<T: Timeline> Timeline for Trapped<T> {
+    fn endpoint(&self) -> &'static str {
+        self.inner.endpoint()
+    }
+
+    fn rules(&self) -> Rules {
+        self.inner.rules()
+    }
+
+    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let page = self.inner.page(ask, credential).await;
+        self.trap.pass(At::Page).await;
+        page
+    }
+}
+
+#[async_trait]
+impl Positions for Trapped<Arc<SqliteStore>> {
+    async fn position(&self, namespace: &str, source: &str) -> Result<Option<String>, StoreError> {
+        self.inner.position(namespace, source).await
+    }
+
+    async fn save_position(
+        &self,
+        namespace: &str,
+        source: &str,
+        at: Millis,
+        position: &str,
+        gaps: &[SourceGap],
+    ) -> Result<(), StoreError> {
+        self.trap.pass(At::BeforeSave).await;
+        self.inner.save_position(namespace, source, at, position, gaps).await?;
+        self.trap.saves.fetch_add(1, Ordering::Relaxed);
+        self.trap.pass(At::AfterSave).await;
+        Ok(())
+    }
+
+    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
+        self.inner.gaps(namespace, source).await
+    }
+}
+
+fn api(simulator: &Running) -> TwitterApi {
+    let http = HttpClient::new(&HttpOptions {
+        timeout: BUSY,
+        connect_timeout: BUSY,
+        max_body_bytes: 16 << 20,
+        user_agent: "test".into(),
+    });
+    TwitterApi::new(http.unwrap(), &simulator.base_url()).unwrap()
+}
+
+async fn simulated(posts_per_second: f64) -> Running {
+    let options = SimulatorOptions {
+        posts_per_second,
+        posts_late: LATE,
+        missing_share: 0.1,
+        body_padding: 0,
+        ..SimulatorOptions::default()
+    };
+    simulator::start("127.0.0.1:0".parse().unwrap(), options).await.unwrap()
+}
+
+/// A poller of user timelines, as a process has it: everything but the files is its own.
+struct Poller {
+    queue: Arc<EmbeddedQueue>,
+    tweets: Arc<EmbeddedQueue>,
+    store: Arc<SqliteStore>,
+    run: tokio::task::JoinHandle<Result<(), String>>,
+    stop: Stop,
+}
+
+impl Poller {
+    async fn start(folder: &Path, simulator: &Running, users: &[&str], trap: &Arc<Trap>) -> Self {
+        let file = folder.join("all.db");
+        let store = Arc::new(SqliteStore::open(&file, BUSY).await.unwrap());
+        store.migrate().await.unwrap();
+        let of_sources = namespace("statuses/user_timeline");
+        let queue = Arc::new(EmbeddedQueue::open(&file, &of_sources, BUSY).await.unwrap());
+        let tweets = Arc::new(EmbeddedQueue::open(&file, TWEETS, BUSY).await.unwrap());
+        let ledger = Arc::new(EmbeddedLedger::open(&file, "twitter", BUSY).await.unwrap());
+        let credential = Credential { name: "app".into(), kind: CredentialKind::Bearer(SecretString::from("token")) };
+        let credentials = Arc::new(Credentials::new(vec![credential], ledger, Pacing::Greedy, LEASE));
+        let ages: AgeTable = "30d: 1d".parse().unwrap();
+        let timeline = |user: &&str| {
+            let inner = api(simulator).timeline(Kind::User { screen_name: (*user).to_owned() }, LATE);
+            let timeline: Arc<dyn Timeline> = Arc::new(Trapped { inner, trap: trap.clone() });
+            ((*user).to_owned(), timeline)
+        };
+        let sources: BTreeMap<_, _> = users.iter().map(timeline).collect();
+        let handler = Arc::new(SourcePoll {
+            namespace: of_sources,
+            endpoint: "statuses/user_timeline",
+            sources,
+            pace: Pace { shortest: Duration::from_millis(100), longest: Duration::from_millis(500), fill: 0.5 },
+            pages: 3,
+            starter: Starter::new(tweets.clone(), Some(store.clone()), ages, Arc::new(twitter_id_date), parse_ingested),
+            positions: Arc::new(Trapped { inner: store.clone(), trap: trap.clone() }),
+            credentials: credentials.clone(),
+            call_timeout: BUSY,
+            save_timeout: BUSY,
+        });
+        handler.schedule(&*queue).await.unwrap();
+        let claims = ClaimSettings { limit: 1, linger: Duration::from_millis(10), lookahead: 0.0, lease: LEASE };
+        let stop = Stop::new();
+        let worker = Worker {
+            name: "poller".into(),
+            pipelines: vec![Pipeline { queue: queue.clone(), handler, claims: Live::new(claims) }],
+            credentials,
+            concurrency: Live::new(2),
+            metrics: Arc::new(Metrics::new()),
+            health: Arc::new(Health::new(BUSY, stop.clone())),
+            stop: stop.clone(),
+        };
+        let run = tokio::spawn(worker.run());
+        Self { queue, tweets, store, run, stop }
+    }
+
+    /// As kill -9: nothing is settled or given back.
+    async fn kill(self) {
+        self.run.abort();
+        assert!(self.run.await.unwrap_err().is_cancelled());
+    }
+
+    async fn stop(self) {
+        self.stop.drain();
+        self.run.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_at_every_point_it_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = simulated(40.0).await;
+    let trap = Arc::new(Trap::default());
+    let begun = wall_ms();
+    for (round, at) in [At::Page, At::BeforeSave, At::AfterSave].into_iter().cycle().take(9).enumerate() {
+        trap.arm(at, 1 + round as u64 % 4);
+        let poller = Poller::start(folder.path(), &simulator, &["one"], &trap).await;
+        trap.sprung.notified().await;
+        poller.kill().await;
+    }
+    let poller = Poller::start(folder.path(), &simulator, &["one"], &trap).await;
+    let due: Vec<String> = simulator.timeline("one", begun, wall_ms()).iter().map(|post| post.id.to_string()).collect();
+    assert!(due.len() > 100, "{}", due.len());
+    let store = poller.store.clone();
+    let tweets = poller.tweets.clone();
+    eventually("every post is in the queue, once", async || {
+        let places = tweets.locate(&due).await.unwrap();
+        places.iter().all(|of| matches!(&of[..], [Place::Delayed { .. }]))
+    })
+    .await;
+    let recorded = store.standing(TWEETS, &due).await.unwrap();
+    assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
+    assert_eq!(store.gaps(&namespace("statuses/user_timeline"), "one").await.unwrap(), []);
+    poller.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = simulated(20.0).await;
+    let trap = Arc::new(Trap::default());
+    let poller = Poller::start(folder.path(), &simulator, &["nobody", "one", "protected"], &trap).await;
+    eventually("the one that can be is polled", async || trap.saves.load(Ordering::Relaxed) >= 5).await;
+    let queue = poller.queue.clone();
+    let is_delayed = async |name: &str| {
+        let places = queue.locate(&[name.to_owned()]).await.unwrap().remove(0);
+        matches!(&places[..], [Place::Delayed { .. }])
+    };
+    for name in ["nobody", "protected"] {
+        eventually("it is tried again, later", async || is_delayed(name).await).await;
+        assert_eq!(poller.store.position(&namespace("statuses/user_timeline"), name).await.unwrap(), None);
+    }
+    poller.stop().await;
+}
+
+#[tokio::test]
+async fn every_kind_is_read_back_to_what_is_known() {
+    let simulator = simulated(10.0).await;
+    let api = api(&simulator);
+    let anonymous = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
+    for (kind, target, limit) in [
+        (Kind::Search { query: "rust lang".into() }, "rust lang", 180),
+        (Kind::User { screen_name: "jack".into() }, "jack", 900),
+        (Kind::List { list_id: "12".into() }, "12", 900),
+        (Kind::Home, "anonymous", 15),
+    ] {
+        let timeline = api.timeline(kind.clone(), LATE);
+        let count = timeline.rules().count;
+        let ask = |since, below| Ask { since, below, token: None, count };
+        let sent = wall_ms();
+        let page = timeline.page(&ask(None, None), &anonymous).await.unwrap();
+        let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
+        assert!(ids.is_sorted_by(|a, b| a > b) && ids.len() > count as usize / 2, "{kind:?}: {}", ids.len());
+        assert!(ids.len() < count as usize, "some are left out after the count");
+        let Quota { limit: told, .. } = page.quota.unwrap();
+        assert_eq!(told, limit, "{kind:?}");
+        let asked_at = page.reading.asked_at().unwrap();
+        assert!((sent - 60_000..=wall_ms()).contains(&asked_at), "{kind:?}: {:?}", page.reading);
+        // The middle alone, both ends left out.
+        let (below, since) = (ids[10], ids[30]);
+        let middle = timeline.page(&ask(Some(since), Some(below)), &anonymous).await.unwrap();
+        let middle: Vec<u64> = middle.posts.iter().map(|post| post.id).collect();
+        let old: Vec<u64> = simulator
+            .timeline(target, sent - 60_000, sent - 2_000)
+            .iter()
+            .map(|post| post.id.get())
+            .filter(|id| since < *id && *id < below)
+            .collect();
+        assert!(old.iter().all(|id| middle.contains(id)), "{kind:?}");
+        assert!(middle.iter().all(|id| since < *id && *id < below), "{kind:?}");
+    }
+}
