@@ -83,7 +83,7 @@ async fn one_server_by_its_password_and_its_users() {
     let () = redis::cmd("SELECT").arg(3).query_async(&mut raw).await.unwrap();
     let keys: Vec<String> = redis::cmd("KEYS").arg("*:stats").query_async(&mut raw).await.unwrap();
     assert!(!keys.is_empty(), "the database that was named");
-    for user in [":canary3@", "me:canary1@", "canary:canary1@"] {
+    for user in [":canary3@", "me:canary1@", "nobody:canary1@"] {
         refuses(&format!("redis://{user}{host}"), &doors).await;
     }
 }
