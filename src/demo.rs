@@ -112,7 +112,7 @@ pub async fn run(
     let api = simulator::start(anywhere, app::simulator_options(&settings.simulator, None)).await?;
     settings.twitter.api = api.base_url();
 
-    let watched = Watched::new(&settings, &stop);
+    let watched = Watched::new(settings.updater.lease, &stop);
     let updater = Updater::open(&settings, stop.clone(), &watched).await?;
     let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
     let serving = match server {

@@ -4,6 +4,9 @@ use std::time::UNIX_EPOCH;
 
 use crate::clock::{self, Millis};
 
+/// The first moment that has five digits in its year.
+const END_OF_DATES: Millis = 253_402_300_800_000;
+
 /// A whole number with commas between its thousands.
 #[must_use]
 pub fn grouped(number: u64) -> String {
@@ -30,15 +33,22 @@ pub fn span(ms: Millis) -> String {
     long.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// A moment, in ms since the epoch, to the second: `2026-01-31T09:30:00Z`.
+/// A moment, in ms since the epoch, to the second: `2026-01-31T09:30:00Z`. What cannot be a date is shown as the number
+/// it is.
 #[must_use]
 pub fn when(at: Millis) -> String {
-    // What cannot be a date is shown as the number it is.
-    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..253_402_300_800_000).contains(&at));
-    date.map_or_else(|| format!("{at} ms"), |date| humantime::format_rfc3339_seconds(date).to_string())
+    rfc3339(at).unwrap_or_else(|| format!("{at} ms"))
 }
 
-/// One line of text, whatever was stored: nothing in it steers a terminal.
+/// The same; `None` where it cannot be a date.
+#[must_use]
+pub fn rfc3339(at: Millis) -> Option<String> {
+    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))?;
+    Some(humantime::format_rfc3339_seconds(date).to_string())
+}
+
+/// One line of text, whatever was stored: nothing in it steers a terminal, or turns the direction of what
+/// follows.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());

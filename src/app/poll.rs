@@ -7,16 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::updater::worker_name;
+use super::updater::{BEAT_EVERY, FAREWELL, worker_name};
 use super::{Follower, Service, Unavailable, Watched, follow, open_credentials, open_store_and_positions, starter};
 use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
-use crate::health::Health;
 use crate::lateness::Lateness;
 use crate::live::Live;
 use crate::lookup::http::{HttpClient, HttpOptions};
 use crate::lookup::twitter_v1::TwitterV1Options;
-use crate::metrics::Metrics;
-use crate::ops::{self, Server};
 use crate::poll::pace::Pace;
 use crate::poll::source::{SourcePoll, namespace};
 use crate::poll::timeline::Timeline;
@@ -24,14 +21,8 @@ use crate::poll::twitter_v1::{Kind, TwitterApi};
 use crate::queue::{Queue, QueueError};
 use crate::shutdown::Stop;
 use crate::updater::NAMESPACE;
-use crate::worker::{ClaimSettings, LONGEST_PAUSE, Pipeline, Worker};
+use crate::worker::{ClaimSettings, Pipeline, Worker};
 
-/// How often the sources are put into their queues, in case somebody took one out, and pollers say that they are alive.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// How long a poller whose time is up tries to give back what it holds, and then to leave the lists.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// More than what a loop that turns needs between two beats: the machine may be busy.
-const LIVE_SLACK: Duration = Duration::from_secs(30);
 /// A source waits no longer than this once it is due.
 const LINGER: Duration = Duration::from_millis(10);
 
@@ -44,28 +35,15 @@ type Sources = BTreeMap<&'static str, BTreeMap<String, Arc<dyn Timeline>>>;
 /// A setting is missing, a service is not there, the address is taken, or it can never work.
 pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
     let sources = sources(settings)?;
-    // A loop waits for work, or is done with a source within its lease.
-    let patience = LONGEST_PAUSE.max(lease(settings)) + LIVE_SLACK;
-    let health = Arc::new(Health::new(patience, stop.clone()));
-    let watched = Watched { metrics: Arc::new(Metrics::new()), health };
-    let serving = match listen.map_or_else(|| settings.listen(), |listen| Ok(Some(listen)))? {
-        Some(addr) => {
-            let router = ops::router(&watched.health, ops::of_process(&watched.metrics));
-            Some(tokio::spawn(Server::bind(addr).await?.run(router, std::future::pending())))
-        }
-        None => None,
-    };
-    let worked = tokio::select! {
+    let watched = Watched::new(lease(settings), stop);
+    let _serving = watched.serve(settings, listen).await?;
+    tokio::select! {
         opened = open(settings, sources, follower, stop, &watched) => match opened {
             Ok((worker, polls)) => work(worker, polls, stop).await,
             Err(error) => Err(error),
         },
         () = stop.draining() => Ok(()), // while a service did not answer yet
-    };
-    if let Some(serving) = serving {
-        serving.abort();
     }
-    worked
 }
 
 /// The timelines that the settings name.

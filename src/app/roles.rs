@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Follower, Service, Updater, callers, follow, open_store, starter, upkeep};
 use crate::config::Settings;
@@ -32,7 +33,7 @@ const CONTACT_PATIENCE: Duration = Duration::from_secs(5);
 /// More than what a loop that turns needs between two beats: the machine may be busy.
 const LIVE_SLACK: Duration = Duration::from_secs(30);
 
-/// What is seen of an updater from outside.
+/// What is seen of a worker's process from outside.
 #[derive(Debug, Clone)]
 pub struct Watched {
     /// What it counts.
@@ -42,12 +43,27 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Of an updater with these settings, which starts now.
+    /// Of a worker whose batches are leased for so long, and which starts now.
     #[must_use]
-    pub fn new(settings: &Settings, stop: &Stop) -> Self {
+    pub fn new(lease: Duration, stop: &Stop) -> Self {
         // A loop waits for work, or is done with a batch within its lease.
-        let patience = LONGEST_PAUSE.max(settings.updater.lease) + LIVE_SLACK;
+        let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
         Self { metrics: Arc::new(Metrics::new()), health: Arc::new(Health::new(patience, stop.clone())) }
+    }
+
+    /// Serves the probes and the metrics where there is an address, until what it answers is dropped.
+    ///
+    /// # Errors
+    /// The address is none, or taken.
+    pub(super) async fn serve(
+        &self,
+        settings: &Settings,
+        listen: Option<SocketAddr>,
+    ) -> Result<Option<AbortOnDropHandle<()>>> {
+        let Some(addr) = listen.map_or_else(|| settings.listen(), |listen| Ok(Some(listen)))? else { return Ok(None) };
+        let router = ops::router(&self.health, ops::of_process(&self.metrics));
+        let serving = Server::bind(addr).await?.run(router, std::future::pending());
+        Ok(Some(AbortOnDropHandle::new(tokio::spawn(serving))))
     }
 }
 
@@ -61,16 +77,10 @@ pub async fn run_updater(
     follower: Follower,
     stop: &Stop,
 ) -> Result<()> {
-    let watched = Watched::new(settings, stop);
+    let watched = Watched::new(settings.updater.lease, stop);
     // It is seen before its services are open, and until the last batch is settled.
-    let serving = match listen.map_or_else(|| settings.listen(), |listen| Ok(Some(listen)))? {
-        Some(addr) => {
-            let router = ops::router(&watched.health, ops::of_process(&watched.metrics));
-            Some(tokio::spawn(Server::bind(addr).await?.run(router, std::future::pending())))
-        }
-        None => None,
-    };
-    let worked = tokio::select! {
+    let _serving = watched.serve(settings, listen).await?;
+    tokio::select! {
         updater = Updater::open(settings, stop.clone(), &watched) => match updater {
             Ok(updater) => {
                 tokio::spawn(updater.follow(follower));
@@ -79,11 +89,7 @@ pub async fn run_updater(
             Err(error) => Err(error),
         },
         () = stop.draining() => Ok(()), // while a service did not answer yet
-    };
-    if let Some(serving) = serving {
-        serving.abort();
     }
-    worked
 }
 
 /// Takes tweets over HTTP until it is stopped.

@@ -21,9 +21,9 @@ use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, Unavailab
 use crate::worker::{Pipeline, Worker};
 
 /// How often a worker says that it is alive.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
+pub(super) const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 /// How often `incoming` is looked at when it was empty.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 

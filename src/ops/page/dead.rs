@@ -14,10 +14,10 @@ use subtle::ConstantTimeEq;
 
 use super::Page;
 use super::layout::{Document, problem};
-use super::words::{one_line, relative};
+use super::words::relative;
 use crate::clock;
 use crate::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
-use crate::figures::grouped;
+use crate::figures::{grouped, one_line};
 use crate::tweet::TweetId;
 
 /// Rows on a page.

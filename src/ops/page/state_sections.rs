@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::dead::tweet_link;
-use super::words::{bar, count, one_line, percent, relative, time};
+use super::words::{bar, count, percent, relative, time};
 use crate::credential::Account;
-use crate::figures::{figure, grouped};
+use crate::figures::{figure, grouped, one_line};
 use crate::ops::figures::{Figures, Freshness};
 use crate::queue::{Buried, WorkerStats};
 

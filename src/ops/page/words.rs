@@ -1,14 +1,9 @@
 //! Numbers, shares and moments as the page writes them.
 
-use std::time::UNIX_EPOCH;
-
 use maud::{Markup, html};
 
-use crate::clock::{self, Millis};
-use crate::figures::{grouped, span};
-
-/// The first moment that has five digits in its year.
-const END_OF_DATES: Millis = 253_402_300_800_000;
+use crate::clock::Millis;
+use crate::figures::{grouped, rfc3339, span};
 
 /// A whole span: `3m 20s`; below a second in ms.
 pub(super) fn time(ms: Millis) -> String {
@@ -49,12 +44,6 @@ pub(super) fn percent(share: f64) -> String {
 /// A number of things.
 pub(super) fn count(number: u64, one: &str) -> String {
     format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
-/// `2026-01-31T09:30:00Z`; the number itself where it cannot be a date.
-fn rfc3339(at: Millis) -> Option<String> {
-    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))?;
-    Some(humantime::format_rfc3339_seconds(date).to_string())
 }
 
 /// A moment as a date: `2026-01-31 09:30:00 UTC`.
@@ -115,12 +104,6 @@ pub(super) fn cut(text: &str, most: usize) -> String {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
         None => text.to_owned(),
     }
-}
-
-/// A text that came from outside as one line: nothing in it turns the direction of what follows.
-pub(super) fn one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

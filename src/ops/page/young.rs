@@ -6,11 +6,11 @@ use maud::{Markup, html};
 use tokio::sync::Mutex;
 
 use super::dead::tweet_link;
-use super::words::{one_line, relative};
+use super::words::relative;
 use super::{Archive, words};
 use crate::clock::{Millis, Stopwatch};
 use crate::dead::Dead;
-use crate::figures::grouped;
+use crate::figures::{grouped, one_line};
 use crate::store::{Listing, StoreError, StoredTweet};
 
 /// How many are shown.
