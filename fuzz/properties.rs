@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use twitter_updater::config::Settings;
-use twitter_updater::lookup::twitter_v1::{parse_ingested, read_answer};
-use twitter_updater::lookup::{LookupError, Outcome};
-use twitter_updater::starter::{Lines, read_tweet, twitter_id_date};
+use twitter_updater::lookup::twitter_v1::parse_ingested;
+use twitter_updater::lookup::{LookupError, Outcome, bluesky, mastodon, twitter_v1, x_v2};
+use twitter_updater::starter::{Lines, read_tweet};
+use twitter_updater::tweet::TweetId;
 
 /// A word that no message repeats where it stands for a secret or a tweet's text.
 pub const CANARY: &str = "canary";
@@ -31,9 +32,25 @@ fn is_about_a_tweet(text: &str) {
 /// Where a configuration's secrets stand.
 const SECRET_PLACES: [&str; 3] = ["://me:canary@localhost", "?password=canary\"", "\ntoken = \"canary\""];
 
-/// A body said to be the answer to a lookup of these ids.
+/// A body said to be the answer of Twitter's v1.1 to a lookup of these ids.
 pub fn lookup_answer(body: &[u8], ids: &[String]) {
-    match read_answer(body, ids) {
+    answers(twitter_v1::read_answer(body, ids), ids);
+}
+
+/// A body said to be the answer of each other provider.
+pub fn other_lookup_answer(body: &[u8], ids: &[String]) {
+    answers(x_v2::read_answer(body, ids), ids);
+    answers(mastodon::read_answer(body, ids, mastodon::Calls::Batch), ids);
+    // One call, one status.
+    for id in ids {
+        let id = std::slice::from_ref(id);
+        answers(mastodon::read_answer(body, id, mastodon::Calls::Single), id);
+    }
+    answers(bluesky::read_answer(body, ids), ids);
+}
+
+fn answers(read: Result<(Vec<Outcome>, usize), LookupError>, ids: &[String]) {
+    match read {
         Ok((outcomes, _)) => {
             assert_eq!(outcomes.len(), ids.len());
             for outcome in outcomes {
@@ -65,7 +82,7 @@ pub fn enqueue_line(file: &[u8], chunk: usize) {
             };
             match tweet {
                 Ok(tweet) => {
-                    let date = twitter_id_date(&tweet.id);
+                    let date = TweetId::date_of(&tweet.id);
                     assert!(tweet.content.is_none() || date.is_ok(), "a tweet with an id that is none: {tweet:?}");
                     date.err().iter().for_each(|why| is_about_a_tweet(why));
                 }
@@ -84,7 +101,9 @@ pub fn configuration(text: &str) {
             let shown = settings.shown();
             assert!(shown.parse::<toml::Table>().is_ok(), "{shown}");
             // The files with secrets are not read: they may be any.
-            settings.callers().err().iter().for_each(|error| is_a_message(&error.to_string()));
+            for provider in settings.providers().unwrap_or_default() {
+                settings.callers(&provider).err().iter().for_each(|error| is_a_message(&error.to_string()));
+            }
         }
         Err(error) => {
             let error = error.to_string();

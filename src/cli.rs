@@ -48,6 +48,9 @@ pub struct Cli {
     /// the defaults, and the environment over both.
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
+    /// Whose posts: twitter, x, mastodon:NAME or bluesky; over the setting providers.
+    #[arg(long, global = true, value_name = "PROVIDER")]
+    provider: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,7 +59,7 @@ pub struct Cli {
 enum Command {
     /// Show the whole job at work: simulated API, starter, updater and the ops page in one process, nothing needed.
     #[command(
-        after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n\nThe first line on standard output says where the page is (with --json, on standard error)."
+        after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n\nThe first line on standard output says where the page is (with --json, on standard error)."
     )]
     Demo {
         /// End after this long; otherwise at Ctrl-C or when every tweet's life has ended.
@@ -383,9 +386,9 @@ async fn run(cli: Cli) -> Result<u8> {
     }
     let layers: &[&'static str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
     let files = Files::read(cli.config.as_deref())?;
-    let settings = Settings::load(layers, &files)?;
+    let settings = Settings::load(layers, &files, cli.provider.as_deref())?;
     let log = app::start_logging(&settings)?;
-    let follower = || Follower::new(layers, cli.config, files, log);
+    let follower = || Follower::new(layers, cli.config, files, cli.provider, log);
     let stop = Stop::new();
     match cli.command {
         Command::Demo { run_for, tweets, dir, ops: Page(ops), json } => {
@@ -429,14 +432,15 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Health { .. } | Command::Completions { .. } => Ok(0), // above
         Command::Status { json } => {
-            let status = app::status(&settings).await?;
+            let status = app::status(&settings, &settings.provider()?).await?;
             app::write_answer(json, &status, &status::table(&status))?;
             Ok(0)
         }
         Command::Rebuild { every, rate, json } => {
+            let provider = settings.provider()?;
             stop.on_signals(settings.updater.drain_deadline)?;
             let rebuild = tokio::select! {
-                rebuild = app::open_rebuild(&settings, rate) => rebuild?,
+                rebuild = app::open_rebuild(&settings, &provider, rate) => rebuild?,
                 () = stop.draining() => return Ok(0), // while a service did not answer yet
             };
             if every.is_some() {
@@ -454,7 +458,7 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Dead(command) => look_after_the_dead(command, &settings).await,
         Command::Credentials { check, json } => {
-            let accounts = app::accounts(&settings, check).await?;
+            let accounts = app::accounts(&settings, &settings.provider()?, check).await?;
             app::write_answer(json, &accounts, &accounts.to_string())?;
             Ok(if accounts.all_work() { 0 } else { exit::UNAVAILABLE })
         }
@@ -469,8 +473,10 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Check { json } => {
-            app::open_lookup(&settings)?;
-            app::credentials(&settings)?;
+            for provider in settings.providers()? {
+                app::open_lookup(&settings, &provider)?;
+                app::credentials(&settings, &provider)?;
+            }
             app::Service::new(&settings)?;
             settings.starter_token()?;
             settings.ops_token()?;
@@ -492,7 +498,7 @@ async fn run(cli: Cli) -> Result<u8> {
 }
 
 async fn look_after_the_dead(command: DeadCommand, settings: &Settings) -> Result<u8> {
-    let dead = app::open_dead(settings).await?;
+    let dead = app::open_dead(settings, &settings.provider()?).await?;
     let (act, Whom { ids, all, json }) = match command {
         DeadCommand::List { limit, json } => {
             let list = dead.list(limit).await?;

@@ -9,6 +9,7 @@ mod credentials;
 mod files;
 mod masking;
 mod poll;
+mod providers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,13 +23,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use self::change::{Change, Changed, LIVE};
 pub use self::contradictions::allowed;
-use self::credentials::secret;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
 pub use self::files::Files;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
 pub use self::poll::{PollSettings, SourceKind, SourceSettings};
-use crate::credential::{Caller, Pacing};
+pub use self::providers::{
+    BlueskySettings, CallsWanted, FieldNames, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings,
+    XSettings,
+};
+use crate::credential::Pacing;
 use crate::tweet_age::AgeTable;
 
 /// The compiled-in defaults.
@@ -43,11 +47,17 @@ pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct Settings {
+    pub providers: String,
     pub tweet_age: AgeTable,
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,
+    pub lookup: LookupSettings,
     pub twitter: TwitterSettings,
+    pub x: XSettings,
+    #[serde(default)]
+    pub mastodon: MastodonSettings,
+    pub bluesky: BlueskySettings,
     pub updater: UpdaterSettings,
     pub starter: StarterSettings,
     pub http: HttpSettings,
@@ -158,26 +168,6 @@ pub struct PostgresSettings {
     pub statement_timeout: Duration,
 }
 
-/// `[twitter]`
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct TwitterSettings {
-    pub api: String,
-    pub bearer_token_file: PathBuf,
-    /// From the environment alone.
-    #[serde(default, serialize_with = "masked_secret")]
-    pub bearer_token: Option<SecretString>,
-    #[serde(with = "humantime_serde")]
-    pub timeout: Duration,
-    #[serde(with = "humantime_serde")]
-    pub connect_timeout: Duration,
-    pub max_body_bytes: usize,
-    /// By name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub credentials: BTreeMap<String, CredentialSettings>,
-}
-
 /// `[updater]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -272,12 +262,13 @@ pub struct SimulatorSettings {
 pub struct BadConfig(pub String);
 
 impl Settings {
-    /// The defaults, then `layers` (compiled-in texts), then `files`, then the environment.
+    /// The defaults, then `layers` (compiled-in texts), then `files`, then the environment, then what the command line
+    /// says: `providers`.
     ///
     /// # Errors
     /// An unknown key, a value of the wrong form, or a contradiction.
-    pub fn load(layers: &[&str], files: &Files) -> Result<Self, BadConfig> {
-        Self::load_from(layers, files, Environment::with_prefix(ENVIRONMENT_PREFIX))
+    pub fn load(layers: &[&str], files: &Files, providers: Option<&str>) -> Result<Self, BadConfig> {
+        Self::load_from(layers, files, Environment::with_prefix(ENVIRONMENT_PREFIX), providers)
     }
 
     /// As [`Settings::load`], with the file or folder of that name, and these variables in place of the
@@ -286,7 +277,7 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`] and [`Files::read`].
     pub fn load_with(layers: &[&str], path: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_from(layers, &Files::read(path)?, environment(variables))
+        Self::load_from(layers, &Files::read(path)?, environment(variables), None)
     }
 
     /// As [`Settings::load_with`], with a file of this name and text, which need not be there.
@@ -294,10 +285,15 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`].
     pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_from(&[], &Files::of(file, text), environment(variables))
+        Self::load_from(&[], &Files::of(file, text), environment(variables), None)
     }
 
-    fn load_from(layers: &[&str], files: &Files, environment: Environment) -> Result<Self, BadConfig> {
+    fn load_from(
+        layers: &[&str],
+        files: &Files,
+        environment: Environment,
+        providers: Option<&str>,
+    ) -> Result<Self, BadConfig> {
         let mut all = Config::builder();
         for layer in std::iter::once(&DEFAULT).chain(layers) {
             all = all.add_source(File::from_str(layer, FileFormat::Toml));
@@ -311,7 +307,9 @@ impl Settings {
         let all = all.build().map_err(|error| BadConfig(one_line(&error)))?;
         credentials::no_secret_in_files(&all)?;
         let environment = environment.prefix_separator("__").separator("__");
-        let given = Config::builder().add_source(all).add_source(environment).build();
+        let given =
+            Config::builder().add_source(all).add_source(environment).set_override_option("providers", providers);
+        let given = given.and_then(|given| given.build());
         let wrong = |error: config::ConfigError| {
             // The first file without which all was well; the environment, where all the files are well.
             let mut so_far = compiled_in.clone();
@@ -330,31 +328,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The bearer token, from the environment or from its file; `None` when neither is given.
-    ///
-    /// # Errors
-    /// The file cannot be read or is empty; both are given; or it is nothing that could be sent.
-    pub fn bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
-        self.twitter.single_bearer_token()
-    }
-
-    /// The token that the starter asks for, from the environment or from its file; `None` when neither is given.
-    ///
-    /// # Errors
-    /// As [`Settings::bearer_token`].
-    pub fn starter_token(&self) -> Result<Option<SecretString>, BadConfig> {
-        secret("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
-    }
-
-    /// The token that retrying and dropping the dead on the page asks for, from the environment or from its
-    /// file; `None` when neither is given.
-    ///
-    /// # Errors
-    /// As [`Settings::bearer_token`].
-    pub fn ops_token(&self) -> Result<Option<SecretString>, BadConfig> {
-        secret("ops.token", &self.ops.token, &self.ops.token_file)
-    }
-
     /// `http.listen` as an address; `None` where it is empty.
     ///
     /// # Errors
@@ -363,25 +336,6 @@ impl Settings {
         let listen = self.http.listen.trim();
         let addr = (!listen.is_empty()).then(|| listen.parse()).transpose();
         addr.map_err(|_| BadConfig(format!("http.listen ({listen:?}) is no address: write it like 0.0.0.0:8080")))
-    }
-
-    /// Every credential, by name: `bearer_token` as "bearer", then those of `[twitter.credentials.*]`,
-    /// `kind = "both"` as two. Empty where none is named.
-    ///
-    /// # Errors
-    /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
-    /// have one name.
-    pub fn credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfig> {
-        self.twitter.all_credentials()
-    }
-
-    /// The names of [`Settings::credentials`] and as whom each calls, in the same order. No secret is read:
-    /// it serves where the secrets are not at hand.
-    ///
-    /// # Errors
-    /// A name or a kind cannot be; two credentials have one name.
-    pub fn callers(&self) -> Result<Vec<(String, Caller)>, BadConfig> {
-        self.twitter.all_callers()
     }
 
     /// The settings in effect as TOML, secrets masked.
@@ -436,6 +390,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
+    use crate::provider::Provider;
 
     fn with(file: &str, variables: &[(&str, &str)]) -> Result<Settings, BadConfig> {
         let mut temporary = tempfile::NamedTempFile::new().unwrap();
@@ -505,11 +460,14 @@ mod tests {
     #[test]
     fn a_token_is_one_word_or_none() {
         let token = |token| Settings::load_with(&[], None, &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", token)]);
-        assert_eq!(token(" word\n").unwrap().bearer_token().unwrap().unwrap().expose_secret(), "word");
-        assert!(token("").unwrap().bearer_token().unwrap().is_none());
+        let credentials = |settings: Settings| settings.credentials(&Provider::Twitter);
+        let given = credentials(token(" word\n").unwrap()).unwrap();
+        let [(name, Secrets::Bearer(secret))] = &given[..] else { panic!("{given:?}") };
+        assert_eq!((name.as_str(), secret.expose_secret()), (BEARER, "word"));
+        assert!(credentials(token("").unwrap()).unwrap().is_empty());
         assert!(token("").unwrap().shown().contains("bearer_token = \"(not set)\""));
         for cannot in ["canary two", "canary\ntwo", "canarü"] {
-            let error = token(cannot).unwrap().bearer_token().unwrap_err().to_string();
+            let error = credentials(token(cannot).unwrap()).unwrap_err().to_string();
             assert!(error.contains("twitter.bearer_token") && !error.contains("canar"), "{error}");
         }
     }
@@ -521,7 +479,8 @@ mod tests {
             &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", "canary")],
         )
         .unwrap();
-        assert_eq!(settings.bearer_token().unwrap().unwrap().expose_secret(), "canary");
+        let given = settings.credentials(&Provider::Twitter).unwrap();
+        assert!(matches!(&given[0].1, Secrets::Bearer(secret) if secret.expose_secret() == "canary"));
         for shown in [settings.shown(), format!("{settings:?}")] {
             assert!(!shown.contains("canary"), "{shown}");
         }

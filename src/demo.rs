@@ -12,20 +12,20 @@ use anyhow::{Context, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::app::{self, Service, Updater, Watched};
+use crate::app::{self, InForce, Service, Updater, Watched};
 use crate::clock::{self, Millis, Stopwatch};
 use crate::config::{QueueBackend, Settings, StoreBackend};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::ops::Server;
+use crate::provider::Provider;
 use crate::queue::{Queue, Stats};
 use crate::shutdown::Stop;
 use crate::simulator;
 use crate::starter::{Ingested, Queued};
 use crate::store::{StateCounts, Store};
-use crate::tweet::{TweetId, TweetState};
+use crate::tweet::TweetState;
 use crate::tweet_age::AgeTable;
-use crate::updater::NAMESPACE;
 
 /// Tweets handed over at once.
 const BATCH: usize = 250;
@@ -110,16 +110,19 @@ pub async fn run(
 
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let api = simulator::start(anywhere, app::simulator_options(&settings.simulator, None)).await?;
-    settings.twitter.api = api.base_url();
+    settings.ask_everything_at(&api.base_url());
+    let provider = settings.provider()?;
 
     let watched = Watched::new(settings.updater.lease, &stop);
-    let updater = Updater::open(&settings, stop.clone(), &watched).await?;
+    let (service, store) = (Service::new(&settings)?, app::open_store(&settings).await?);
+    let in_force = Live::new(InForce::new(settings.clone()));
+    let updater = Updater::open(&provider, in_force, &service, store, stop.clone(), &watched).await?;
+    let updater = updater.context("it was stopped before it began")?;
     let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
     let serving = match server {
         Some(server) => {
-            let service = Service::new(&settings)?;
             let terms = Live::new(app::terms(&settings));
-            let page = app::open_page(&settings, terms, &service, queue.clone(), watched.health).await?;
+            let page = app::open_page(&settings, &provider, terms, &service, queue.clone(), watched.health).await?;
             let router = page.router();
             announce(&format!("the page is at http://{}/", server.addr()))?;
             Some(tokio::spawn(server.run(router, std::future::pending())))
@@ -128,8 +131,8 @@ pub async fn run(
     };
     let updating = tokio::spawn(updater.run());
 
-    let starter = app::starter(queue.clone(), Some(store.clone()), settings.tweet_age.clone());
-    let tweets = some_tweets(&settings.tweet_age, options.tweets, clock::wall_ms());
+    let starter = app::starter(&provider, queue.clone(), Some(store.clone()), settings.tweet_age.clone());
+    let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
     let mut view = View::new(&tweets);
     let watch = Stopwatch::start();
     let time_is_up = || stop.is_draining() || options.run_for.is_some_and(|span| watch.elapsed() >= span);
@@ -174,7 +177,7 @@ pub async fn run(
 }
 
 /// Tweets of all ages in the table, most of them young, and a few whose life is about to end.
-fn some_tweets(ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
+fn some_tweets(provider: &Provider, ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
     let brackets = ages.brackets();
     let lower = |at: usize| if at == 0 { 0 } else { brackets[at - 1].under };
     (0..tweets)
@@ -185,7 +188,7 @@ fn some_tweets(ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
             let share = (f64::from(n) * 0.618_033_988_749_895).fract();
             let width = (brackets[at].under - lower(at)) as f64;
             let age = lower(at) + (share * width) as Millis;
-            Ingested::bare(TweetId::at(now - age, n).to_string())
+            Ingested::bare(simulator::id_of(provider, now - age, n))
         })
         .collect()
 }
@@ -197,9 +200,10 @@ async fn summary(
     store: &dyn Store,
     metrics: &Metrics,
 ) -> Result<Summary> {
+    let namespace = queue.namespace();
     let (mut lost, mut doubled) = (0, 0);
     for ids in ids.chunks(1_000) {
-        let (places, standings) = (queue.locate(ids).await?, store.standing(NAMESPACE, ids).await?);
+        let (places, standings) = (queue.locate(ids).await?, store.standing(namespace, ids).await?);
         for (places, standing) in places.iter().zip(standings) {
             let ended = standing.is_some_and(|known| known.state == TweetState::Ended);
             match places.len() {
@@ -209,7 +213,7 @@ async fn summary(
             }
         }
     }
-    let StateCounts { unavailable, ended, .. } = store.counts(NAMESPACE).await?;
+    let StateCounts { unavailable, ended, .. } = store.counts(namespace).await?;
     let counters = &metrics.counters;
     let requests = counters.requests.get();
     let ids_per_request = counters.looked_up.get() as f64 / requests.max(1) as f64;
@@ -297,7 +301,7 @@ impl View {
             counters.ended.get()
         );
         for id in &self.shown {
-            let history = store.history(NAMESPACE, id).await?;
+            let history = store.history(queue.namespace(), id).await?;
             let counts: Vec<String> = history
                 .iter()
                 .rev()

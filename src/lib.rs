@@ -96,6 +96,7 @@ pub mod overload;
 pub mod picture;
 pub mod plan;
 pub mod poll;
+pub mod provider;
 pub mod queue;
 pub mod retry;
 pub mod shutdown;

@@ -18,6 +18,12 @@ impl Stop {
         Self::default()
     }
 
+    /// A part's own: it stops with the whole, and alone where only the part is told to.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { drain: self.drain.child_token(), abandon: self.abandon.child_token() }
+    }
+
     /// Take no new work; finish what is in flight.
     pub fn drain(&self) {
         self.drain.cancel();
@@ -84,5 +90,20 @@ impl Stop {
             stop.abandon();
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_stops_with_the_whole_and_not_the_other_way_round() {
+        let whole = Stop::new();
+        let (one, other) = (whole.child(), whole.child());
+        one.abandon();
+        assert!(one.is_draining() && !whole.is_draining() && !other.is_draining());
+        whole.drain();
+        assert!(other.is_draining() && whole.child().is_draining());
     }
 }

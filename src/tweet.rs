@@ -81,6 +81,14 @@ impl TweetId {
         }
     }
 
+    /// [`TweetId::created_at`] of an id as it is written.
+    ///
+    /// # Errors
+    /// It is none; says why.
+    pub fn date_of(text: &str) -> Result<Option<Millis>, String> {
+        Self::parse(text).map(Self::created_at).map_err(|why| why.to_string())
+    }
+
     /// When the tweet was made, ms since the epoch, read from the id itself; `None` for ids older than Snowflake
     /// (before 2010-11-04), which were handed out in sequence.
     #[must_use]

@@ -64,13 +64,15 @@ pub fn follow<T: Fn(&Settings) + Send>(
     take_over: T,
     stop: Stop,
 ) -> impl Future<Output = ()> + use<T> {
-    follower.run(Live::new(InForce::new(settings.clone())), take_over, Arc::default(), stop)
+    follower.run(Live::new(InForce::new(settings.clone())), take_over, Vec::new(), stop)
 }
 
 /// Follows the files that `--config` names.
 pub struct Follower {
     layers: Vec<&'static str>,
     path: Option<PathBuf>,
+    /// What the command line says.
+    providers: Option<String>,
     /// As they were read last, and dealt with.
     known: Files,
     log: LogLevel,
@@ -80,23 +82,29 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Of the file or folder `path`, which was read as `known` and goes over `layers`. From here on SIGHUP
-    /// does not end the process.
+    /// Of the file or folder `path`, which was read as `known` and goes over `layers`; over it go `providers`. From
+    /// here on SIGHUP does not end the process.
     ///
     /// # Errors
     /// The signal's handler cannot be installed.
-    pub fn new(layers: &[&'static str], path: Option<PathBuf>, known: Files, log: LogLevel) -> Result<Self> {
+    pub fn new(
+        layers: &[&'static str],
+        path: Option<PathBuf>,
+        known: Files,
+        providers: Option<String>,
+        log: LogLevel,
+    ) -> Result<Self> {
         let hangups = signal(SignalKind::hangup())?;
-        Ok(Self { layers: layers.to_vec(), path, known, log, hangups, missing: None })
+        Ok(Self { layers: layers.to_vec(), path, providers, known, log, hangups, missing: None })
     }
 
     /// Until it is stopped: what may change live is given to `take_over`, and `in_force` says what is in
-    /// force and what was refused.
+    /// force and what was refused. Each of `metrics` counts it.
     pub async fn run(
         mut self,
         in_force: Live<InForce>,
         take_over: impl Fn(&Settings) + Send,
-        metrics: Arc<Metrics>,
+        metrics: Vec<Arc<Metrics>>,
         stop: Stop,
     ) {
         while !stop.is_draining() {
@@ -163,10 +171,12 @@ impl Follower {
 
     /// The settings, checked as at the start.
     fn load(&self, files: &Files) -> Result<Settings, BadConfig> {
-        let settings = Settings::load(&self.layers, files)?;
+        let settings = Settings::load(&self.layers, files, self.providers.as_deref())?;
         logging::filter(&settings)?;
-        let lookup = super::open_lookup(&settings);
-        lookup.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
+        for provider in settings.providers()? {
+            let lookup = super::open_lookup(&settings, &provider);
+            lookup.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
+        }
         Ok(settings)
     }
 
@@ -176,7 +186,7 @@ impl Follower {
         asked: bool,
         in_force: &Live<InForce>,
         take_over: &impl Fn(&Settings),
-        metrics: &Metrics,
+        metrics: &[Arc<Metrics>],
     ) {
         let before = in_force.load();
         let changed = before.settings.changed(settings);
@@ -218,21 +228,21 @@ impl Follower {
                 self.log.set(&now.settings);
             }
             take_over(&now.settings);
-            metrics.counters.config_reloads.add(1);
+            metrics.iter().for_each(|metrics| metrics.counters.config_reloads.add(1));
         }
         in_force.set(now);
     }
 }
 
 /// Loud, and once: the files are not looked at again before they change.
-fn refuse(why: String, in_force: &Live<InForce>, metrics: &Metrics) {
+fn refuse(why: String, in_force: &Live<InForce>, metrics: &[Arc<Metrics>]) {
     let before = in_force.load();
     tracing::error!(
         error = why,
         config_revision = before.revision,
         "the changed configuration is refused: the one in force stays"
     );
-    metrics.counters.config_reloads_refused.add(1);
+    metrics.iter().for_each(|metrics| metrics.counters.config_reloads_refused.add(1));
     in_force.set(InForce { refused: Some(why.chars().take(REASON_CHARS).collect()), ..(*before).clone() });
 }
 
@@ -249,7 +259,7 @@ mod tests {
         std::fs::write(&file, GOOD).unwrap();
         let files = Files::read(Some(folder.path())).unwrap();
         let log = LogLevel::none();
-        let follower = Follower::new(&[], Some(folder.path().to_owned()), files, log).unwrap();
+        let follower = Follower::new(&[], Some(folder.path().to_owned()), files, None, log).unwrap();
         (follower, file, folder)
     }
 
@@ -301,7 +311,7 @@ mod tests {
     async fn what_is_refused_changes_nothing_and_what_waits_is_said_once() {
         let (follower, file, _folder) = followed();
         let settings = follower.load(&follower.known).unwrap();
-        let (in_force, metrics) = (Live::new(InForce::new(settings)), Metrics::new());
+        let (in_force, metrics) = (Live::new(InForce::new(settings)), [Arc::new(Metrics::new())]);
         let before = in_force.load();
         let taken_over = std::cell::Cell::new(0);
         let take_over = |_: &Settings| taken_over.set(taken_over.get() + 1);
@@ -333,7 +343,7 @@ mod tests {
         follower.accept(&before.settings, false, &in_force, &take_over, &metrics);
         let now = in_force.load();
         assert_eq!((&now.revision, now.needs_restart(), taken_over.get()), (&before.revision, String::new(), 2));
-        let counters = metrics.counters;
+        let counters = &metrics[0].counters;
         assert_eq!((counters.config_reloads.get(), counters.config_reloads_refused.get()), (2, 1));
     }
 }

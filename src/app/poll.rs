@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::provider::http_options;
 use super::updater::{BEAT_EVERY, FAREWELL, worker_name};
 use super::{Follower, Service, Unavailable, Watched, follow, open_credentials, open_store_and_positions, starter};
 use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
 use crate::lateness::Lateness;
 use crate::live::Live;
-use crate::lookup::http::{HttpClient, HttpOptions};
-use crate::lookup::twitter_v1::TwitterV1Options;
+use crate::lookup::http::HttpClient;
 use crate::poll::pace::Pace;
 use crate::poll::source::{SourcePoll, namespace};
 use crate::poll::timeline::Timeline;
 use crate::poll::twitter_v1::{Kind, TwitterApi};
+use crate::provider::Provider;
 use crate::queue::{Queue, QueueError};
 use crate::shutdown::Stop;
 use crate::updater::NAMESPACE;
@@ -55,14 +56,8 @@ pub fn sources(settings: &Settings) -> Result<Sources> {
         let why = "no source to poll: name one in [poll.sources.NAME], with its kind".to_owned();
         return Err(BadConfig(why).into());
     }
-    let twitter = &settings.twitter;
-    let http = HttpClient::new(&HttpOptions {
-        timeout: twitter.timeout,
-        connect_timeout: twitter.connect_timeout,
-        max_body_bytes: twitter.max_body_bytes,
-        user_agent: TwitterV1Options::default().user_agent,
-    });
-    let api = http.and_then(|http| TwitterApi::new(http, &twitter.api));
+    let http = HttpClient::new(&http_options(settings));
+    let api = http.and_then(|http| TwitterApi::new(http, &settings.twitter.api));
     let api = api.map_err(|why| BadConfig(format!("twitter.api: {why}")))?;
     let mut sources = Sources::new();
     for (name, source) in &settings.poll.sources {
@@ -88,7 +83,7 @@ type Polls = Vec<(Arc<dyn Queue>, Arc<SourcePoll>)>;
 /// How long a claimed source is this poller's: a page needs a call, the position before and after it, the hand-over and
 /// the settling; there is some time for more pages.
 fn lease(settings: &Settings) -> Duration {
-    settings.twitter.timeout + 5 * settings.updater.save_timeout
+    settings.lookup.timeout + 5 * settings.updater.save_timeout
 }
 
 async fn open(
@@ -100,11 +95,11 @@ async fn open(
 ) -> Result<(Worker, Polls)> {
     let service = Service::new(settings)?;
     let tweets = service.queue(NAMESPACE).await?;
-    let credentials = open_credentials(settings, &service).await?;
+    let credentials = open_credentials(settings, &service, &Provider::Twitter).await?;
     let (store, positions) = open_store_and_positions(settings).await?;
     let ages = Live::new(settings.tweet_age.clone());
-    let starter = starter(tweets, Some(store), ages.clone());
-    let (call_timeout, save_timeout) = (settings.twitter.timeout, settings.updater.save_timeout);
+    let starter = starter(&Provider::Twitter, tweets, Some(store), ages.clone());
+    let (call_timeout, save_timeout) = (settings.lookup.timeout, settings.updater.save_timeout);
     let poll = &settings.poll;
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let (mut polls, mut pipelines) = (Polls::new(), Vec::new());

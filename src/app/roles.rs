@@ -9,17 +9,19 @@ use anyhow::Result;
 use axum::Router;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Follower, Service, Updater, callers, follow, open_store, starter, upkeep};
+use super::{
+    Follower, InForce, Service, Updater, callers, credentials, follow, open_lookup, open_store, starter, upkeep,
+};
 use crate::config::Settings;
 use crate::health::Health;
 use crate::live::Live;
-use crate::lookup::twitter_v1::CAPABILITIES;
+use crate::lookup::capabilities;
 use crate::metrics::Metrics;
 use crate::ops::{self, Archive, Page, Server, Terms, WholeQueue};
+use crate::provider::Provider;
 use crate::queue::Queue;
 use crate::shutdown::Stop;
-use crate::starter::Hook;
-use crate::updater::NAMESPACE;
+use crate::starter::{Hook, Starter};
 use crate::worker::LONGEST_PAUSE;
 
 /// Where the starter listens, unless it is told.
@@ -67,29 +69,61 @@ impl Watched {
     }
 }
 
-/// Keeps tweets fresh until it is stopped; is seen from outside where it has an address.
+/// Keeps the posts of every provider fresh until it is stopped; is seen from outside where it has an address.
+///
+/// Each provider has an [`Updater`] of its own: one that can never work, or whose API is out, stops no other.
 ///
 /// # Errors
-/// A setting is missing, a service is not there, the address is taken, or it can never work.
+/// A setting is missing, a service is not there, the address is taken, or one can never work: said when all have ended.
 pub async fn run_updater(
     settings: &Settings,
     listen: Option<SocketAddr>,
     follower: Follower,
     stop: &Stop,
 ) -> Result<()> {
-    let watched = Watched::new(settings.updater.lease, stop);
-    // It is seen before its services are open, and until the last batch is settled.
-    let _serving = watched.serve(settings, listen).await?;
-    tokio::select! {
-        updater = Updater::open(settings, stop.clone(), &watched) => match updater {
-            Ok(updater) => {
-                tokio::spawn(updater.follow(follower));
-                updater.run().await
-            }
-            Err(error) => Err(error),
-        },
-        () = stop.draining() => Ok(()), // while a service did not answer yet
+    // What is wrong with the settings is said before anything is connected.
+    let mut crew = Vec::new();
+    for provider in settings.providers()? {
+        open_lookup(settings, &provider)?;
+        credentials(settings, &provider)?;
+        let stop = stop.child();
+        crew.push((provider, Watched::new(settings.updater.lease, &stop), stop));
     }
+    // It is seen before its services are open, and until the last batch is settled.
+    let _serving = crew[0].1.serve(settings, listen).await?;
+    let opened = tokio::select! {
+        opened = async {
+            let service = Service::new(settings)?;
+            Ok::<_, anyhow::Error>((open_store(settings).await?, service))
+        } => opened,
+        () = stop.draining() => return Ok(()), // while a service did not answer yet
+    };
+    let (store, service) = opened?;
+    let in_force = Live::new(InForce::new(settings.clone()));
+    let metrics = crew.iter().map(|(_, watched, _)| watched.metrics.clone()).collect();
+    tokio::spawn(follower.run(in_force.clone(), |_| (), metrics, stop.clone()));
+    tokio::spawn({
+        let (service, stop) = (service.clone(), stop.token());
+        async move { service.keep_picture(stop).await }
+    });
+    let alone = crew.len() == 1;
+    let updating = crew.into_iter().map(async |(provider, watched, stop)| {
+        let opened = tokio::select! {
+            opened = Updater::open(&provider, in_force.clone(), &service, store.clone(), stop.clone(), &watched) => opened,
+            () = stop.draining() => Ok(None), // while a service did not answer yet
+        };
+        let ended = match opened {
+            Ok(Some(updater)) => updater.run().await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let (Err(error), false) = (&ended, alone) {
+            watched.health.is_out(&format!("{error:#}"));
+            tracing::error!(provider = %provider, error = format!("{error:#}"), "stopped for good; the others go on");
+        }
+        ended
+    });
+    futures::future::join_all(updating).await.into_iter().collect()
 }
 
 /// Takes tweets over HTTP until it is stopped.
@@ -105,24 +139,37 @@ pub async fn run_starter(
     let token = settings.starter_token()?;
     let server = Server::bind(address(settings, listen, STARTER_LISTENS)?).await?;
     let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
+    let providers = settings.providers()?;
     let opened = tokio::select! {
         opened = async {
-            let queue = Service::new(settings)?.queue(NAMESPACE).await?;
-            Ok::<_, anyhow::Error>((queue, open_store(settings).await?))
+            let service = Service::new(settings)?;
+            let mut queues = Vec::new();
+            for provider in &providers {
+                queues.push(service.queue(&provider.namespace()).await?);
+            }
+            Ok::<_, anyhow::Error>((queues, open_store(settings).await?))
         } => opened?,
         () = stop.draining() => return Ok(()), // while a service did not answer yet
     };
-    let (queue, store) = opened;
+    let (queues, store) = opened;
     let ages = Live::new(settings.tweet_age.clone());
-    let starter = starter(queue.clone(), Some(store.clone()), ages.clone());
+    let starters: Vec<(String, Starter)> = providers
+        .iter()
+        .zip(&queues)
+        .map(|(provider, queue)| {
+            (provider.to_string(), starter(provider, queue.clone(), Some(store.clone()), ages.clone()))
+        })
+        .collect();
     let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
     tokio::spawn(follow(follower, settings, take_over, stop.clone()));
-    let hook = Arc::new(Hook::new(starter, token, settings.starter.max_body_bytes, health.clone()));
+    let hook = Arc::new(Hook::new(starters, token, settings.starter.max_body_bytes, health.clone()));
     let mut registry = ops::registry();
     hook.register(&mut registry);
     let router = hook.router().merge(ops::router(&health, registry));
     let contact = async || {
-        queue.due().await.map_err(|error| error.to_string())?;
+        for queue in &queues {
+            queue.due().await.map_err(|error| error.to_string())?;
+        }
         store.check().await.map_err(|error| error.to_string())
     };
     health.works();
@@ -135,14 +182,16 @@ pub async fn run_starter(
 /// # Errors
 /// A setting is missing, the queue's file cannot be opened, or the address is taken.
 pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
-    callers(settings)?; // what is wrong with them is said before anything listens
+    let provider = settings.provider()?;
+    callers(settings, &provider)?; // what is wrong with them is said before anything listens
     settings.ops_token()?;
     let server = Server::bind(address(settings, listen, OPS_LISTENS)?).await?;
     let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
     let service = Service::new(settings)?;
-    let queue = service.unchecked_queue(NAMESPACE).await?;
+    let queue = service.unchecked_queue(&provider.namespace()).await?;
     let in_force = Live::new(terms(settings));
-    let router = open_page(settings, in_force.clone(), &service, queue.clone(), health.clone()).await?.router();
+    let router = open_page(settings, &provider, in_force.clone(), &service, queue.clone(), health.clone()).await?;
+    let router = router.router();
     tokio::spawn(follow(follower, settings, move |settings: &Settings| in_force.set(terms(settings)), stop.clone()));
     let checked = AtomicBool::new(false);
     let contact = async || {
@@ -164,23 +213,24 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
 /// A setting is missing, or the ledger's file cannot be opened.
 pub async fn open_page(
     settings: &Settings,
+    provider: &Provider,
     terms: Live<Terms>,
     service: &Service,
     queue: Arc<dyn Queue>,
     health: Arc<Health>,
 ) -> Result<Arc<Page>> {
-    let names = callers(settings)?.into_iter().map(|(name, _)| name).collect();
+    let names = callers(settings, provider)?.into_iter().map(|(name, _)| name).collect();
     let token = settings.ops_token()?;
-    let ledger = service.ledger().await?;
+    let ledger = service.ledger(provider).await?;
     let archive = {
-        let (settings, queue) = (settings.clone(), queue.clone());
+        let (settings, provider, queue) = (settings.clone(), provider.clone(), queue.clone());
         let open = move || {
-            let (settings, queue) = (settings.clone(), queue.clone());
-            async move { upkeep::dead_of(&settings, queue).await.map_err(|error| format!("{error:#}")) }
+            let (settings, provider, queue) = (settings.clone(), provider.clone(), queue.clone());
+            async move { upkeep::dead_of(&settings, &provider, queue).await.map_err(|error| format!("{error:#}")) }
         };
         Archive::open(open).await
     };
-    let whole = Arc::new(WholeQueue { queue, ledger, names, capabilities: CAPABILITIES, health });
+    let whole = Arc::new(WholeQueue { queue, ledger, names, capabilities: capabilities(provider), health });
     Ok(Page::new(whole, archive, token, terms))
 }
 

@@ -11,10 +11,9 @@ use crate::backend::redis::{RedisOptions, RedisPool, Tls};
 use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
 use crate::credential::{EmbeddedLedger, Ledger, RedisLedger};
 use crate::picture;
+use crate::provider::Provider;
 use crate::queue::{EmbeddedQueue, Queue, RedisQueue};
 
-/// Whose quota it is: the ledger's namespace.
-const PROVIDER: &str = "twitter";
 /// How often a process that runs for long sees whether redis-cli still has its picture.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -95,15 +94,16 @@ impl Service {
         }
     }
 
-    /// The quota ledger beside the queue.
+    /// The provider's quota ledger, beside the queue.
     ///
     /// # Errors
     /// It is not there.
-    pub async fn ledger(&self) -> Result<Arc<dyn Ledger>> {
+    pub async fn ledger(&self, provider: &Provider) -> Result<Arc<dyn Ledger>> {
+        let whose = provider.ledger();
         Ok(match self {
-            Self::Redis { pool, .. } => Arc::new(RedisLedger::new(pool.clone(), PROVIDER)),
+            Self::Redis { pool, .. } => Arc::new(RedisLedger::new(pool.clone(), &whose)),
             Self::Embedded(file) => {
-                let ledger = EmbeddedLedger::open(&file.path, PROVIDER, file.busy_timeout).await;
+                let ledger = EmbeddedLedger::open(&file.path, &whose, file.busy_timeout).await;
                 Arc::new(ledger.with_context(|| self.unusable("quota ledger"))?)
             }
         })

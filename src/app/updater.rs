@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::provider::learn_lookup;
 use super::tuning::Tuning;
-use super::{
-    Follower, InForce, Service, Unavailable, Watched, credentials, open_credentials, open_lookup, open_store, starter,
-};
+use super::{InForce, Service, Unavailable, Watched, open_credentials, starter};
 use crate::clock;
 use crate::config::Settings;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::provider::Provider;
 use crate::queue::{Lane, Queue};
 use crate::shutdown::Stop;
 use crate::starter::{Drain, DrainRound};
 use crate::store::Store;
-use crate::updater::{Doubts, NAMESPACE, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{Pipeline, Worker};
 
 /// How often a worker says that it is alive.
@@ -46,39 +46,43 @@ pub struct Updater {
     pub store: Arc<dyn Store>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
-    /// The configuration it works by.
-    pub in_force: Live<InForce>,
+    in_force: Live<InForce>,
     tuning: Tuning,
     name: String,
-    service: Service,
     worker: Worker,
     drain: Drain,
     stop: Stop,
 }
 
 impl Updater {
-    /// Opens everything that the settings name; what it does from now on shows in `watched`.
+    /// Opens everything that the settings name for that provider; what it does from now on shows in `watched`. It
+    /// works by what is in force. `None` when it was stopped first.
     ///
     /// # Errors
     /// A setting is missing, or a service is not there.
-    pub async fn open(settings: &Settings, stop: Stop, watched: &Watched) -> Result<Self> {
-        // What is wrong with the settings is said before anything is connected.
-        let lookup = open_lookup(settings)?;
-        credentials(settings)?;
-        let service = Service::new(settings)?;
-        let queue = service.queue(NAMESPACE).await?;
-        let credentials = open_credentials(settings, &service).await?;
-        let store = open_store(settings).await?;
+    pub async fn open(
+        provider: &Provider,
+        in_force: Live<InForce>,
+        service: &Service,
+        store: Arc<dyn Store>,
+        stop: Stop,
+        watched: &Watched,
+    ) -> Result<Option<Self>> {
+        let settings = &in_force.load().settings;
+        let namespace = provider.namespace();
+        let queue = service.queue(&namespace).await?;
+        let credentials = open_credentials(settings, service, provider).await?;
+        let Some(lookup) = learn_lookup(settings, provider, watched, &stop).await? else { return Ok(None) };
         let Watched { metrics, health } = watched.clone();
         health.works();
         let updater = &settings.updater;
         let tuning = Tuning::new(settings, lookup.capabilities());
         let handler = TweetUpdate {
-            namespace: NAMESPACE.to_owned(),
+            namespace,
             lookup,
             store: store.clone(),
             credentials: credentials.clone(),
-            call_timeout: settings.twitter.timeout,
+            call_timeout: settings.lookup.timeout,
             ages: tuning.ages.clone(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
@@ -104,17 +108,9 @@ impl Updater {
             health,
             stop: stop.clone(),
         };
-        let starter = starter(queue.clone(), Some(store.clone()), tuning.ages.clone());
+        let starter = starter(provider, queue.clone(), Some(store.clone()), tuning.ages.clone());
         let drain = Drain::new(starter, name.clone());
-        let in_force = Live::new(InForce::new(settings.clone()));
-        Ok(Self { queue, store, metrics, in_force, tuning, name, service, worker, drain, stop })
-    }
-
-    /// Keeps up with the configuration until it is stopped.
-    pub fn follow(&self, follower: Follower) -> impl Future<Output = ()> + use<> {
-        let (tuning, metrics) = (self.tuning.clone(), self.metrics.clone());
-        let take_over = move |settings: &Settings| tuning.set(settings);
-        follower.run(self.in_force.clone(), take_over, metrics, self.stop.clone())
+        Ok(Some(Self { queue, store, metrics, in_force, tuning, name, worker, drain, stop }))
     }
 
     /// Works until it is stopped.
@@ -122,9 +118,23 @@ impl Updater {
     /// # Errors
     /// It can never work: the message says why.
     pub async fn run(self) -> Result<()> {
-        let Self { queue, metrics, in_force, name, service, worker, drain, stop, .. } = self;
+        let Self { queue, metrics, in_force, tuning, name, worker, drain, stop, .. } = self;
         let config_revision = in_force.load().revision.clone();
-        tracing::info!(worker = name, concurrency = *worker.concurrency.load(), config_revision, "updater runs");
+        let (namespace, concurrency) = (queue.namespace().to_owned(), *worker.concurrency.load());
+        tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
+        tokio::spawn({
+            let (in_force, stop) = (in_force.clone(), stop.clone());
+            async move {
+                let mut changes = in_force.changes();
+                while !stop.is_draining() {
+                    tuning.set(&in_force.load().settings);
+                    tokio::select! {
+                        () = changes.next() => {}
+                        () = stop.draining() => {}
+                    }
+                }
+            }
+        });
         let mut incoming = tokio::spawn({
             let (stop, metrics) = (stop.token(), metrics.clone());
             async move {
@@ -148,10 +158,6 @@ impl Updater {
                     }
                 }
             }
-        });
-        tokio::spawn({
-            let stop = stop.token();
-            async move { service.keep_picture(stop).await }
         });
         let time_is_up = async {
             stop.abandoning().await;
@@ -185,7 +191,7 @@ impl Updater {
         if let Err(error) = left.unwrap_or_else(|_| Err("the queue does not answer".to_owned())) {
             tracing::warn!(error, "cannot leave the list of workers: the name stays there for a minute");
         }
-        tracing::info!(worker = name, "updater stopped");
+        tracing::info!(worker = name, namespace, "updater stopped");
         worked.map_err(|message| Unavailable(message).into())
     }
 }

@@ -8,18 +8,20 @@ use anyhow::Result;
 use super::{Service, open_store, write_answer};
 use crate::config::Settings;
 use crate::dead::Dead;
+use crate::lookup::date_of;
+use crate::provider::Provider;
 use crate::queue::{Lane, Queue};
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
-use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt, twitter_id_date};
-use crate::updater::{NAMESPACE, UNAVAILABLE_LANE};
+use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt};
+use crate::updater::UNAVAILABLE_LANE;
 
 /// The lane of each tweet, as the updater chooses it.
-fn lanes(settings: &Settings) -> Lanes {
+fn lanes(settings: &Settings, provider: &Provider) -> Lanes {
     Lanes {
         ages: settings.tweet_age.clone().into(),
         unavailable: Lane::new(UNAVAILABLE_LANE, settings.updater.unavailable_every),
-        id_date: Arc::new(twitter_id_date),
+        id_date: Arc::new(date_of(provider)),
     }
 }
 
@@ -27,11 +29,11 @@ fn lanes(settings: &Settings) -> Lanes {
 ///
 /// # Errors
 /// A service is out.
-pub async fn open_rebuild(settings: &Settings, rate: Option<u32>) -> Result<Rebuild> {
+pub async fn open_rebuild(settings: &Settings, provider: &Provider, rate: Option<u32>) -> Result<Rebuild> {
     Ok(Rebuild {
-        queue: Service::new(settings)?.queue(NAMESPACE).await?,
+        queue: Service::new(settings)?.queue(&provider.namespace()).await?,
         store: open_store(settings).await?,
-        lanes: lanes(settings),
+        lanes: lanes(settings, provider),
         lease: settings.updater.lease,
         rate: rate.unwrap_or(settings.rebuild.rate),
         retry: RetryPolicy::default(),
@@ -59,7 +61,7 @@ pub async fn run_rebuild(rebuild: &Rebuild, every: Option<Duration>, json: bool,
 async fn round(rebuild: &Rebuild, json: bool, stop: &Stop) -> Result<()> {
     let display = ProgressDisplay::rows("rebuild");
     if display.is_shown() {
-        let counts = rebuild.store.counts(NAMESPACE).await?;
+        let counts = rebuild.store.counts(rebuild.queue.namespace()).await?;
         display.expect(counts.live + counts.unavailable);
         show(&display, &Rebuilt::default());
     }
@@ -77,14 +79,14 @@ fn show(display: &ProgressDisplay, done: &Rebuilt) {
 ///
 /// # Errors
 /// A service is out.
-pub async fn open_dead(settings: &Settings) -> Result<Dead> {
-    dead_of(settings, Service::new(settings)?.queue(NAMESPACE).await?).await
+pub async fn open_dead(settings: &Settings, provider: &Provider) -> Result<Dead> {
+    dead_of(settings, provider, Service::new(settings)?.queue(&provider.namespace()).await?).await
 }
 
 /// The dead of that queue.
 ///
 /// # Errors
 /// The store is out.
-pub(super) async fn dead_of(settings: &Settings, queue: Arc<dyn Queue>) -> Result<Dead> {
-    Ok(Dead { queue, store: open_store(settings).await?, lanes: lanes(settings) })
+pub(super) async fn dead_of(settings: &Settings, provider: &Provider, queue: Arc<dyn Queue>) -> Result<Dead> {
+    Ok(Dead { queue, store: open_store(settings).await?, lanes: lanes(settings, provider) })
 }

@@ -146,7 +146,7 @@ mod tests {
         ("updater.concurrency", ["1", "16"]),
         ("updater.lease", ["61s", "2m"]),
         ("updater.max_deliveries", ["3", "4"]),
-        ("twitter.timeout", ["9s", "8s"]),
+        ("lookup.timeout", ["9s", "8s"]),
         ("queue.redis.connections", ["1", "2"]),
     ];
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use humantime::format_duration;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::masking::masked;
 use super::{BadConfig, Settings};
 use crate::backend::redis::address;
 
@@ -15,7 +14,7 @@ type Of<T> = fn(&Settings) -> T;
 const NUMBERS: [(&str, Of<u64>, u64, u64); 10] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
-    ("twitter.max_body_bytes", |of| whole(of.twitter.max_body_bytes), 1, u64::MAX),
+    ("lookup.max_body_bytes", |of| whole(of.lookup.max_body_bytes), 1, u64::MAX),
     ("updater.concurrency", |of| whole(of.updater.concurrency), 1, 256),
     ("updater.unavailable_limit", |of| of.updater.unavailable_limit.into(), 1, u64::MAX),
     ("updater.max_deliveries", |of| of.updater.max_deliveries.into(), 1, u64::MAX),
@@ -40,8 +39,8 @@ const DURATIONS: [(&str, Of<Duration>, Duration); 10] = [
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT),
     ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT),
-    ("twitter.timeout", |of| of.twitter.timeout, MOMENT),
-    ("twitter.connect_timeout", |of| of.twitter.connect_timeout, MOMENT),
+    ("lookup.timeout", |of| of.lookup.timeout, MOMENT),
+    ("lookup.connect_timeout", |of| of.lookup.connect_timeout, MOMENT),
     // A worker asks once per wait: shorter ones would be all that the queue hears.
     ("updater.buffer_ttl", |of| of.updater.buffer_ttl, Duration::from_millis(10)),
     ("updater.save_timeout", |of| of.updater.save_timeout, MOMENT),
@@ -119,12 +118,12 @@ impl Settings {
     }
 
     fn leases(&self) -> Result<(), BadConfig> {
-        let needed = self.twitter.timeout.saturating_add(self.updater.save_timeout);
+        let needed = self.lookup.timeout.saturating_add(self.updater.save_timeout);
         if self.updater.lease > needed {
             return Ok(());
         }
         Err(BadConfig(format!(
-            "updater.lease ({}) must be longer than twitter.timeout + updater.save_timeout ({}), or a living worker \
+            "updater.lease ({}) must be longer than lookup.timeout + updater.save_timeout ({}), or a living worker \
              loses what it works on",
             format_duration(self.updater.lease),
             format_duration(needed)
@@ -152,10 +151,7 @@ impl Settings {
                     .to_owned(),
             );
         }
-        match reqwest::Url::parse(&self.twitter.api) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
-            _ => refuse(format!("twitter.api ({:?}) is not an http:// or https:// address", masked(&self.twitter.api))),
-        }
+        self.providers_can_be()
     }
 }
 

@@ -1,6 +1,7 @@
-//! Secrets and `[twitter.credentials.*]`: from the environment or from files of their own, never from a
+//! Secrets, `[twitter.credentials.*]` and `[x.credentials.*]`: from the environment or from files of their own, never from a
 //! configuration file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -9,15 +10,15 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::masking::masked_secret;
-use super::{BadConfig, ENVIRONMENT_PREFIX, TwitterSettings, word};
+use super::{BadConfig, ENVIRONMENT_PREFIX, word};
 use crate::credential::Caller;
 
-/// The name of the credential that `twitter.bearer_token` gives.
+/// The name of the credential that a provider's `bearer_token` gives.
 pub const BEARER: &str = "bearer";
 /// The parts of a credential, all of them secret.
 const PARTS: [&str; 5] = ["consumer_key", "consumer_secret", "token", "token_secret", "bearer_token"];
 
-/// `[twitter.credentials.NAME]`
+/// `[twitter.credentials.NAME]` and `[x.credentials.NAME]`
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
@@ -46,7 +47,7 @@ pub struct CredentialSettings {
     pub bearer_token_file: PathBuf,
 }
 
-/// `twitter.credentials.NAME.kind`
+/// `twitter.credentials.NAME.kind` and `x.credentials.NAME.kind`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -95,7 +96,16 @@ pub enum Secrets {
     Bearer(SecretString),
 }
 
-impl TwitterSettings {
+/// What a provider's section names.
+pub(super) struct Named<'a> {
+    /// The section: `twitter`.
+    pub at: String,
+    pub bearer_token: &'a Option<SecretString>,
+    pub bearer_token_file: &'a Path,
+    pub credentials: &'a BTreeMap<String, CredentialSettings>,
+}
+
+impl Named<'_> {
     /// Every credential the settings name, with its secrets, in the order of the names; `bearer_token`
     /// first. Empty where none is named.
     ///
@@ -106,33 +116,34 @@ impl TwitterSettings {
         self.all_callers()?;
         let mut all: Vec<(String, Secrets)> = Vec::new();
         all.extend(self.single_bearer_token()?.map(|token| (BEARER.to_owned(), Secrets::Bearer(token))));
-        for (name, settings) in &self.credentials {
-            all.extend(settings.read(name)?);
+        for (name, settings) in self.credentials {
+            all.extend(settings.read(&self.at, name)?);
         }
         Ok(all)
     }
 
-    /// The names of [`TwitterSettings::all_credentials`], in the same order, and as whom each calls. No
+    /// The names of [`Named::all_credentials`], in the same order, and as whom each calls. No
     /// secret is read for it.
     ///
     /// # Errors
     /// A name or a kind cannot be; two credentials have one name.
     pub(super) fn all_callers(&self) -> Result<Vec<(String, Caller)>, BadConfig> {
         let mut all: Vec<(String, Caller)> = Vec::new();
-        if given(&self.bearer_token).is_some() || !is_empty(&self.bearer_token_file) {
+        if given(self.bearer_token).is_some() || !is_empty(self.bearer_token_file) {
             all.push((BEARER.to_owned(), Caller::AppOnly));
         }
-        for (name, settings) in &self.credentials {
-            let callers = match settings.known_kind(name)? {
+        for (name, settings) in self.credentials {
+            let callers = match settings.known_kind(&self.at, name)? {
                 CredentialUse::User => vec![(name.clone(), Caller::User)],
                 CredentialUse::App => vec![(name.clone(), Caller::AppOnly)],
                 CredentialUse::Both => vec![(name.clone(), Caller::User), (app_of(name), Caller::AppOnly)],
             };
             for (name, caller) in callers {
                 if all.iter().any(|(taken, _)| *taken == name) {
+                    let at = &self.at;
                     return Err(BadConfig(format!(
-                        "two credentials are called {name:?}: twitter.bearer_token is {BEARER:?}, and kind = \
-                         \"both\" makes NAME and NAME-app; rename twitter.credentials.{name}"
+                        "two credentials are called {name:?}: {at}.bearer_token is {BEARER:?}, and kind = \
+                         \"both\" makes NAME and NAME-app; rename {at}.credentials.{name}"
                     )));
                 }
                 all.push((name, caller));
@@ -141,27 +152,27 @@ impl TwitterSettings {
         Ok(all)
     }
 
-    /// `twitter.bearer_token`, from the environment or from its file.
-    pub(super) fn single_bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
-        secret("twitter.bearer_token", &self.bearer_token, &self.bearer_token_file)
+    /// `bearer_token`, from the environment or from its file.
+    fn single_bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
+        secret(&format!("{}.bearer_token", self.at), self.bearer_token, self.bearer_token_file)
     }
 }
 
 impl CredentialSettings {
     /// The kind of the credential with this name.
-    fn known_kind(&self, name: &str) -> Result<CredentialUse, BadConfig> {
+    fn known_kind(&self, section: &str, name: &str) -> Result<CredentialUse, BadConfig> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_plain) {
             return Err(BadConfig(format!(
-                "twitter.credentials.{name:?}: a credential's name is made of a to z, 0 to 9, _ and -"
+                "{section}.credentials.{name:?}: a credential's name is made of a to z, 0 to 9, _ and -"
             )));
         }
-        self.kind.ok_or_else(|| BadConfig(format!("twitter.credentials.{name}.kind is missing: user, app or both")))
+        self.kind.ok_or_else(|| BadConfig(format!("{section}.credentials.{name}.kind is missing: user, app or both")))
     }
 
-    fn read(&self, name: &str) -> Result<Vec<(String, Secrets)>, BadConfig> {
-        let at = format!("twitter.credentials.{name}");
-        let kind = self.known_kind(name)?;
+    fn read(&self, section: &str, name: &str) -> Result<Vec<(String, Secrets)>, BadConfig> {
+        let at = format!("{section}.credentials.{name}");
+        let kind = self.known_kind(section, name)?;
         let read = |part: &str, value, file| secret(&format!("{at}.{part}"), value, file);
         let consumer_key = read("consumer_key", &self.consumer_key, &self.consumer_key_file)?;
         let consumer_secret = read("consumer_secret", &self.consumer_secret, &self.consumer_secret_file)?;
@@ -176,7 +187,7 @@ impl CredentialSettings {
                 BadConfig(format!(
                     "{at}.{part} is missing: kind = \"{kind}\" needs it{or}, in the environment as {} or in a file \
                      that {at}.{part}_file names",
-                    variable(name, part)
+                    variable(&format!("{at}.{part}"))
                 ))
             })
         };
@@ -220,29 +231,32 @@ fn app_of(name: &str) -> String {
 
 /// Refuses the secrets that stand in configuration files.
 pub(super) fn no_secret_in_files(files: &Config) -> Result<(), BadConfig> {
-    let refuse = |key: &str, variable: &str| {
+    let refuse = |key: &str| {
+        let variable = variable(key);
         Err(BadConfig(format!(
             "{key} has no place in a configuration file: put it into the environment as {variable}, or into a file \
              that {key}_file names"
         )))
     };
-    for key in ["twitter.bearer_token", "starter.bearer_token", "ops.token"] {
+    for key in ["twitter.bearer_token", "x.bearer_token", "starter.bearer_token", "ops.token"] {
         if files.get::<String>(key).is_ok() {
-            return refuse(key, &format!("{ENVIRONMENT_PREFIX}__{}", key.replace('.', "__")).to_uppercase());
+            return refuse(key);
         }
     }
-    for (name, settings) in files.get_table("twitter.credentials").unwrap_or_default() {
-        let Ok(settings) = settings.into_table() else { continue };
-        if let Some(part) = PARTS.iter().find(|part| settings.keys().any(|key| key.eq_ignore_ascii_case(part))) {
-            return refuse(&format!("twitter.credentials.{name}.{part}"), &variable(&name, part));
+    for tables in ["twitter.credentials", "x.credentials", "mastodon.instances"] {
+        for (name, settings) in files.get_table(tables).unwrap_or_default() {
+            let Ok(settings) = settings.into_table() else { continue };
+            if let Some(part) = PARTS.iter().find(|part| settings.keys().any(|key| key.eq_ignore_ascii_case(part))) {
+                return refuse(&format!("{tables}.{name}.{part}"));
+            }
         }
     }
     Ok(())
 }
 
-/// The environment's name for a part of a credential.
-fn variable(name: &str, part: &str) -> String {
-    format!("{ENVIRONMENT_PREFIX}__TWITTER__CREDENTIALS__{name}__{part}").to_uppercase()
+/// The environment's name for a setting.
+fn variable(setting: &str) -> String {
+    format!("{ENVIRONMENT_PREFIX}__{}", setting.replace('.', "__")).to_uppercase()
 }
 
 /// A secret from the environment or from its file; `None` where neither is given.
@@ -278,6 +292,6 @@ fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
     }
 }
 
-fn is_empty(path: &Path) -> bool {
+pub(super) fn is_empty(path: &Path) -> bool {
     path.as_os_str().is_empty()
 }

@@ -20,14 +20,24 @@ const TOKEN_PATH: &str = "oauth2/token";
 /// Makes a request, without a credential; anew for each time it is sent.
 type Build<'a> = &'a (dyn Fn() -> Result<Request, LookupError> + Sync);
 
-/// Puts a token on a call of a provider that takes tokens alone, and nothing where there is none.
-pub fn with_token(request: &mut Request, credential: &Credential) -> Result<(), LookupError> {
+/// A question to a provider that takes tokens alone: with the credential's token, or with nothing where it has none.
+pub fn get(http: &HttpClient, address: Url, credential: &Credential) -> Result<Request, LookupError> {
+    let mut request = http.client().get(address).build().map_err(cannot_build)?;
     match &credential.kind {
-        CredentialKind::Anonymous => Ok(()),
-        CredentialKind::Bearer(token) => bearer(request, token),
+        CredentialKind::Anonymous => {}
+        CredentialKind::Bearer(token) => bearer(&mut request, token)?,
         CredentialKind::User(_) | CredentialKind::App(_) => {
-            Err(LookupError::Credential("it has keys, and this API takes a token".to_owned()))
+            return Err(LookupError::Credential("it has keys, and this API takes a token".to_owned()));
         }
+    }
+    Ok(request)
+}
+
+/// As whom the API was asked has to be told where it can never work: there may be many.
+pub fn asked_as(error: LookupError, credential: &Credential) -> LookupError {
+    match error {
+        LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
+        other => other,
     }
 }
 

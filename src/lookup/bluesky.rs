@@ -12,19 +12,18 @@ mod errors;
 mod post;
 mod uri;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use reqwest::{Request, Url};
+use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::asked::{batch, share};
-use super::authority::with_token;
-use super::http::{HttpClient, HttpOptions, base, below, cannot_build};
+use super::authority;
+use super::http::{HttpClient, HttpOptions, base, below};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
+use crate::tweet::Tweet;
 
 /// Ids in one call: the lexicon's limit.
 pub const BATCH_LIMIT: usize = 25;
@@ -43,25 +42,13 @@ pub struct BlueskyOptions {
     /// `https://public.api.bsky.app`, or a personal data server's address; a path is kept in front of the
     /// endpoint's.
     pub base_url: String,
-    /// From the start of the connection to the last byte of the body.
-    pub timeout: Duration,
-    /// For the connection alone.
-    pub connect_timeout: Duration,
-    /// The largest answer accepted, in bytes after decompression. A post is 2 to 10 KB.
-    pub max_body_bytes: usize,
-    /// The `User-Agent` header.
-    pub user_agent: String,
+    /// The bounds of a call. A post is 2 to 10 KB.
+    pub http: HttpOptions,
 }
 
 impl Default for BlueskyOptions {
     fn default() -> Self {
-        Self {
-            base_url: "https://public.api.bsky.app".to_owned(),
-            timeout: Duration::from_secs(20),
-            connect_timeout: Duration::from_secs(5),
-            max_body_bytes: 16 * 1024 * 1024,
-            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
+        Self { base_url: "https://public.api.bsky.app".to_owned(), http: HttpOptions::default() }
     }
 }
 
@@ -79,20 +66,9 @@ impl Bluesky {
     /// person who set them.
     pub fn new(options: BlueskyOptions) -> Result<Self, String> {
         let base = base(&options.base_url)?;
-        let http = HttpClient::new(&HttpOptions {
-            timeout: options.timeout,
-            connect_timeout: options.connect_timeout,
-            max_body_bytes: options.max_body_bytes,
-            user_agent: options.user_agent,
-        })?;
+        let http = HttpClient::new(&options.http)?;
         let (session, health) = (below(&base, SESSION_PATH)?, below(&base, HEALTH_PATH)?);
         Ok(Self { http, endpoint: below(&base, LOOKUP_PATH)?, session, health })
-    }
-
-    fn request(&self, address: Url, credential: &Credential) -> Result<Request, LookupError> {
-        let mut request = self.http.client().get(address).build().map_err(cannot_build)?;
-        with_token(&mut request, credential)?;
-        Ok(request)
     }
 }
 
@@ -103,7 +79,7 @@ impl Lookup for Bluesky {
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        uri::key(id).map(uri::time)
+        date_of(id)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
@@ -113,12 +89,12 @@ impl Lookup for Bluesky {
         }
         let mut address = self.endpoint.clone();
         address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
-        let reply = self.http.send(self.request(address, credential)?).await?;
+        let reply = self.http.send(authority::get(&self.http, address, credential)?).await?;
         if reply.status != 200 {
             return Err(errors::decide(&reply));
         }
         reply.is_json()?;
-        let (outcomes, unasked) = read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        let (outcomes, unasked) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
         Ok(Answer { outcomes, quota: errors::quota(&reply), unasked })
     }
 
@@ -128,13 +104,29 @@ impl Lookup for Bluesky {
             CredentialKind::Anonymous => &self.health,
             _ => &self.session,
         };
-        let reply = self.http.send(self.request(address.clone(), credential)?).await?;
+        let reply = self.http.send(authority::get(&self.http, address.clone(), credential)?).await?;
         if reply.status != 200 {
             return Err(errors::decide(&reply));
         }
         reply.is_json()?;
         Ok(None)
     }
+}
+
+/// When a post with this uri was made, in ms since the epoch, where its key says so.
+///
+/// # Errors
+/// It is no post's uri; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    uri::key(id).map(uri::time)
+}
+
+/// Reads one post view.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_post(raw: &str) -> Result<Tweet, String> {
+    post::read(raw.trim()).1
 }
 
 #[derive(Deserialize)]
@@ -144,7 +136,10 @@ struct Body<'a> {
 }
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
-fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
     let body = text(body);
     if !body.trim_start().starts_with('{') {
         let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };

@@ -31,6 +31,18 @@ pub struct HttpOptions {
     pub user_agent: String,
 }
 
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(20),
+            connect_timeout: Duration::from_secs(5),
+            // The largest answer there is (100 tweets of v1.1) has about 1 MB.
+            max_body_bytes: 16 * 1024 * 1024,
+            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
 /// The client. Cheap to clone; clones share the connections.
 #[derive(Debug, Clone)]
 pub struct HttpClient {

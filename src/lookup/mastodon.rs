@@ -12,22 +12,25 @@
 mod errors;
 mod status;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use reqwest::{Request, Url};
+use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::asked::{batch, share};
-use super::authority::with_token;
+use super::authority;
 use super::http::{HttpClient, HttpOptions, base, below, cannot_build};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
+use crate::tweet::Tweet;
 
 /// Ids in one call: the server's limit.
 pub const BATCH_LIMIT: usize = 20;
+
+/// What it can take, since 4.3.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses" };
 
 const STATUSES_PATH: &str = "api/v1/statuses";
 const INSTANCE_PATH: &str = "api/v2/instance";
@@ -69,28 +72,15 @@ pub struct MastodonOptions {
     pub base_url: String,
     /// How many statuses a call gives; [`Mastodon::learn`] asks the instance.
     pub calls: Calls,
-    /// From the start of the connection to the last byte of the body.
-    pub timeout: Duration,
-    /// For the connection alone.
-    pub connect_timeout: Duration,
-    /// The largest answer accepted, in bytes after decompression. A status is 3 to 10 KB.
-    pub max_body_bytes: usize,
-    /// The `User-Agent` header.
-    pub user_agent: String,
+    /// The bounds of a call. A status is 3 to 10 KB.
+    pub http: HttpOptions,
 }
 
 impl MastodonOptions {
     /// Of an instance; there is none to be had without being named.
     #[must_use]
     pub fn of(base_url: &str) -> Self {
-        Self {
-            base_url: base_url.to_owned(),
-            calls: Calls::default(),
-            timeout: Duration::from_secs(20),
-            connect_timeout: Duration::from_secs(5),
-            max_body_bytes: 16 * 1024 * 1024,
-            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
+        Self { base_url: base_url.to_owned(), calls: Calls::default(), http: HttpOptions::default() }
     }
 }
 
@@ -109,12 +99,7 @@ impl Mastodon {
     /// person who set them.
     pub fn new(options: MastodonOptions) -> Result<Self, String> {
         let base = base(&options.base_url)?;
-        let http = HttpClient::new(&HttpOptions {
-            timeout: options.timeout,
-            connect_timeout: options.connect_timeout,
-            max_body_bytes: options.max_body_bytes,
-            user_agent: options.user_agent,
-        })?;
+        let http = HttpClient::new(&options.http)?;
         let (statuses, instance, who) =
             (below(&base, STATUSES_PATH)?, below(&base, INSTANCE_PATH)?, below(&base, WHO_PATH)?);
         Ok(Self { http, statuses, instance, who, calls: options.calls })
@@ -146,6 +131,13 @@ impl Mastodon {
         Ok(self)
     }
 
+    /// Asks for so many statuses a call, whatever the options said.
+    #[must_use]
+    pub fn with_calls(mut self, calls: Calls) -> Self {
+        self.calls = calls;
+        self
+    }
+
     fn lookup_address(&self, ids: &[&str]) -> Url {
         let mut address = self.statuses.clone();
         match (self.calls, ids) {
@@ -161,12 +153,6 @@ impl Mastodon {
         }
         address
     }
-
-    fn request(&self, address: Url, credential: &Credential) -> Result<Request, LookupError> {
-        let mut request = self.http.client().get(address).build().map_err(cannot_build)?;
-        with_token(&mut request, credential)?;
-        Ok(request)
-    }
 }
 
 #[async_trait]
@@ -176,16 +162,11 @@ impl Lookup for Mastodon {
             Calls::Batch => BATCH_LIMIT,
             Calls::Single => 1,
         };
-        Capabilities { batch_limit, charge: Charge::PerCall, endpoint: "statuses" }
+        Capabilities { batch_limit, ..CAPABILITIES }
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
-            return Err("the id is no status's: 1 to 64 letters, digits, - and _".to_owned());
-        }
-        // 48 bits of milliseconds and 16 of a sequence. Other software's ids are not to be taken apart.
-        let ms = id.parse::<u64>().ok().map(|id| id >> 16).filter(|ms| *ms >= FIRST_MS);
-        Ok(ms.and_then(|ms| Millis::try_from(ms).ok()))
+        date_of(id)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
@@ -193,7 +174,7 @@ impl Lookup for Mastodon {
         if batch.is_empty() {
             return Ok(Answer::empty());
         }
-        let reply = self.http.send(self.request(self.lookup_address(&batch), credential)?).await?;
+        let reply = self.http.send(authority::get(&self.http, self.lookup_address(&batch), credential)?).await?;
         let quota = errors::quota(&reply);
         if self.calls == Calls::Single && errors::means_not_there(&reply) {
             return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
@@ -202,7 +183,8 @@ impl Lookup for Mastodon {
             return Err(errors::decide(&reply));
         }
         reply.is_json()?;
-        let (outcomes, unasked) = read(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
+        let (outcomes, unasked) =
+            read_answer(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
         Ok(Answer { outcomes, quota, unasked })
     }
 
@@ -213,7 +195,7 @@ impl Lookup for Mastodon {
             CredentialKind::Anonymous => &self.instance,
             _ => &self.who,
         };
-        let reply = self.http.send(self.request(address.clone(), credential)?).await?;
+        let reply = self.http.send(authority::get(&self.http, address.clone(), credential)?).await?;
         if reply.status != 200 {
             return Err(errors::decide(&reply));
         }
@@ -222,9 +204,33 @@ impl Lookup for Mastodon {
     }
 }
 
+/// When a status with this id was made, in ms since the epoch, where the id says so.
+///
+/// # Errors
+/// It is no status's id; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+        return Err("the id is no status's: 1 to 64 letters, digits, - and _".to_owned());
+    }
+    // 48 bits of milliseconds and 16 of a sequence. Other software's ids are not to be taken apart.
+    let ms = id.parse::<u64>().ok().map(|id| id >> 16).filter(|ms| *ms >= FIRST_MS);
+    Ok(ms.and_then(|ms| Millis::try_from(ms).ok()))
+}
+
+/// Reads one status.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_status(raw: &str) -> Result<Tweet, String> {
+    status::read(raw.trim()).1
+}
+
 /// Reads a body: a list of statuses, or a status. Answers the outcomes in the order of `ids`, and how many statuses
 /// nobody asked for.
-fn read(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, usize), LookupError> {
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read_answer(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, usize), LookupError> {
     let body = text(body);
     let whole: &RawValue = match body.trim() {
         "" => return Err(LookupError::BadAnswer("it is empty".to_owned())),

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`twitter_v1`] is the first provider; [`x_v2`], [`mastodon`], [`bluesky`]. What they share: [`http`]
 //! makes the exchange and [`authority`] puts a credential on it, `asked` gives each asked id its one outcome,
-//! `scalar` reads single values, `limits` what is said of the quota.
+//! `scalar` reads single values, `limits` what is said of the quota; `unasked` has what is known without a call.
 //!
 //! ```
 //! use twitter_updater::credential::{Credential, CredentialKind};
@@ -36,6 +36,7 @@ mod limits;
 pub mod mastodon;
 mod scalar;
 pub mod twitter_v1;
+mod unasked;
 pub mod x_v2;
 
 use std::borrow::Cow;
@@ -43,6 +44,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use self::unasked::{DateOf, Parse, capabilities, date_of, parse};
 use crate::clock::Millis;
 pub use crate::credential::Window as Quota;
 use crate::credential::{Credential, Park};

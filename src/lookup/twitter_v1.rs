@@ -9,15 +9,13 @@ pub mod errors;
 pub mod limits;
 mod object;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use reqwest::{Method, Request, Url};
 
 pub use self::answer::read as read_answer;
 pub use self::object::{parse_ingested, parse_tweet};
 use super::asked::batch;
-use super::authority::Authority;
+use super::authority::{Authority, asked_as};
 use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, unreadable};
 use crate::clock::Millis;
@@ -50,28 +48,18 @@ pub enum LookupMethod {
 pub struct TwitterV1Options {
     /// `https://api.twitter.com`, or an emulator's address; a path is kept in front of the endpoint's.
     pub base_url: String,
-    /// From the start of the connection to the last byte of the body.
-    pub timeout: Duration,
-    /// For the connection alone.
-    pub connect_timeout: Duration,
-    /// The largest answer accepted, in bytes after decompression. A tweet is 2 to 6 KB, so a full batch
-    /// is under 1 MB.
-    pub max_body_bytes: usize,
+    /// The bounds of a call. A tweet is 2 to 6 KB, so a full batch is under 1 MB.
+    pub http: HttpOptions,
     /// How the parameters travel.
     pub method: LookupMethod,
-    /// The `User-Agent` header.
-    pub user_agent: String,
 }
 
 impl Default for TwitterV1Options {
     fn default() -> Self {
         Self {
             base_url: "https://api.twitter.com".to_owned(),
-            timeout: Duration::from_secs(20),
-            connect_timeout: Duration::from_secs(5),
-            max_body_bytes: 16 * 1024 * 1024,
+            http: HttpOptions::default(),
             method: LookupMethod::default(),
-            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
 }
@@ -94,12 +82,7 @@ impl TwitterV1 {
     pub fn new(options: TwitterV1Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let (endpoint, limits_endpoint) = (below(&base, LOOKUP_PATH)?, below(&base, LIMITS_PATH)?);
-        let http = HttpClient::new(&HttpOptions {
-            timeout: options.timeout,
-            connect_timeout: options.connect_timeout,
-            max_body_bytes: options.max_body_bytes,
-            user_agent: options.user_agent,
-        })?;
+        let http = HttpClient::new(&options.http)?;
         let method = match options.method {
             LookupMethod::Get => Method::GET,
             LookupMethod::Post => Method::POST,
@@ -123,10 +106,10 @@ impl TwitterV1 {
     }
 
     /// What a refusal means. A clock that is off is corrected by it.
-    fn refused(&self, reply: &Reply) -> LookupError {
+    fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         let error = errors::decide(reply, CAPABILITIES.endpoint);
         self.authority.heed(&error);
-        error
+        asked_as(error, credential)
     }
 }
 
@@ -137,7 +120,7 @@ impl Lookup for TwitterV1 {
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        TweetId::parse(id).map(TweetId::created_at).map_err(|bad| bad.to_string())
+        TweetId::date_of(id)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
@@ -151,11 +134,7 @@ impl Lookup for TwitterV1 {
             return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
         }
         if reply.status != 200 {
-            return Err(match self.refused(&reply) {
-                // Whose plan it is has to be told: there may be many.
-                LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
-                other => other,
-            });
+            return Err(self.refused(&reply, credential));
         }
         reply.is_json()?;
         let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
@@ -170,7 +149,7 @@ impl Lookup for TwitterV1 {
         };
         let reply = self.authority.call(&request, credential).await?;
         if reply.status != 200 {
-            return Err(self.refused(&reply));
+            return Err(self.refused(&reply, credential));
         }
         reply.is_json()?;
         limits::of_status(&reply)

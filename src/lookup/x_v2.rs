@@ -15,18 +15,17 @@ mod answer;
 mod errors;
 mod post;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use reqwest::{Request, Url};
 
+pub use self::answer::read as read_answer;
 use super::asked::batch;
-use super::authority::Authority;
+use super::authority::{Authority, asked_as};
 use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
-use crate::tweet::TweetId;
+use crate::tweet::{Tweet, TweetId};
 
 /// Ids in one call: X's limit.
 pub const BATCH_LIMIT: usize = 100;
@@ -70,14 +69,8 @@ pub struct XV2Options {
     pub base_url: String,
     /// By which names fields are asked for.
     pub field_names: FieldNames,
-    /// From the start of the connection to the last byte of the body.
-    pub timeout: Duration,
-    /// For the connection alone.
-    pub connect_timeout: Duration,
-    /// The largest answer accepted, in bytes after decompression. A post is about 1 KB, a long one up to 30 KB.
-    pub max_body_bytes: usize,
-    /// The `User-Agent` header.
-    pub user_agent: String,
+    /// The bounds of a call. A post is about 1 KB, a long one up to 30 KB.
+    pub http: HttpOptions,
 }
 
 impl Default for XV2Options {
@@ -85,10 +78,7 @@ impl Default for XV2Options {
         Self {
             base_url: "https://api.x.com".to_owned(),
             field_names: FieldNames::default(),
-            timeout: Duration::from_secs(20),
-            connect_timeout: Duration::from_secs(5),
-            max_body_bytes: 16 * 1024 * 1024,
-            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
+            http: HttpOptions::default(),
         }
     }
 }
@@ -109,12 +99,7 @@ impl XV2 {
     /// person who set them.
     pub fn new(options: XV2Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
-        let http = HttpClient::new(&HttpOptions {
-            timeout: options.timeout,
-            connect_timeout: options.connect_timeout,
-            max_body_bytes: options.max_body_bytes,
-            user_agent: options.user_agent,
-        })?;
+        let http = HttpClient::new(&options.http)?;
         Ok(Self {
             endpoint: below(&base, LOOKUP_PATH)?,
             usage: below(&base, USAGE_PATH)?,
@@ -137,12 +122,17 @@ impl XV2 {
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         let error = errors::decide(reply);
         self.authority.heed(&error);
-        match error {
-            // Whose plan it is has to be told: there may be many.
-            LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
-            other => other,
-        }
+        asked_as(error, credential)
     }
+}
+
+/// Reads one post of API v2.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_post(raw: &str) -> Result<Tweet, String> {
+    let raw = raw.trim();
+    post::Post::parse(raw)?.returned(raw).map(|(tweet, _)| tweet)
 }
 
 #[async_trait]
@@ -152,7 +142,7 @@ impl Lookup for XV2 {
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        TweetId::parse(id).map(TweetId::created_at).map_err(|bad| bad.to_string())
+        TweetId::date_of(id)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {

@@ -18,6 +18,7 @@ use super::reply::{self, Found, twitter_refusal};
 use super::windows::{Limit, Window};
 use super::world::World;
 use crate::clock::{self, Millis};
+use crate::provider::Provider;
 use crate::tweet::TweetId;
 
 /// A provider's lookup.
@@ -33,6 +34,17 @@ pub enum Dialect {
     MastodonStatus,
     /// `app.bsky.feed.getPosts`.
     Bluesky,
+}
+
+/// The provider's id of a simulated post made then (ms since the epoch). `sequence` is below 1,000,000; of it Mastodon
+/// keeps 16 bits.
+#[must_use]
+pub fn id_of(provider: &Provider, at: Millis, sequence: u32) -> String {
+    match provider {
+        Provider::Twitter | Provider::X => TweetId::at(at, sequence).to_string(),
+        Provider::Mastodon(_) => mastodon_id(at, (sequence & 0xffff) as u16),
+        Provider::Bluesky => bluesky_uri(at, sequence),
+    }
 }
 
 /// What of a post an answer shows.

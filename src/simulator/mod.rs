@@ -48,7 +48,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::api::Api;
 pub use self::api::{Counters, TimelinePost};
-pub use self::dialect::{bluesky_uri, mastodon_id};
+pub use self::dialect::{bluesky_uri, id_of, mastodon_id};
 pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
 pub use self::replay::Replay;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::BodyDataStream;
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::extract::{Query, Request, State};
 use axum::http::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, WWW_AUTHENTICATE,
 };
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -58,7 +58,7 @@ const FULL_S: &str = "15";
 /// What the hook counts.
 #[derive(Debug, Clone)]
 struct HookMetrics {
-    tweets: Family<[(&'static str, &'static str); 1], Counter>,
+    tweets: Family<[(&'static str, String); 2], Counter>,
     requests: Family<[(&'static str, u16); 1], Counter>,
     seconds: Histogram,
 }
@@ -73,7 +73,8 @@ impl Default for HookMetrics {
 /// Takes tweets over HTTP.
 #[derive(Debug)]
 pub struct Hook {
-    starter: Starter,
+    /// By their providers' names.
+    starters: Vec<(String, Starter)>,
     token: Option<SecretString>,
     max_body_bytes: usize,
     room: Arc<Semaphore>,
@@ -82,19 +83,29 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// A hook in front of that starter. With a token, whoever does not send it is refused; a body has so many
-    /// bytes at the most. `health` hears how the services are.
+    /// A hook in front of those starters, each with its provider's name: posts are the first one's, unless
+    /// `?provider=` says otherwise. With a token, whoever does not send it is refused; a body has so many bytes at the
+    /// most. `health` hears how the services are.
     #[must_use]
-    pub fn new(starter: Starter, token: Option<SecretString>, max_body_bytes: usize, health: Arc<Health>) -> Self {
+    pub fn new(
+        starters: Vec<(String, Starter)>,
+        token: Option<SecretString>,
+        max_body_bytes: usize,
+        health: Arc<Health>,
+    ) -> Self {
         let room = max_body_bytes.max(LEAST_BYTES).saturating_mul(LARGEST_AT_ONCE).min(Semaphore::MAX_PERMITS);
         let (room, metrics) = (Arc::new(Semaphore::new(room)), HookMetrics::default());
-        Self { starter, token, max_body_bytes, room, health, metrics }
+        Self { starters, token, max_body_bytes, room, health, metrics }
     }
 
     /// Shows what it counts.
     pub fn register(&self, registry: &mut Registry) {
         let HookMetrics { tweets, requests, seconds } = &self.metrics;
-        registry.register("starter_tweets", "Tweets that came by HTTP, by what became of them", tweets.clone());
+        registry.register(
+            "starter_tweets",
+            "Tweets that came by HTTP, by provider and what became of them",
+            tweets.clone(),
+        );
         registry.register("starter_requests", "Answers to POST /tweets, by status", requests.clone());
         registry.register("starter_request_seconds", "From a request's head to its answer", seconds.clone());
     }
@@ -110,7 +121,7 @@ impl Hook {
         let watch = Stopwatch::start();
         let (head, body) = request.into_parts();
         let mut body = body.into_data_stream();
-        let response = match self.take(&head.headers, &mut body).await {
+        let response = match self.take(&head.uri, &head.headers, &mut body).await {
             Ok(receipt) => (StatusCode::ACCEPTED, Json(receipt)).into_response(),
             Err(refusal) => {
                 self.pass_over(&mut body).await;
@@ -124,8 +135,9 @@ impl Hook {
         response
     }
 
-    async fn take(&self, headers: &HeaderMap, body: &mut BodyDataStream) -> Result<Receipt, Refusal> {
+    async fn take(&self, uri: &Uri, headers: &HeaderMap, body: &mut BodyDataStream) -> Result<Receipt, Refusal> {
         self.let_in(headers)?;
+        let (provider, starter) = self.starter(uri)?;
         check_type(headers)?;
         let _room = self.room_for(headers)?;
         let bytes = tokio::time::timeout(BODY_PATIENCE, self.read(body)).await.map_err(|_| {
@@ -134,7 +146,24 @@ impl Hook {
                 format!("the body did not come within {} s", BODY_PATIENCE.as_secs()),
             )
         })??;
-        self.hand_over(&bytes).await
+        self.hand_over(provider, starter, &bytes).await
+    }
+
+    /// Whose posts are sent.
+    fn starter(&self, uri: &Uri) -> Result<(&str, &Starter), Refusal> {
+        let asked: Option<String> = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .ok()
+            .and_then(|Query(pairs)| pairs.into_iter().find(|(name, _)| name == "provider"))
+            .map(|(_, provider)| provider);
+        let mut starters = self.starters.iter();
+        let found = match &asked {
+            None => starters.next(),
+            Some(asked) => starters.find(|(provider, _)| provider == asked),
+        };
+        found.map(|(provider, starter)| (provider.as_str(), starter)).ok_or_else(|| {
+            let names: Vec<&str> = self.starters.iter().map(|(provider, _)| provider.as_str()).collect();
+            Refusal::new(StatusCode::BAD_REQUEST, format!("no such provider here: there is {}", names.join(", ")))
+        })
     }
 
     /// The token, compared in a time that does not tell how much of it was right.
@@ -196,16 +225,16 @@ impl Hook {
     }
 
     /// Hands the tweets of a body over, a batch after the other.
-    async fn hand_over(&self, bytes: &[u8]) -> Result<Receipt, Refusal> {
+    async fn hand_over(&self, provider: &str, starter: &Starter, bytes: &[u8]) -> Result<Receipt, Refusal> {
         let unreadable = |Unreadable { index, reason }| Refusal::new(StatusCode::BAD_REQUEST, reason).at(index);
         let mut body = Body::new(bytes).map_err(unreadable)?;
         let mut receipt = Receipt::default();
         loop {
             let (mut admitted, mut places, mut size) = (Admitted::default(), Vec::new(), 0);
             while places.len() < BATCH && size < BATCH_BYTES {
-                let Some(item) = body.next(self.starter.parse).await else { break };
+                let Some(item) = body.next(starter.parse).await else { break };
                 let read = item.tweet.map_err(Queued::Refused);
-                match read.and_then(|tweet| self.starter.admit(tweet, clock::wall_ms(), &mut admitted)) {
+                match read.and_then(|tweet| starter.admit(tweet, clock::wall_ms(), &mut admitted)) {
                     Ok(()) => {
                         places.push(item.index);
                         size += item.bytes;
@@ -216,13 +245,13 @@ impl Hook {
             if places.is_empty() {
                 break;
             }
-            let answers = self.starter.hand_over(&admitted).await.map_err(|error| self.is_out(&error))?;
+            let answers = starter.hand_over(&admitted).await.map_err(|error| self.is_out(&error))?;
             places.into_iter().zip(answers).for_each(|(index, queued)| receipt.count(index, queued));
             if self.health.works() {
                 tracing::info!("store and queue work again");
             }
         }
-        self.counted(&receipt);
+        self.counted(provider, &receipt);
         match receipt.refused.first() {
             // Nothing was done: whoever sent it should look at it.
             Some(first) if receipt.accepted() == 0 => {
@@ -233,7 +262,7 @@ impl Hook {
         }
     }
 
-    fn counted(&self, receipt: &Receipt) {
+    fn counted(&self, provider: &str, receipt: &Receipt) {
         let Receipt { scheduled, known, leased, dead, too_old, .. } = receipt;
         for (outcome, count) in [
             ("scheduled", *scheduled),
@@ -243,7 +272,10 @@ impl Hook {
             ("too_old", *too_old),
             ("refused", receipt.refused()),
         ] {
-            self.metrics.tweets.get_or_create(&[("outcome", outcome)]).inc_by(count);
+            self.metrics
+                .tweets
+                .get_or_create(&[("provider", provider.to_owned()), ("outcome", outcome.to_owned())])
+                .inc_by(count);
         }
     }
 

@@ -39,7 +39,7 @@ use crate::crash;
 use crate::live::Live;
 use crate::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::store::{NewTweet, Store, StoreError};
-use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetId, TweetState};
+use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetState};
 use crate::tweet_age::AgeTable;
 
 /// Below this a number of milliseconds since the epoch is a date before 1973-03-03, and the same
@@ -52,14 +52,6 @@ pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, String> + Send + Sy
 
 /// Reads one JSON object as an ingest has it; an error is one clause.
 pub type Parse = fn(&str) -> Result<Tweet, String>;
-
-/// [`IdDate`] of tweets: the date in a Snowflake id, `None` for those from before 2010-11-04.
-///
-/// # Errors
-/// Where the text is no tweet id; says why.
-pub fn twitter_id_date(id: &str) -> Result<Option<Millis>, String> {
-    TweetId::parse(id).map(TweetId::created_at).map_err(|why| why.to_string())
-}
 
 /// A tweet as an ingest hands it over.
 #[derive(Debug, Clone, Default, PartialEq)]

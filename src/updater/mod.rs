@@ -23,9 +23,8 @@ use crate::tweet_age::AgeTable;
 use crate::worker::{Handled, Handler, Outlook};
 
 use self::request::Requested;
+pub use crate::provider::NAMESPACE;
 
-/// The namespace of Twitter's v1.1 lookup.
-pub const NAMESPACE: &str = "tweet:update";
 /// The lane of tweets the provider does not return.
 pub const UNAVAILABLE_LANE: &str = "unavailable";
 

@@ -7,6 +7,7 @@ mod dead;
 mod demo;
 mod files;
 mod incoming;
+mod providers;
 mod rebuild;
 mod secrets;
 mod services;

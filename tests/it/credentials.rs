@@ -18,6 +18,7 @@ use twitter_updater::credential::{
 };
 use twitter_updater::lookup::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
 use twitter_updater::lookup::{Lookup, LookupError};
+use twitter_updater::provider::Provider;
 use twitter_updater::simulator::{self, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
 
 use crate::support::http::{Canned, CannedServer, anonymous, bearer, ids, options, twitter};
@@ -381,11 +382,11 @@ fn one_pair_of_keys_gives_two_credentials() {
         ("twitter.credentials.by_env.token_secret", "4"),
         ("twitter.bearer_token", "single"),
     ];
-    let all = credentials(&settings(&file, &environment).unwrap()).unwrap();
+    let all = credentials(&settings(&file, &environment).unwrap(), &Provider::Twitter).unwrap();
     let named: Vec<String> = all.iter().map(|one| format!("{} {:?}", one.name, one.kind)).collect();
     assert_eq!(named, ["bearer bearer", "a-2 bearer", "by_env user", "main user", "main-app app"]);
     // The names are known without the secrets.
-    let callers = settings(&file, &environment).unwrap().callers().unwrap();
+    let callers = settings(&file, &environment).unwrap().callers(&Provider::Twitter).unwrap();
     let callers: Vec<String> = callers.iter().map(|(name, caller)| format!("{name} {caller}")).collect();
     assert_eq!(callers, ["bearer app-only", "a-2 app-only", "by_env user", "main user", "main-app app-only"]);
     let CredentialKind::User(keys) = &all[3].kind else { panic!("{named:?}") };
@@ -393,8 +394,21 @@ fn one_pair_of_keys_gives_two_credentials() {
     assert_eq!(shown, ["ck", "cs-of-file", "t-of-file", "ts"]);
     let CredentialKind::App(app) = &all[4].kind else { panic!("{named:?}") };
     assert_eq!(app.basic().expose_secret(), "Basic Y2s6Y3Mtb2YtZmlsZQ==", "ck:cs-of-file");
-    let none = credentials(&settings("[twitter]\napi = \"http://127.0.0.1:9\"\n", &[]).unwrap()).unwrap();
-    assert!(matches!(&none[..], [Credential { kind: CredentialKind::Anonymous, .. }]), "{none:?}");
+    // X's are its own, and Twitter's are not lent to it.
+    let both = [("x.bearer_token", "x"), ("twitter.bearer_token", "twitter")];
+    let both = settings("", &both).unwrap();
+    for (provider, token) in [(Provider::Twitter, "twitter"), (Provider::X, "x")] {
+        let all = credentials(&both, &provider).unwrap();
+        let [Credential { kind: CredentialKind::Bearer(secret), .. }] = &all[..] else { panic!("{all:?}") };
+        assert_eq!(secret.expose_secret(), token);
+    }
+    let local = settings("[twitter]\napi = \"http://127.0.0.1:9\"\n", &[]).unwrap();
+    for provider in [Provider::Twitter, Provider::Bluesky] {
+        let none = credentials(&local, &provider).unwrap();
+        assert!(matches!(&none[..], [Credential { kind: CredentialKind::Anonymous, .. }]), "{none:?}");
+    }
+    let error = credentials(&local, &Provider::X).unwrap_err().to_string();
+    assert!(error.contains("https://api.x.com needs a credential: set TWITTER_UPDATER__X__BEARER_TOKEN"), "{error}");
 }
 
 /// The file, settings from the environment, and what the line names.

@@ -158,6 +158,50 @@ fn of_a_lookup_answer() {
     holds(&bodies, |body, _| properties::lookup_answer(body, &ids));
 }
 
+/// Answers of X, Mastodon and Bluesky, whose every text is a canary.
+fn of_others(ids: &[&str], uri: &str) -> Vec<Value> {
+    let date = "2026-11-22T12:00:00.000Z";
+    let post = |id: &&str| {
+        serde_json::json!({
+            "id": id, "text": CANARY, "created_at": date, "author_id": "12", "edit_history_tweet_ids": [id],
+            "note_tweet": {"text": CANARY}, "withheld": {"copyright": true, "country_codes": ["DE"]},
+            "public_metrics": {"retweet_count": 1, "like_count": 2, "reply_count": 3, "quote_count": 4},
+        })
+    };
+    let status = |id: &&str| {
+        serde_json::json!({
+            "id": id, "content": CANARY, "created_at": date, "account": {"id": "12", "acct": CANARY},
+            "reblogs_count": 1, "favourites_count": 2, "replies_count": 3,
+        })
+    };
+    let problem = serde_json::json!({
+        "parameter": "ids", "value": ids[0], "resource_id": ids[0], "title": "Not Found Error", "detail": CANARY,
+        "type": "https://api.twitter.com/2/problems/resource-not-found",
+    });
+    let posts: Vec<Value> = ids.iter().skip(1).map(post).collect();
+    let record = serde_json::json!({"text": CANARY, "createdAt": date});
+    let view = serde_json::json!({
+        "uri": uri, "record": record, "author": {"did": "did:plc:a", "handle": CANARY}, "likeCount": 2,
+        "repostCount": 1, "indexedAt": date,
+    });
+    vec![
+        serde_json::json!({"data": posts, "errors": [problem]}),
+        Value::from(ids.iter().map(status).collect::<Vec<_>>()),
+        status(&ids[0]),
+        serde_json::json!({"posts": [view]}),
+        serde_json::json!({"data": [CANARY], "errors": [CANARY], "posts": [CANARY]}),
+    ]
+}
+
+#[test]
+fn of_another_providers_answer() {
+    let uri = "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l";
+    let numbers = ["20", "21", "1050118621198921728"];
+    let bodies: Vec<_> = of_others(&numbers, uri).iter().map(|body| body.to_string().into_bytes()).collect();
+    let ids: Vec<String> = numbers.iter().copied().chain([uri]).map(str::to_owned).collect();
+    holds(&bodies, |body, _| properties::other_lookup_answer(body, &ids));
+}
+
 #[test]
 fn of_lines_to_enqueue() {
     let objects: Vec<String> = ["20", "1050118621198921728"].map(|id| tweet(id).to_string()).into();

@@ -125,8 +125,10 @@ fn overlays() -> [(&'static str, Kustomization); 2] {
 fn everything() -> Kustomization {
     let mut all = Kustomization::of("overlays/dev"); // with the Redis
     all.objects.extend(documents(&path("k8s/overlays/prod/hpa.yaml")));
-    for component in ["components/keda", "components/monitoring"] {
-        all.objects.extend(Kustomization::of(component).objects);
+    for component in ["components/keda", "components/monitoring", "components/poll"] {
+        let component = Kustomization::of(component);
+        all.objects.extend(component.objects);
+        all.settings.extend(component.settings);
     }
     all
 }

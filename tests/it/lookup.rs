@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use twitter_updater::clock::wall_ms;
+use twitter_updater::lookup::http::HttpOptions;
 use twitter_updater::lookup::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options, parse_ingested, parse_tweet};
 use twitter_updater::lookup::{Answer, Charge, Lookup, LookupError, Outcome, Quota};
 
@@ -419,8 +420,13 @@ async fn a_success_that_is_no_answer_says_what_it_is() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_left_unread() {
-    let small =
-        |base_url: &str| TwitterV1::new(TwitterV1Options { max_body_bytes: 10_000, ..options(base_url) }).unwrap();
+    let small = |base_url: &str| {
+        TwitterV1::new(TwitterV1Options {
+            http: HttpOptions { max_body_bytes: 10_000, ..HttpOptions::default() },
+            ..options(base_url)
+        })
+        .unwrap()
+    };
     let padded = |bytes: usize| format!("[{}]", " ".repeat(bytes - 2));
 
     let server = CannedServer::start(Canned::new(200, padded(10_000))).await;
@@ -476,7 +482,10 @@ async fn a_broken_exchange_is_an_outage() {
     // Takes connections and never answers.
     let silent_server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}", silent_server.local_addr().unwrap());
-    let options = TwitterV1Options { timeout: Duration::from_millis(150), ..options(&base_url) };
+    let options = TwitterV1Options {
+        http: HttpOptions { timeout: Duration::from_millis(150), ..HttpOptions::default() },
+        ..options(&base_url)
+    };
     let error = TwitterV1::new(options).unwrap().look_up(&ids(&[A]), &bearer(CANARY)).await.unwrap_err();
     silent(&error);
     assert_eq!(error.to_string(), "the API is not available: no whole answer within 150 ms");

@@ -15,7 +15,7 @@ use twitter_updater::queue::{
 };
 use twitter_updater::retry::RetryPolicy;
 use twitter_updater::shutdown::Stop;
-use twitter_updater::starter::{Lanes, Rebuild, Rebuilt, Starter, twitter_id_date};
+use twitter_updater::starter::{Lanes, Rebuild, Rebuilt, Starter};
 use twitter_updater::store::{Listed, Listing, NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store};
 use twitter_updater::tweet::{TweetId, TweetState};
 
@@ -44,7 +44,7 @@ impl World {
         let lanes = Lanes {
             ages: Live::new("18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()),
             unavailable: Lane::new("unavailable", Duration::from_secs(6 * 3_600)),
-            id_date: Arc::new(twitter_id_date),
+            id_date: Arc::new(TweetId::date_of),
         };
         let rebuild = Rebuild {
             queue: Arc::new(JournalledQueue { inner: queue.clone(), journal: journal.clone() }),
@@ -134,7 +134,7 @@ impl World {
     fn starter(&self) -> Starter {
         let parse = |_: &str| Err("no JSON here".to_owned());
         let ages = self.rebuild.lanes.ages.clone();
-        Starter::new(self.queue.clone(), Some(self.store.clone()), ages, Arc::new(twitter_id_date), parse)
+        Starter::new(self.queue.clone(), Some(self.store.clone()), ages, Arc::new(TweetId::date_of), parse)
     }
 }
 

@@ -15,7 +15,6 @@ use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Incoming, Place
 use twitter_updater::retry::RetryPolicy;
 use twitter_updater::starter::{
     EnqueueError, EnqueueOptions, Ingested, Queued, SECONDS_BELOW, Starter, StarterError, Summary, enqueue,
-    twitter_id_date,
 };
 use twitter_updater::store::{Store, StoreError};
 use twitter_updater::tweet::{Metrics, Tweet, TweetId, TweetState};
@@ -50,7 +49,7 @@ impl World {
             queue.clone(),
             Some(store.clone()),
             ages.parse::<AgeTable>().unwrap(),
-            Arc::new(twitter_id_date),
+            Arc::new(TweetId::date_of),
             parse,
         );
         Self { dir, queue, store, starter }
@@ -218,7 +217,7 @@ async fn the_store_comes_before_the_queue_and_the_call_is_repeated() {
 async fn without_a_store_it_only_schedules() {
     let world = World::new().await;
     let ages: AgeTable = "18m: 3m".parse().unwrap();
-    let starter = Starter::new(world.queue.clone(), None, ages, Arc::new(twitter_id_date), parse);
+    let starter = Starter::new(world.queue.clone(), None, ages, Arc::new(TweetId::date_of), parse);
     assert_eq!(starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
     assert_eq!(world.places(&id(1)).await.len(), 1);
     assert_eq!(world.store.counts(NAMESPACE).await.unwrap().live, 0);

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use twitter_updater::config::{DEFAULT, DEMO, LIVE, Settings, allowed};
+use twitter_updater::provider::Provider;
 
 use super::*;
 
@@ -117,7 +118,8 @@ fn what_the_document_says_is_refused_is_refused() {
     assert!(rows.len() > 10);
     for row in rows {
         let loaded = Settings::load_text(Path::new("a.toml"), row[0], &[]);
-        let error = loaded.and_then(|settings| settings.credentials().map(drop)).unwrap_err().to_string();
+        let error =
+            loaded.and_then(|settings| settings.credentials(&Provider::Twitter).map(drop)).unwrap_err().to_string();
         assert!(error.contains(row[1]), "{}: {error}", row[0]);
     }
 }
@@ -151,7 +153,7 @@ fn default_toml_names_every_setting_there_is() {
     let settings = Settings::load_with(&[], None, &[]).unwrap();
     let known: BTreeSet<_> = flat(&settings.shown()).into_keys().filter(|key| !secrets().contains(key)).collect();
     assert_eq!(flat(DEFAULT).into_keys().collect::<BTreeSet<_>>(), known);
-    for key in flat(DEMO).keys() {
+    for key in flat(DEMO).keys().filter(|key| !key.starts_with("mastodon.instances.")) {
         assert!(known.contains(key), "demo.toml: {key}");
     }
 }
@@ -165,7 +167,7 @@ fn the_credential_in_default_toml_is_one() {
     std::fs::write(file.path(), text).unwrap();
     let settings = Settings::load_with(&[], Some(file.path()), &[]).unwrap();
     // Complete but for the files.
-    let error = settings.credentials().unwrap_err().to_string();
+    let error = settings.credentials(&Provider::Twitter).unwrap_err().to_string();
     assert!(error.contains("main.consumer_key_file /run/secrets/consumer_key cannot be read"), "{error}");
 }
 
@@ -198,8 +200,9 @@ fn settings_in_the_documents_are_settings() {
     let defaults = flat(DEFAULT);
     let sections: BTreeSet<_> =
         defaults.keys().filter_map(|key| Some(format!("{}.", key.split_once('.')?.0))).collect();
-    let secrets: Vec<String> =
-        secrets().into_iter().chain(["twitter.credentials", "poll.sources"].map(str::to_owned)).collect();
+    let secrets_of_tables =
+        ["twitter.credentials", "x.credentials", "mastodon.instances", "poll.sources"].map(str::to_owned).to_vec();
+    let secrets: Vec<String> = [secrets().into_iter().collect(), secrets_of_tables].concat();
     let mut named = 0;
     for (page, document) in documents() {
         for word in quoted(&document).filter(|word| sections.iter().any(|section| word.starts_with(section))) {
@@ -215,9 +218,12 @@ fn settings_in_the_documents_are_settings() {
 
 #[test]
 fn environment_variables_in_the_documents_are_settings() {
-    // With a credential, as the documents name one.
-    let main = ("TWITTER_UPDATER__TWITTER__CREDENTIALS__MAIN__KIND", "both");
-    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &[main]).unwrap().shown()).into_keys().collect();
+    // With a credential and an instance, as the documents name them.
+    let named = [
+        ("TWITTER_UPDATER__TWITTER__CREDENTIALS__MAIN__KIND", "both"),
+        ("TWITTER_UPDATER__MASTODON__INSTANCES__NAME__API", "https://mastodon.social"),
+    ];
+    let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &named).unwrap().shown()).into_keys().collect();
     let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
     for document in documents().values().map(String::as_str).chain([DEFAULT]) {
         for (at, prefix) in document.match_indices("TWITTER_UPDATER__") {

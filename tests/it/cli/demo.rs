@@ -27,6 +27,19 @@ fn its_last_line_is_a_summary() {
     assert_eq!((row("scheduled"), row("lost")), (Some("20"), Some("0")), "{printed}");
 }
 
+#[test]
+fn it_shows_any_provider() {
+    let short = variables(&[("tweet_age", "20s: 300ms, 30m: 1s")]);
+    for provider in ["x", "mastodon", "bluesky"] {
+        let arguments = ["--provider", provider, "demo", "--for", "2s", "--tweets", "100", "--ops", "off", "--json"];
+        let output = run(&arguments, &short);
+        assert_eq!(output.status.code(), Some(0), "{provider}: {}", text(&output.stderr));
+        let summary: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        assert_eq!((&summary["scheduled"], &summary["lost"]), (&100.into(), &0.into()), "{provider}");
+        assert!(summary["updates"].as_i64() >= Some(50), "{provider}: {summary}");
+    }
+}
+
 #[tokio::test]
 async fn it_ends_at_ctrl_c_and_keeps_its_file() {
     let home = Home::new();

@@ -78,7 +78,7 @@ async fn nothing_that_is_logged_printed_or_stored_holds_a_secret() {
         ("tweet_age", "1h: 200ms"),
         ("updater.buffer_ttl", "50ms"),
         // What a killed one held is soon the next one's.
-        ("twitter.timeout", "1s"),
+        ("lookup.timeout", "1s"),
         ("updater.save_timeout", "1s"),
         ("updater.lease", "3s"),
     ];

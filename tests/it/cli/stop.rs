@@ -129,7 +129,7 @@ async fn an_api_that_hangs_does_not_hold_it_longer_than_the_deadline() {
     let status = updater.ended(Duration::from_secs(10)).await;
     let took = watch.elapsed();
     assert_eq!((status.code(), stage.leased().await), (Some(0), 0), "{}", stage.log());
-    // The call itself would have gone on for twitter.timeout, 10 s.
+    // The call itself would have gone on for lookup.timeout, 10 s.
     assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(4), "{took:?}");
     assert_eq!(stage.places().await, before, "given back with the old due times");
     assert!(!stage.connection.exists::<_, bool>("{tweet:update}:deliveries").await.unwrap(), "and nobody is to blame");
@@ -178,7 +178,7 @@ async fn a_redis_that_hangs_does_not_hold_it_long() {
     let settings = [
         ("updater.drain_deadline", "1s"),
         ("queue.redis.response_timeout", "1s"),
-        ("twitter.timeout", "1s"),
+        ("lookup.timeout", "1s"),
         ("updater.save_timeout", "1s"),
         ("updater.lease", "3s"),
     ];

@@ -98,7 +98,7 @@ fn every_argument_is_one_of_the_command_line() {
         assert!(mount.is_none_or(|mount| mount.get("subPath").is_none()), "{name}");
         run.insert(arguments[0].to_owned());
     }
-    assert_eq!(run, ["migrate", "ops", "rebuild", "simulator", "starter", "updater"].map(str::to_owned).into());
+    assert_eq!(run, ["migrate", "ops", "poll", "rebuild", "simulator", "starter", "updater"].map(str::to_owned).into());
 }
 
 /// The port at which a container serves: of http.listen, or of --listen.
@@ -182,7 +182,7 @@ fn every_selector_finds_its_pods_and_every_port_is_one_of_theirs() {
     }
     for monitor in all.of_kind("PodMonitor") {
         let pods = found(&monitor["spec"]["selector"]);
-        assert_eq!(pods.len(), 3, "{monitor}");
+        assert_eq!(pods.len(), 4, "{monitor}");
         for endpoint in list(monitor, "/spec/podMetricsEndpoints") {
             assert!(pods.iter().all(|pod| has_port(pod, &endpoint["port"])), "{monitor}");
             exists(text(endpoint, "/path"), is_route(text(endpoint, "/path")));

@@ -41,7 +41,7 @@ async fn twenty_kills_lose_nothing() {
             ("store.backend", "postgres"),
             ("store.postgres.url", &database),
             ("twitter.api", &api.base_url()),
-            ("twitter.timeout", "1s"),
+            ("lookup.timeout", "1s"),
             ("updater.save_timeout", "1500ms"),
             ("updater.lease", &format!("{LEASE_MS}ms")),
             ("updater.buffer_ttl", &format!("{BUFFER_TTL_MS}ms")),

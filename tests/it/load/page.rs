@@ -15,8 +15,9 @@ use twitter_updater::lookup::twitter_v1::CAPABILITIES;
 use twitter_updater::metrics::Counters;
 use twitter_updater::ops::{Archive, Figures, Page, Reader, Server, Terms, WholeQueue};
 use twitter_updater::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue};
-use twitter_updater::starter::{Lanes, twitter_id_date};
+use twitter_updater::starter::Lanes;
 use twitter_updater::store::Store;
+use twitter_updater::tweet::TweetId;
 use twitter_updater::updater::{NAMESPACE, UNAVAILABLE_LANE};
 
 use crate::support::memory_store::MemoryStore;
@@ -54,7 +55,7 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let terms = Terms { ages: settings.tweet_age, buffer_ttl, lookahead };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let unavailable = lanes[THOUSANDS.len() - 1].clone();
-    let lanes_of_the_dead = Lanes { ages: terms.ages.clone().into(), unavailable, id_date: Arc::new(twitter_id_date) };
+    let lanes_of_the_dead = Lanes { ages: terms.ages.clone().into(), unavailable, id_date: Arc::new(TweetId::date_of) };
     let dead = Dead { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
     let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
     let whole = WholeQueue { queue, ledger, names, capabilities: CAPABILITIES, health: Arc::new(Health::default()) };

@@ -93,7 +93,7 @@ impl Stage {
         // Some of the missing end every few moments; the others go round.
         let settings = self.settings(&[
             ("twitter.api", &api.base_url()),
-            ("twitter.timeout", "2s"),
+            ("lookup.timeout", "2s"),
             ("updater.save_timeout", "5s"),
             ("updater.lease", "10s"),
             ("updater.buffer_ttl", "200ms"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twitter_updater::lookup::Lookup;
 use twitter_updater::lookup::bluesky::{Bluesky, BlueskyOptions};
+use twitter_updater::lookup::http::HttpOptions;
 use twitter_updater::lookup::mastodon::{Calls, Mastodon, MastodonOptions};
 use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::lookup::x_v2::{XV2, XV2Options};
@@ -39,22 +40,23 @@ pub const ALL: [Provider; 5] =
 impl Provider {
     pub fn at(self, base_url: &str, Bounds { timeout, max_body_bytes }: Bounds) -> Box<dyn Lookup> {
         let base_url = base_url.to_owned();
+        let http = HttpOptions { timeout, max_body_bytes, ..HttpOptions::default() };
         match self {
             Self::TwitterV1 => {
-                let options = TwitterV1Options { base_url, timeout, max_body_bytes, ..TwitterV1Options::default() };
+                let options = TwitterV1Options { base_url, http, ..TwitterV1Options::default() };
                 Box::new(TwitterV1::new(options).unwrap())
             }
             Self::XV2 => {
-                let options = XV2Options { base_url, timeout, max_body_bytes, ..XV2Options::default() };
+                let options = XV2Options { base_url, http, ..XV2Options::default() };
                 Box::new(XV2::new(options).unwrap())
             }
             Self::Mastodon | Self::MastodonStatus => {
                 let calls = if self == Self::Mastodon { Calls::Batch } else { Calls::Single };
-                let options = MastodonOptions { calls, timeout, max_body_bytes, ..MastodonOptions::of(&base_url) };
+                let options = MastodonOptions { calls, http, ..MastodonOptions::of(&base_url) };
                 Box::new(Mastodon::new(options).unwrap())
             }
             Self::Bluesky => {
-                let options = BlueskyOptions { base_url, timeout, max_body_bytes, ..BlueskyOptions::default() };
+                let options = BlueskyOptions { base_url, http };
                 Box::new(Bluesky::new(options).unwrap())
             }
         }

@@ -37,8 +37,8 @@ async fn survives(backends: Backends) {
         ("poll.shortest", "1s"),
         ("poll.longest", "2s"),
         ("poll.pages", "2"),
-        // A source is nobody's for twitter.timeout + 5 × updater.save_timeout when its poller was killed.
-        ("twitter.timeout", "500ms"),
+        // A source is nobody's for lookup.timeout + 5 × updater.save_timeout when its poller was killed.
+        ("lookup.timeout", "500ms"),
         ("updater.save_timeout", "400ms"),
         ("poll.sources.one.kind", "user"),
         ("poll.sources.one.screen_name", "one"),

@@ -25,8 +25,9 @@ use twitter_updater::poll::twitter_v1::{Kind, TwitterApi};
 use twitter_updater::queue::{EmbeddedQueue, Place, Queue};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
-use twitter_updater::starter::{Starter, twitter_id_date};
+use twitter_updater::starter::Starter;
 use twitter_updater::store::{Positions, SourceGap, SqliteStore, Store, StoreError};
+use twitter_updater::tweet::TweetId;
 use twitter_updater::tweet_age::AgeTable;
 use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
 
@@ -185,7 +186,13 @@ impl Poller {
             sources,
             pace: Pace { shortest: Duration::from_millis(100), longest: Duration::from_millis(500), fill: 0.5 },
             pages: 3,
-            starter: Starter::new(tweets.clone(), Some(store.clone()), ages, Arc::new(twitter_id_date), parse_ingested),
+            starter: Starter::new(
+                tweets.clone(),
+                Some(store.clone()),
+                ages,
+                Arc::new(TweetId::date_of),
+                parse_ingested,
+            ),
             positions: Arc::new(Trapped { inner: store.clone(), trap: trap.clone() }),
             credentials: credentials.clone(),
             call_timeout: BUSY,

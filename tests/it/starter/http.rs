@@ -32,7 +32,12 @@ impl Served {
     async fn with(world: World, token: Option<&str>, max_body_bytes: usize) -> Self {
         let health = Arc::new(Health::default());
         let token = token.map(SecretString::from);
-        let hook = Arc::new(Hook::new(world.starter.clone(), token, max_body_bytes, health.clone()));
+        let hook = Arc::new(Hook::new(
+            vec![("twitter".to_owned(), world.starter.clone())],
+            token,
+            max_body_bytes,
+            health.clone(),
+        ));
         let mut registry = ops::registry();
         hook.register(&mut registry);
         let router: Router = hook.router().merge(ops::router(&health, registry));
@@ -153,8 +158,8 @@ async fn an_object_an_array_and_lines_are_taken() {
     }
     let metrics = served.metrics().await;
     for line in [
-        r#"twitter_updater_starter_tweets_total{outcome="scheduled"} 7"#,
-        r#"twitter_updater_starter_tweets_total{outcome="known"} 2"#,
+        r#"twitter_updater_starter_tweets_total{provider="twitter",outcome="scheduled"} 7"#,
+        r#"twitter_updater_starter_tweets_total{provider="twitter",outcome="known"} 2"#,
         r#"twitter_updater_starter_requests_total{status="202"} 6"#,
         "twitter_updater_starter_request_seconds_count 6",
     ] {

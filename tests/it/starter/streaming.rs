@@ -48,7 +48,7 @@ async fn two_million_lines_take_no_more_room_than_ten_thousand() {
     let world = World::new().await;
     world.queue.sink.store(true, SeqCst);
     let ages: AgeTable = "18m: 3m, 30d: 1d".parse().unwrap();
-    let starter = Starter::new(world.queue.clone(), None, ages, Arc::new(twitter_id_date), parse);
+    let starter = Starter::new(world.queue.clone(), None, ages, Arc::new(TweetId::date_of), parse);
     let generator = Generator::new(LINES);
     let made = generator.made.clone();
     let most_held = AtomicU64::new(0);

@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use twitter_updater::credential::{Credential, CredentialKind};
+use twitter_updater::lookup::http::HttpOptions;
 use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 
 /// What came in.
@@ -140,8 +141,7 @@ pub fn twitter(base_url: &str) -> TwitterV1 {
 pub fn options(base_url: &str) -> TwitterV1Options {
     TwitterV1Options {
         base_url: base_url.to_owned(),
-        timeout: Duration::from_secs(30),
-        connect_timeout: Duration::from_secs(5),
+        http: HttpOptions { timeout: Duration::from_secs(30), ..HttpOptions::default() },
         ..TwitterV1Options::default()
     }
 }

@@ -15,6 +15,7 @@ use twitter_updater::credential::{
     Used, Window,
 };
 use twitter_updater::live::Live;
+use twitter_updater::lookup::http::HttpOptions;
 use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::metrics::Metrics;
 use twitter_updater::queue::{
@@ -177,7 +178,7 @@ impl Rig {
         let (journal, metrics) = (Journal::default(), Arc::new(Metrics::new()));
         let lookup = TwitterV1::new(TwitterV1Options {
             base_url: simulator.base_url(),
-            timeout: setup.lookup_timeout,
+            http: HttpOptions { timeout: setup.lookup_timeout, ..HttpOptions::default() },
             ..TwitterV1Options::default()
         });
         let handler = TweetUpdate {

@@ -43,7 +43,7 @@ impl World {
         let tweets = folder.join("tweets.db");
         let mut settings = variables(&[
             ("twitter.api", api),
-            ("twitter.timeout", "1s"),
+            ("lookup.timeout", "1s"),
             ("updater.save_timeout", "1s"),
             ("updater.lease", "2500ms"),
             ("updater.buffer_ttl", "100ms"),

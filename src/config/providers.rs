@@ -1,0 +1,353 @@
+//! Who is asked: `providers`, `[lookup]`, and a section for each provider.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use super::credentials::{self, Named, secret};
+use super::masking::{masked, masked_secret};
+use super::{BadConfig, CredentialSettings, Secrets, Settings, word};
+use crate::credential::Caller;
+use crate::provider::Provider;
+
+/// What stands in `providers` for every instance of Mastodon in the settings.
+const EVERY_INSTANCE: &str = "mastodon";
+
+/// `[lookup]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct LookupSettings {
+    #[serde(with = "humantime_serde")]
+    pub timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    pub max_body_bytes: usize,
+}
+
+/// `[twitter]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct TwitterSettings {
+    pub api: String,
+    pub bearer_token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub bearer_token: Option<SecretString>,
+    /// By name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, CredentialSettings>,
+}
+
+/// `[x]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct XSettings {
+    pub api: String,
+    #[serde(deserialize_with = "word")]
+    pub field_names: FieldNames,
+    pub bearer_token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub bearer_token: Option<SecretString>,
+    /// By name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, CredentialSettings>,
+}
+
+/// `x.field_names`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum FieldNames {
+    Tweet,
+    Post,
+}
+
+/// `[mastodon]`
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)]
+pub struct MastodonSettings {
+    /// By name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub instances: BTreeMap<String, InstanceSettings>,
+}
+
+/// `[mastodon.instances.NAME]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct InstanceSettings {
+    pub api: String,
+    #[serde(default, deserialize_with = "word")]
+    pub calls: CallsWanted,
+    #[serde(default, skip_serializing_if = "credentials::is_empty")]
+    pub bearer_token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub bearer_token: Option<SecretString>,
+}
+
+/// `mastodon.instances.NAME.calls`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum CallsWanted {
+    #[default]
+    Auto,
+    Batch,
+    Single,
+}
+
+/// `[bluesky]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct BlueskySettings {
+    pub api: String,
+}
+
+impl Settings {
+    /// Whose posts are kept fresh, in the order of `providers`; never empty.
+    ///
+    /// # Errors
+    /// One is none, is named twice, or is an instance that has no section.
+    pub fn providers(&self) -> Result<Vec<Provider>, BadConfig> {
+        let mut all: Vec<Provider> = Vec::new();
+        for name in self.providers.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            let named: Vec<Provider> = match name {
+                EVERY_INSTANCE => self.mastodon.instances.keys().cloned().map(Provider::Mastodon).collect(),
+                name => vec![name.parse().map_err(|error| BadConfig(format!("providers: {error}")))?],
+            };
+            if named.is_empty() {
+                return Err(BadConfig(
+                    "providers: mastodon has no instance: name one in [mastodon.instances.NAME], with its api"
+                        .to_owned(),
+                ));
+            }
+            for provider in named {
+                self.is_known(&provider)?;
+                if all.contains(&provider) {
+                    return Err(BadConfig(format!("providers: {provider} is named twice")));
+                }
+                all.push(provider);
+            }
+        }
+        match all.is_empty() {
+            true => Err(BadConfig("providers is empty: name at least one, like twitter".to_owned())),
+            false => Ok(all),
+        }
+    }
+
+    /// The one provider of a command that works for one.
+    ///
+    /// # Errors
+    /// There are several, or as [`Settings::providers`].
+    pub fn provider(&self) -> Result<Provider, BadConfig> {
+        match &self.providers()?[..] {
+            [provider] => Ok(provider.clone()),
+            several => {
+                let names: Vec<String> = several.iter().map(Provider::to_string).collect();
+                Err(BadConfig(format!("there are several providers: name one with --provider: {}", names.join(", "))))
+            }
+        }
+    }
+
+    /// Whether it has what its kind needs.
+    fn is_known(&self, provider: &Provider) -> Result<(), BadConfig> {
+        match provider {
+            Provider::Mastodon(name) => self.instance(name).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The instance of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn instance(&self, name: &str) -> Result<&InstanceSettings, BadConfig> {
+        self.mastodon.instances.get(name).ok_or_else(|| {
+            BadConfig(format!("mastodon:{name} has no section: add [mastodon.instances.{name}], with its api"))
+        })
+    }
+
+    /// Where the provider's API is, and the setting that says so.
+    ///
+    /// # Errors
+    /// An instance has no section.
+    pub fn api(&self, provider: &Provider) -> Result<(String, &str), BadConfig> {
+        Ok(match provider {
+            Provider::Twitter => ("twitter.api".to_owned(), &self.twitter.api),
+            Provider::X => ("x.api".to_owned(), &self.x.api),
+            Provider::Mastodon(name) => (format!("mastodon.instances.{name}.api"), &self.instance(name)?.api),
+            Provider::Bluesky => ("bluesky.api".to_owned(), &self.bluesky.api),
+        })
+    }
+
+    /// Every credential for the provider, by name: `bearer_token` as "bearer", then those of
+    /// `[twitter.credentials.*]` or `[x.credentials.*]`, `kind = "both"` as two. Empty where none is named.
+    ///
+    /// # Errors
+    /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
+    /// have one name.
+    pub fn credentials(&self, provider: &Provider) -> Result<Vec<(String, Secrets)>, BadConfig> {
+        self.named(provider)?.map_or_else(|| Ok(Vec::new()), |named| named.all_credentials())
+    }
+
+    /// The names of [`Settings::credentials`] and as whom each calls, in the same order. No secret is read:
+    /// it serves where the secrets are not at hand.
+    ///
+    /// # Errors
+    /// A name or a kind cannot be; two credentials have one name.
+    pub fn callers(&self, provider: &Provider) -> Result<Vec<(String, Caller)>, BadConfig> {
+        self.named(provider)?.map_or_else(|| Ok(Vec::new()), |named| named.all_callers())
+    }
+
+    /// What the settings name for it; `None` for a provider that takes no credential.
+    fn named(&self, provider: &Provider) -> Result<Option<Named<'_>>, BadConfig> {
+        static NONE: BTreeMap<String, CredentialSettings> = BTreeMap::new();
+        Ok(match provider {
+            Provider::Twitter => Some(Named {
+                at: "twitter".to_owned(),
+                bearer_token: &self.twitter.bearer_token,
+                bearer_token_file: &self.twitter.bearer_token_file,
+                credentials: &self.twitter.credentials,
+            }),
+            Provider::X => Some(Named {
+                at: "x".to_owned(),
+                bearer_token: &self.x.bearer_token,
+                bearer_token_file: &self.x.bearer_token_file,
+                credentials: &self.x.credentials,
+            }),
+            Provider::Mastodon(name) => {
+                let instance = self.instance(name)?;
+                Some(Named {
+                    at: format!("mastodon.instances.{name}"),
+                    bearer_token: &instance.bearer_token,
+                    bearer_token_file: &instance.bearer_token_file,
+                    credentials: &NONE,
+                })
+            }
+            Provider::Bluesky => None,
+        })
+    }
+
+    /// The token that the starter asks for, from the environment or from its file; `None` when neither is given.
+    ///
+    /// # Errors
+    /// The file cannot be read or is empty; both are given; or it is nothing that could be sent.
+    pub fn starter_token(&self) -> Result<Option<SecretString>, BadConfig> {
+        secret("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
+    }
+
+    /// The token that retrying and dropping the dead on the page asks for, from the environment or from its
+    /// file; `None` when neither is given.
+    ///
+    /// # Errors
+    /// As [`Settings::starter_token`].
+    pub fn ops_token(&self) -> Result<Option<SecretString>, BadConfig> {
+        secret("ops.token", &self.ops.token, &self.ops.token_file)
+    }
+
+    /// Every provider is asked at that address: a simulator's.
+    pub fn ask_everything_at(&mut self, api: &str) {
+        let instances = self.mastodon.instances.values_mut().map(|instance| &mut instance.api);
+        for of in [&mut self.twitter.api, &mut self.x.api, &mut self.bluesky.api].into_iter().chain(instances) {
+            api.clone_into(of);
+        }
+    }
+
+    /// Every provider that has a section is as it can be, whether it is asked or not.
+    pub(super) fn providers_can_be(&self) -> Result<(), BadConfig> {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+        for name in self.mastodon.instances.keys() {
+            if name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
+                return Err(BadConfig(format!(
+                    "mastodon.instances.{name:?}: an instance's name has up to 100 of a to z, 0 to 9, _ and -"
+                )));
+            }
+        }
+        let instances = self.mastodon.instances.keys().cloned().map(Provider::Mastodon);
+        for provider in [Provider::Twitter, Provider::X, Provider::Bluesky].into_iter().chain(instances) {
+            let (setting, api) = self.api(&provider)?;
+            match reqwest::Url::parse(api) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {}
+                _ => {
+                    let shown = masked(api);
+                    return Err(BadConfig(format!("{setting} ({shown:?}) is not an http:// or https:// address")));
+                }
+            }
+        }
+        self.providers().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn settings(text: &str) -> Result<Settings, String> {
+        Settings::load_text(Path::new("a.toml"), text, &[]).map_err(|error| error.to_string())
+    }
+
+    const TWO: &str = "[mastodon.instances.social]\napi = \"https://mastodon.social\"\n\
+                       [mastodon.instances.old]\napi = \"https://old.example.org\"\ncalls = \"single\"\n";
+
+    #[test]
+    fn providers_are_those_that_are_named() {
+        let named = |providers: &str| {
+            let settings = settings(&format!("providers = \"{providers}\"\n{TWO}")).unwrap();
+            settings.providers().unwrap().iter().map(Provider::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(named("twitter"), "twitter");
+        assert_eq!(named(" x, bluesky ,"), "x bluesky");
+        assert_eq!(named("mastodon, x"), "mastodon:old mastodon:social x");
+        assert_eq!(named("mastodon:social"), "mastodon:social");
+        let settings = settings(&format!("providers = \"x, bluesky\"\n{TWO}")).unwrap();
+        assert!(settings.provider().unwrap_err().to_string().contains("--provider: x, bluesky"));
+        assert_eq!(settings.instance("old").unwrap().calls, CallsWanted::Single);
+    }
+
+    #[test]
+    fn what_cannot_be_is_one_line_that_says_what_to_do() {
+        for (text, says) in [
+            ("providers = \"\"", "providers is empty"),
+            ("providers = \"myspace\"", "\"myspace\" is no provider: there are twitter"),
+            ("providers = \"x, x\"", "x is named twice"),
+            ("providers = \"mastodon\"", "name one in [mastodon.instances.NAME]"),
+            ("providers = \"mastodon:social\"", "add [mastodon.instances.social]"),
+            ("[mastodon.instances.social]", "api"),
+            ("[mastodon.instances.social]\napi = \"mastodon.social\"", "mastodon.instances.social.api"),
+            ("[mastodon.instances.\"a b\"]\napi = \"http://a\"", "an instance's name has up to 100"),
+            ("[mastodon.instances.a]\napi = \"http://a\"\ncalls = \"many\"", "`many`, expected one of `auto`"),
+            ("[mastodon.instances.a]\napi = \"http://a\"\nbearer_token = \"canary\"", "no place in a configuration"),
+            ("[x]\nbearer_token = \"canary\"", "TWITTER_UPDATER__X__BEARER_TOKEN"),
+            ("[x.credentials.a]\nkind = \"app\"\nbearer_token = \"canary\"", "X__CREDENTIALS__A__BEARER_TOKEN"),
+            ("[x]\nfield_names = \"toot\"", "`toot`, expected `tweet` or `post`"),
+            ("[bluesky]\napi = \"bsky.app\"", "bluesky.api"),
+        ] {
+            let error = settings(&format!("{text}\n")).unwrap_err();
+            assert!(error.contains(says) && !error.contains('\n') && !error.contains("canary"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_instance_has_one_token_or_none() {
+        let token = "TWITTER_UPDATER__MASTODON__INSTANCES__SOCIAL__BEARER_TOKEN";
+        let settings = Settings::load_text(Path::new("a.toml"), TWO, &[(token, "canary")]).unwrap();
+        let names = |of: &str| {
+            let named = settings.credentials(&Provider::Mastodon(of.to_owned())).unwrap();
+            named.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!((names("social"), names("old")), (vec!["bearer".to_owned()], vec![]));
+        assert!(!settings.shown().contains("canary") && settings.shown().contains("bearer_token = \"(set)\""));
+    }
+}
