@@ -22,7 +22,7 @@ pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
 pub use self::poll::run_poll;
 pub use self::provider::{callers, credentials, open_credentials, open_lookup};
-pub use self::roles::{Watched, open_page, run_ops, run_starter, run_updater, terms};
+pub use self::roles::{Watched, open_site, run_ops, run_starter, run_updater, terms};
 pub use self::service::Service;
 pub use self::updater::Updater;
 pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};

@@ -113,7 +113,7 @@ pub async fn run(
     settings.ask_everything_at(&api.base_url());
     let provider = settings.provider()?;
 
-    let watched = Watched::new(settings.updater.lease, &stop);
+    let watched = Watched::new(&provider.namespace(), settings.updater.lease, &stop);
     let (service, store) = (Service::new(&settings)?, app::open_store(&settings).await?);
     let in_force = Live::new(InForce::new(settings.clone()));
     let updater = Updater::open(&provider, in_force, &service, store, stop.clone(), &watched).await?;
@@ -122,8 +122,8 @@ pub async fn run(
     let serving = match server {
         Some(server) => {
             let terms = Live::new(app::terms(&settings));
-            let page = app::open_page(&settings, &provider, terms, &service, queue.clone(), watched.health).await?;
-            let router = page.router();
+            let queues = [(provider.clone(), queue.clone(), watched.health)];
+            let router = app::open_site(&settings, terms, &service, &queues).await?.router();
             announce(&format!("the page is at http://{}/", server.addr()))?;
             Some(tokio::spawn(server.run(router, std::future::pending())))
         }

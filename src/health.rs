@@ -1,16 +1,16 @@
-//! What a process knows of itself: whether its loop still turns, and whether it can work.
+//! What a process knows of itself: whether its loops still turn, and whether it can work.
 //!
-//! Nothing is asked for it. The loop says when it turns, and whoever talks to a service says how it went; so
+//! Nothing is asked for it. A loop says when it turns, and whoever talks to a service says how it went; so
 //! being alive depends on no service, and a Redis that is out gets nobody killed.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{Stopwatch, millis};
 use crate::shutdown::Stop;
 
-/// The state of one process.
+/// The state of one loop and the services it needs: of a process that has one, or of a pipeline of several.
 #[derive(Debug)]
 pub struct Health {
     started: Stopwatch,
@@ -29,7 +29,12 @@ enum Contact {
     Works,
     /// Why it did not.
     Out(String),
+    /// There will be no other: the loop has ended for good, for this reason.
+    Ended(String),
 }
+
+/// Why a process that is to stop can do no more.
+const STOPPING: &str = "it is stopping";
 
 impl Health {
     /// Of a process that starts now, whose loop turns at least once per `patience`.
@@ -59,6 +64,16 @@ impl Health {
         self.note(Contact::Out(why.to_owned()))
     }
 
+    /// The loop has ended for good, for this reason, while the process goes on: it is out, and nobody waits for it to
+    /// turn.
+    pub fn ended(&self, why: &str) {
+        self.note(Contact::Ended(why.to_owned()));
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(*self.contact.lock().unwrap_or_else(PoisonError::into_inner), Contact::Ended(_))
+    }
+
     fn note(&self, contact: Contact) -> bool {
         let mut last = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *last, contact);
@@ -71,7 +86,11 @@ impl Health {
     /// One line: for how long it has not.
     pub fn live(&self) -> Result<(), String> {
         let still = self.started.elapsed_ms() - self.beat.load(Ordering::Relaxed);
-        if still <= millis(self.patience) { Ok(()) } else { Err(format!("the loop has not turned for {still} ms")) }
+        if still <= millis(self.patience) || self.has_ended() {
+            Ok(())
+        } else {
+            Err(format!("the loop has not turned for {still} ms"))
+        }
     }
 
     /// Whether the process is to stop.
@@ -85,16 +104,15 @@ impl Health {
         self.stop.draining().await;
     }
 
-    /// Whether the process can work: its services are open, the last contact with them went well, and it is
+    /// Whether it can work: its services are open, the last contact with them went well, and the process is
     /// not stopping.
     ///
     /// # Errors
     /// One line that says why not.
     pub fn ready(&self) -> Result<(), String> {
-        if self.stop.is_draining() {
-            return Err("it is stopping".to_owned());
-        }
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
+            Contact::Ended(why) => Err(format!("it has stopped for good: {why}")),
+            _ if self.stop.is_draining() => Err(STOPPING.to_owned()),
             Contact::Works => Ok(()),
             Contact::None => Err("its services are not open yet".to_owned()),
             Contact::Out(why) => Err(format!("a service is out: {why}")),
@@ -106,6 +124,64 @@ impl Default for Health {
     /// Of a process that nobody watches.
     fn default() -> Self {
         Self::new(Duration::MAX, Stop::new())
+    }
+}
+
+/// All of a process: its pipelines, each with a loop and services of its own.
+#[derive(Debug, Clone)]
+pub struct Vitals {
+    /// Each by its name.
+    pipelines: Arc<[(String, Arc<Health>)]>,
+}
+
+impl Vitals {
+    /// Of a process that works on these, each by its name: a namespace.
+    #[must_use]
+    pub fn new(pipelines: impl IntoIterator<Item = (String, Arc<Health>)>) -> Self {
+        Self { pipelines: pipelines.into_iter().collect() }
+    }
+
+    /// Whether every loop turns: one that hangs is mended by nothing but a new process.
+    ///
+    /// # Errors
+    /// One line: for how long which one has not.
+    pub fn live(&self) -> Result<(), String> {
+        let (_, hung) = self.each(Health::live);
+        if hung.is_empty() { Ok(()) } else { Err(hung.join("; ")) }
+    }
+
+    /// Whether at least one pipeline can work. What keeps another from it (one line for each, with its name) is no
+    /// reason to call the process unfit for the rest.
+    ///
+    /// # Errors
+    /// One line that says why none can.
+    pub fn ready(&self) -> Result<Vec<String>, String> {
+        let (fine, out) = self.each(Health::ready);
+        if fine > 0 {
+            return Ok(out);
+        }
+        // One that is told to stop is told so with all that go on.
+        if self.pipelines.iter().any(|(_, health)| health.is_stopping() && !health.has_ended()) {
+            return Err(STOPPING.to_owned());
+        }
+        Err(if out.is_empty() { "it has nothing to work on".to_owned() } else { out.join("; ") })
+    }
+
+    /// How many are fine, and why the others are not: with their names where there are several.
+    fn each(&self, ask: impl Fn(&Health) -> Result<(), String>) -> (usize, Vec<String>) {
+        let asked = |(name, health): &(String, Arc<Health>)| {
+            let why = ask(health).err()?;
+            Some(if self.pipelines.len() == 1 { why } else { format!("{name}: {why}") })
+        };
+        let wrong: Vec<String> = self.pipelines.iter().filter_map(asked).collect();
+        (self.pipelines.len() - wrong.len(), wrong)
+    }
+}
+
+impl From<&Arc<Health>> for Vitals {
+    /// Of a process with one loop, which needs no name.
+    fn from(health: &Arc<Health>) -> Self {
+        Self::new([(String::new(), health.clone())])
     }
 }
 
@@ -146,5 +222,53 @@ mod tests {
         stop.drain();
         assert_eq!(health.ready().unwrap_err(), "it is stopping");
         assert!(health.live().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_lives_while_all_its_loops_turn_and_is_ready_while_one_can_work() {
+        let stop = Stop::new();
+        let health = || Arc::new(Health::new(Duration::from_secs(30), stop.clone()));
+        let (one, other) = (health(), health());
+        let both = Vitals::new([("x:update".to_owned(), one.clone()), ("bluesky:update".to_owned(), other.clone())]);
+        assert_eq!(
+            both.ready().unwrap_err(),
+            "x:update: its services are not open yet; bluesky:update: its services are not open yet"
+        );
+        one.works();
+        assert_eq!(both.ready().unwrap(), ["bluesky:update: its services are not open yet"]);
+        other.works();
+        assert!(both.ready().unwrap().is_empty());
+        one.is_out("no route");
+        assert_eq!(both.ready().unwrap(), ["x:update: a service is out: no route"]);
+        other.is_out("HTTP 502");
+        let why = both.ready().unwrap_err();
+        assert_eq!(why, "x:update: a service is out: no route; bluesky:update: a service is out: HTTP 502");
+        assert!(both.live().is_ok());
+        tokio::time::advance(Duration::from_secs(31)).await;
+        one.beat();
+        assert_eq!(both.live().unwrap_err(), "bluesky:update: the loop has not turned for 31000 ms");
+        other.beat();
+        one.works();
+        // One that can never work leaves the process alive, and ready for the rest.
+        other.ended("its token was refused");
+        tokio::time::advance(Duration::from_secs(29)).await;
+        one.beat();
+        tokio::time::advance(Duration::from_secs(29)).await;
+        assert_eq!(both.ready().unwrap(), ["bluesky:update: it has stopped for good: its token was refused"]);
+        assert_eq!(both.live(), Ok(()));
+        stop.drain();
+        assert_eq!((both.ready().unwrap_err(), both.live()), ("it is stopping".to_owned(), Ok(())));
+    }
+
+    #[test]
+    fn a_process_with_one_loop_says_what_that_one_says() {
+        let health = Arc::<Health>::default();
+        let process = Vitals::from(&health);
+        assert_eq!(process.ready().unwrap_err(), "its services are not open yet");
+        health.is_out("no route");
+        assert_eq!(process.ready().unwrap_err(), "a service is out: no route");
+        health.works();
+        assert!(process.ready().unwrap().is_empty() && process.live().is_ok());
+        assert_eq!(Vitals::new([]).ready().unwrap_err(), "it has nothing to work on");
     }
 }

@@ -1,8 +1,9 @@
 //! What one process counts and measures. Each metric is named once, here; the queue sums the counters over
 //! all workers, `ops` shows all of them.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -11,17 +12,23 @@ use crate::clock::Millis;
 use crate::lateness::Lateness;
 
 macro_rules! counters {
-    ($(#[doc = $doc:literal] $name:ident),* $(,)?) => {
-        /// Counters of one process, since it started.
+    ($(#[doc = $of:literal])* $Counters:ident { $(#[doc = $doc:literal] $name:ident),* $(,)? }) => {
+        $(#[doc = $of])*
         #[derive(Debug, Default)]
-        pub struct Counters {
+        pub struct $Counters {
             $(#[doc = $doc] pub $name: Counter,)*
         }
 
-        impl Counters {
+        impl $Counters {
             /// Every counter with its name.
             pub fn all(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
                 [$((stringify!($name), &self.$name)),*].into_iter()
+            }
+
+            /// What the queue has not heard of yet.
+            pub fn untold(&self) -> Untold<'_> {
+                let untold = self.all().map(|(name, counter)| (name, counter.untold(), counter));
+                Untold(untold.filter(|(_, by, _)| *by != 0).collect())
             }
 
             /// Every counter with its name and what it counts.
@@ -69,38 +76,76 @@ histograms! {
 }
 
 counters! {
-    /// Calls made to the provider.
-    requests,
-    /// Calls of those that gave no outcomes.
-    requests_failed,
-    /// Ids asked for in calls that gave outcomes.
-    looked_up,
-    /// Tweets found.
-    found,
-    /// Tweets found, with their text withheld.
-    withheld,
-    /// Ids the provider did not return.
-    unavailable,
-    /// Tweet objects we could not read.
-    broken,
-    /// Objects in answers that nobody asked for.
-    unasked,
-    /// Tweets whose life ended.
-    ended,
-    /// Tweets buried.
-    buried_here,
-    /// Answers the store refused because it had a newer one.
-    saves_refused,
-    /// History rows written.
-    changes,
-    /// Members of `incoming` scheduled or known.
-    incoming_accepted,
-    /// Malformed members of `incoming`.
-    incoming_refused,
-    /// Changed configurations that were taken over.
-    config_reloads,
-    /// Changed configurations that were refused.
-    config_reloads_refused,
+    /// Counters of one process, since it started.
+    Counters {
+        /// Calls made to the provider.
+        requests,
+        /// Calls of those that gave no outcomes.
+        requests_failed,
+        /// Ids asked for in calls that gave outcomes.
+        looked_up,
+        /// Tweets found.
+        found,
+        /// Tweets found, with their text withheld.
+        withheld,
+        /// Ids the provider did not return.
+        unavailable,
+        /// Tweet objects we could not read.
+        broken,
+        /// Objects in answers that nobody asked for.
+        unasked,
+        /// Tweets whose life ended.
+        ended,
+        /// Tweets buried.
+        buried_here,
+        /// Answers the store refused because it had a newer one.
+        saves_refused,
+        /// History rows written.
+        changes,
+        /// Members of `incoming` scheduled or known.
+        incoming_accepted,
+        /// Malformed members of `incoming`.
+        incoming_refused,
+        /// Changed configurations that were taken over.
+        config_reloads,
+        /// Changed configurations that were refused.
+        config_reloads_refused,
+    }
+}
+
+counters! {
+    /// What one process has counted of the sources of a namespace, since it started.
+    Polls {
+        /// Polls of a source, of a page or several.
+        polls,
+        /// Polls of those that ended without what there was to be had: nothing is lost by it.
+        polls_failed,
+        /// Pages read, handed over and saved.
+        pages,
+        /// Posts on those pages.
+        posts_seen,
+        /// Posts of those that nobody knew yet.
+        posts_new,
+        /// Gaps noted: posts that the API did not give any more.
+        gaps,
+    }
+}
+
+/// How much more some counters are than the queue has heard of.
+#[derive(Debug)]
+pub struct Untold<'a>(Vec<(&'static str, i64, &'a Counter)>);
+
+impl Untold<'_> {
+    /// By name: those that have grown.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(&'static str, i64)> {
+        self.0.iter().map(|(name, by, _)| (*name, *by)).collect()
+    }
+
+    /// The queue has heard of these.
+    pub fn told(&self) {
+        self.0.iter().for_each(|(_, by, counter)| counter.told(*by));
+    }
 }
 
 /// A number that only grows.
@@ -122,12 +167,12 @@ impl Counter {
     }
 
     /// What came since the last [`Counter::told`].
-    pub fn untold(&self) -> i64 {
+    fn untold(&self) -> i64 {
         self.get() - self.told.load(Ordering::Relaxed)
     }
 
     /// The queue has heard of so many more.
-    pub fn told(&self, by: i64) {
+    fn told(&self, by: i64) {
         self.told.fetch_add(by, Ordering::Relaxed);
     }
 }
@@ -145,6 +190,8 @@ pub struct Metrics {
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
     /// What the queue has not heard of yet.
     untold_lateness: Mutex<Lateness>,
+    /// Of the namespaces whose sources are polled.
+    polls: Mutex<BTreeMap<String, Arc<Polls>>>,
 }
 
 impl Default for Metrics {
@@ -167,7 +214,21 @@ impl Metrics {
             in_flight: Gauge::default(),
             lateness: Mutex::new(lateness),
             untold_lateness: Mutex::default(),
+            polls: Mutex::default(),
         }
+    }
+
+    /// What is counted of the sources of that namespace, from the first time on that somebody asks.
+    #[must_use]
+    pub fn polls(&self, namespace: &str) -> Arc<Polls> {
+        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        polls.entry(namespace.to_owned()).or_default().clone()
+    }
+
+    /// The same of all of them, each by its namespace.
+    #[must_use]
+    pub fn all_polls(&self) -> BTreeMap<String, Arc<Polls>> {
+        self.polls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes how late jobs were claimed, in ms; early ones count as 0.
@@ -208,6 +269,20 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_is_told_once_and_what_came_meanwhile_is_told_next() {
+        let metrics = Metrics::new();
+        let polls = metrics.polls("source:poll:search/tweets");
+        polls.posts_seen.add(5);
+        let first = metrics.polls("source:poll:search/tweets");
+        let untold = first.untold();
+        polls.posts_seen.add(2);
+        assert_eq!(untold.counts(), [("posts_seen", 5)]);
+        untold.told();
+        assert_eq!(polls.untold().counts(), [("posts_seen", 2)]);
+        assert_eq!(metrics.all_polls().len(), 1);
+    }
 
     #[test]
     fn lateness_is_told_once_and_what_came_meanwhile_is_told_next() {

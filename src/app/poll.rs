@@ -15,7 +15,7 @@ use crate::lateness::Lateness;
 use crate::live::Live;
 use crate::lookup::http::HttpClient;
 use crate::poll::pace::Pace;
-use crate::poll::source::{SourcePoll, namespace};
+use crate::poll::source::{PIPELINE, SourcePoll, namespace};
 use crate::poll::timeline::Timeline;
 use crate::poll::twitter_v1::{Kind, TwitterApi};
 use crate::provider::Provider;
@@ -36,8 +36,8 @@ type Sources = BTreeMap<&'static str, BTreeMap<String, Arc<dyn Timeline>>>;
 /// A setting is missing, a service is not there, the address is taken, or it can never work.
 pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
     let sources = sources(settings)?;
-    let watched = Watched::new(lease(settings), stop);
-    let _serving = watched.serve(settings, listen).await?;
+    let watched = Watched::new(PIPELINE, lease(settings), stop);
+    let _serving = Watched::serve(std::slice::from_ref(&watched), settings, listen).await?;
     tokio::select! {
         opened = open(settings, sources, follower, stop, &watched) => match opened {
             Ok((worker, polls)) => work(worker, polls, stop).await,
@@ -107,6 +107,7 @@ async fn open(
         let namespace = namespace(endpoint);
         let queue = service.queue(&namespace).await?;
         let handler = Arc::new(SourcePoll {
+            polls: watched.metrics.polls(&namespace),
             namespace,
             endpoint,
             sources,
@@ -149,7 +150,9 @@ async fn work(worker: Worker, polls: Polls, stop: &Stop) -> Result<()> {
                 // Another poller that does not have a source in its settings takes it out of the queue.
                 let told = async {
                     // How late is counted by process, and its queues are many: /metrics has it.
-                    queue.beat(&name, &fields, &[], &Lateness::default()).await?;
+                    let untold = poll.polls.untold();
+                    queue.beat(&name, &fields, &untold.counts(), &Lateness::default()).await?;
+                    untold.told();
                     poll.schedule(&**queue).await
                 };
                 if let Err(error) = told.await {
@@ -172,7 +175,11 @@ async fn work(worker: Worker, polls: Polls, stop: &Stop) -> Result<()> {
         }
     };
     let farewell = async {
-        for (queue, _) in &polls {
+        // What was counted since the last beat, then off the list.
+        for (queue, poll) in &polls {
+            let untold = poll.polls.untold();
+            queue.beat(&name, &fields, &untold.counts(), &Lateness::default()).await?;
+            untold.told();
             queue.leave(&name).await?;
         }
         Ok::<_, QueueError>(())

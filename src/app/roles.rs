@@ -7,21 +7,24 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
+use futures::future::join_all;
+use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Follower, InForce, Service, Updater, callers, credentials, follow, open_lookup, open_store, starter, upkeep,
 };
 use crate::config::Settings;
-use crate::health::Health;
+use crate::health::{Health, Vitals};
 use crate::live::Live;
 use crate::lookup::capabilities;
 use crate::metrics::Metrics;
-use crate::ops::{self, Archive, Page, Server, Terms, WholeQueue};
+use crate::ops::{self, Archive, Server, Shown, Site, Terms, WholeQueue};
 use crate::provider::Provider;
 use crate::queue::Queue;
 use crate::shutdown::Stop;
 use crate::starter::{Hook, Starter};
+use crate::store::Store;
 use crate::worker::LONGEST_PAUSE;
 
 /// Where the starter listens, unless it is told.
@@ -35,9 +38,11 @@ const CONTACT_PATIENCE: Duration = Duration::from_secs(5);
 /// More than what a loop that turns needs between two beats: the machine may be busy.
 const LIVE_SLACK: Duration = Duration::from_secs(30);
 
-/// What is seen of a worker's process from outside.
+/// What is seen from outside of a pipeline that a process works on.
 #[derive(Debug, Clone)]
 pub struct Watched {
+    /// The pipeline.
+    pub namespace: String,
     /// What it counts.
     pub metrics: Arc<Metrics>,
     /// What it knows of itself.
@@ -45,25 +50,29 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Of a worker whose batches are leased for so long, and which starts now.
+    /// Of that pipeline, whose batches are leased for so long, and which starts now.
     #[must_use]
-    pub fn new(lease: Duration, stop: &Stop) -> Self {
+    pub fn new(namespace: &str, lease: Duration, stop: &Stop) -> Self {
         // A loop waits for work, or is done with a batch within its lease.
         let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
-        Self { metrics: Arc::new(Metrics::new()), health: Arc::new(Health::new(patience, stop.clone())) }
+        let health = Arc::new(Health::new(patience, stop.clone()));
+        Self { namespace: namespace.to_owned(), metrics: Arc::new(Metrics::new()), health }
     }
 
-    /// Serves the probes and the metrics where there is an address, until what it answers is dropped.
+    /// Serves the probes and the metrics of a process that works on these, where there is an address, until what it
+    /// answers is dropped.
     ///
     /// # Errors
     /// The address is none, or taken.
     pub(super) async fn serve(
-        &self,
+        pipelines: &[Self],
         settings: &Settings,
         listen: Option<SocketAddr>,
     ) -> Result<Option<AbortOnDropHandle<()>>> {
         let Some(addr) = listen.map_or_else(|| settings.listen(), |listen| Ok(Some(listen)))? else { return Ok(None) };
-        let router = ops::router(&self.health, ops::of_process(&self.metrics));
+        let vitals = Vitals::new(pipelines.iter().map(|one| (one.namespace.clone(), one.health.clone())));
+        let metrics = ops::of_process(pipelines.iter().map(|one| (one.namespace.clone(), one.metrics.clone())));
+        let router = ops::router(vitals, metrics);
         let serving = Server::bind(addr).await?.run(router, std::future::pending());
         Ok(Some(AbortOnDropHandle::new(tokio::spawn(serving))))
     }
@@ -87,10 +96,12 @@ pub async fn run_updater(
         open_lookup(settings, &provider)?;
         credentials(settings, &provider)?;
         let stop = stop.child();
-        crew.push((provider, Watched::new(settings.updater.lease, &stop), stop));
+        let watched = Watched::new(&provider.namespace(), settings.updater.lease, &stop);
+        crew.push((provider, watched, stop));
     }
     // It is seen before its services are open, and until the last batch is settled.
-    let _serving = crew[0].1.serve(settings, listen).await?;
+    let seen: Vec<Watched> = crew.iter().map(|(_, watched, _)| watched.clone()).collect();
+    let _serving = Watched::serve(&seen, settings, listen).await?;
     let opened = tokio::select! {
         opened = async {
             let service = Service::new(settings)?;
@@ -118,12 +129,12 @@ pub async fn run_updater(
             Err(error) => Err(error),
         };
         if let (Err(error), false) = (&ended, alone) {
-            watched.health.is_out(&format!("{error:#}"));
+            watched.health.ended(&format!("{error:#}"));
             tracing::error!(provider = %provider, error = format!("{error:#}"), "stopped for good; the others go on");
         }
         ended
     });
-    futures::future::join_all(updating).await.into_iter().collect()
+    join_all(updating).await.into_iter().collect()
 }
 
 /// Takes tweets over HTTP until it is stopped.
@@ -166,35 +177,41 @@ pub async fn run_starter(
     let mut registry = ops::registry();
     hook.register(&mut registry);
     let router = hook.router().merge(ops::router(&health, registry));
-    let contact = async || {
+    let contact = async |_| {
         for queue in &queues {
             queue.due().await.map_err(|error| error.to_string())?;
         }
         store.check().await.map_err(|error| error.to_string())
     };
     health.works();
-    serve(server, router, &health, contact, drain_notice(settings), stop).await;
+    serve(server, router, std::slice::from_ref(&health), contact, drain_notice(settings), stop).await;
     Ok(())
 }
 
-/// Serves the figures of the whole queue until it is stopped, also while the queue is out.
+/// Serves the figures of the whole queues until it is stopped, also while they are out.
 ///
 /// # Errors
 /// A setting is missing, the queue's file cannot be opened, or the address is taken.
 pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
-    let provider = settings.provider()?;
-    callers(settings, &provider)?; // what is wrong with them is said before anything listens
+    let providers = settings.providers()?;
+    for provider in &providers {
+        callers(settings, provider)?; // what is wrong with them is said before anything listens
+    }
     settings.ops_token()?;
     let server = Server::bind(address(settings, listen, OPS_LISTENS)?).await?;
-    let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
     let service = Service::new(settings)?;
-    let queue = service.unchecked_queue(&provider.namespace()).await?;
+    let mut queues = Vec::new();
+    for provider in providers {
+        let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
+        let queue = service.unchecked_queue(&provider.namespace()).await?;
+        queues.push((provider, queue, health));
+    }
     let in_force = Live::new(terms(settings));
-    let router = open_page(settings, &provider, in_force.clone(), &service, queue.clone(), health.clone()).await?;
-    let router = router.router();
+    let router = open_site(settings, in_force.clone(), &service, &queues).await?.router();
     tokio::spawn(follow(follower, settings, move |settings: &Settings| in_force.set(terms(settings)), stop.clone()));
-    let checked = AtomicBool::new(false);
-    let contact = async || {
+    let checked: Vec<AtomicBool> = queues.iter().map(|_| AtomicBool::new(false)).collect();
+    let contact = async |at: usize| {
+        let ((_, queue, _), checked) = (&queues[at], &checked[at]);
         let answered = match checked.load(Ordering::Relaxed) {
             true => queue.due().await.map(drop),
             false => queue.check().await.map(drop),
@@ -202,36 +219,55 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
         checked.fetch_or(answered.is_ok(), Ordering::Relaxed);
         answered.map_err(|error| error.to_string())
     };
-    serve(server, router, &health, contact, drain_notice(settings), stop).await;
+    let healths: Vec<_> = queues.iter().map(|(.., health)| health.clone()).collect();
+    serve(server, router, &healths, contact, drain_notice(settings), stop).await;
     Ok(())
 }
 
-/// The page of the whole queue, and all else that `ops` serves: with the credentials' names, and no secret of
-/// theirs.
+/// The pages of these providers' queues, and all else that `ops` serves: with the credentials' names, and no secret of
+/// theirs. Each queue's health hears whether it answers.
 ///
 /// # Errors
-/// A setting is missing, or the ledger's file cannot be opened.
-pub async fn open_page(
+/// A setting is missing, or a ledger's file cannot be opened.
+pub async fn open_site(
     settings: &Settings,
-    provider: &Provider,
     terms: Live<Terms>,
     service: &Service,
-    queue: Arc<dyn Queue>,
-    health: Arc<Health>,
-) -> Result<Arc<Page>> {
-    let names = callers(settings, provider)?.into_iter().map(|(name, _)| name).collect();
+    queues: &[(Provider, Arc<dyn Queue>, Arc<Health>)],
+) -> Result<Arc<Site>> {
     let token = settings.ops_token()?;
-    let ledger = service.ledger(provider).await?;
-    let archive = {
-        let (settings, provider, queue) = (settings.clone(), provider.clone(), queue.clone());
-        let open = move || {
-            let (settings, provider, queue) = (settings.clone(), provider.clone(), queue.clone());
-            async move { upkeep::dead_of(&settings, &provider, queue).await.map_err(|error| format!("{error:#}")) }
+    // One store for all, opened once.
+    let store: Arc<OnceCell<Arc<dyn Store>>> = Arc::default();
+    let mut shown = Vec::new();
+    for (provider, queue, health) in queues {
+        let names: Vec<String> = callers(settings, provider)?.into_iter().map(|(name, _)| name).collect();
+        let ledger = service.ledger(provider).await?;
+        let open = {
+            let (settings, provider) = (settings.clone(), provider.clone());
+            let (queue, store) = (queue.clone(), store.clone());
+            move || {
+                let (settings, provider) = (settings.clone(), provider.clone());
+                let (queue, store) = (queue.clone(), store.clone());
+                async move {
+                    let store = store.get_or_try_init(async || open_store(&settings).await).await;
+                    let store = store.map_err(|error| format!("{error:#}"))?;
+                    Ok(upkeep::dead_of(&settings, &provider, queue, store.clone()))
+                }
+            }
         };
-        Archive::open(open).await
-    };
-    let whole = Arc::new(WholeQueue { queue, ledger, names, capabilities: capabilities(provider), health });
-    Ok(Page::new(whole, archive, token, terms))
+        let whole = Arc::new(WholeQueue {
+            queue: queue.clone(),
+            provider: provider.ledger(),
+            ledger,
+            names,
+            capabilities: capabilities(provider),
+            health: health.clone(),
+        });
+        let terms = terms.clone();
+        // Opened at the same time: a store that does not answer holds up all of them once.
+        shown.push(async move { Shown { whole, archive: Archive::open(open).await, terms } });
+    }
+    Ok(Site::new(join_all(shown).await, token.as_ref()))
 }
 
 /// What of these settings the page's figures are reckoned by.
@@ -253,14 +289,14 @@ fn drain_notice(settings: &Settings) -> Duration {
     settings.http.drain_notice.min(settings.updater.drain_deadline / 2)
 }
 
-/// The main loop of a role that waits to be asked: looks now and then whether its services answer. Once it is
-/// to stop, it says so at `/ready` for a while and still takes what comes; then it takes no more, and what is
+/// The main loop of a role that waits to be asked: looks now and then whether its services answer, of each health those
+/// that are its own. Once it is to stop, it says so at `/ready` for a while and still takes what comes; then it takes no more, and what is
 /// in work is finished, unless the deadline passes.
 async fn serve(
     server: Server,
     router: Router,
-    health: &Health,
-    contact: impl AsyncFn() -> Result<(), String>,
+    healths: &[Arc<Health>],
+    contact: impl AsyncFn(usize) -> Result<(), String>,
     drain_notice: Duration,
     stop: &Stop,
 ) {
@@ -274,10 +310,10 @@ async fn serve(
             }
         }
     };
-    let turning = async {
+    let turn = async |(at, health): (usize, &Arc<Health>)| {
         loop {
             health.beat();
-            let answered = tokio::time::timeout(CONTACT_PATIENCE, contact()).await;
+            let answered = tokio::time::timeout(CONTACT_PATIENCE, contact(at)).await;
             let silent = || Err(format!("no answer within {} s", CONTACT_PATIENCE.as_secs()));
             match answered.unwrap_or_else(|_| silent()) {
                 Ok(()) if health.works() => tracing::info!("the services answer"),
@@ -290,7 +326,7 @@ async fn serve(
     };
     tokio::select! {
         () = server.run(router, close) => {}
-        () = turning => {}
+        _ = join_all(healths.iter().enumerate().map(turn)) => {} // it never ends
         () = stop.abandoning() => tracing::warn!("what is in work is cut off: whoever sent it sends it again"),
     }
     tracing::info!("stopped");

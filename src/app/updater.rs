@@ -73,7 +73,7 @@ impl Updater {
         let queue = service.queue(&namespace).await?;
         let credentials = open_credentials(settings, service, provider).await?;
         let Some(lookup) = learn_lookup(settings, provider, watched, &stop).await? else { return Ok(None) };
-        let Watched { metrics, health } = watched.clone();
+        let Watched { metrics, health, .. } = watched.clone();
         health.works();
         let updater = &settings.updater;
         let tuning = Tuning::new(settings, lookup.capabilities());
@@ -208,14 +208,11 @@ async fn beat(queue: &dyn Queue, name: &str, in_force: &InForce, metrics: &Metri
         ("config_refused", in_force.refused.clone().unwrap_or_default()),
         ("config_needs_restart", in_force.needs_restart()),
     ];
-    let untold: Vec<_> = metrics.counters.all().map(|(name, counter)| (name, counter.untold(), counter)).collect();
-    let counters: Vec<(&str, i64)> =
-        untold.iter().filter(|(_, by, _)| *by != 0).map(|(name, by, _)| (*name, *by)).collect();
-    let lateness = metrics.untold_lateness();
-    match queue.beat(name, &fields, &counters, &lateness).await {
+    let (untold, lateness) = (metrics.counters.untold(), metrics.untold_lateness());
+    match queue.beat(name, &fields, &untold.counts(), &lateness).await {
         // A beat whose answer was lost is counted again: these figures are for people, not for money.
         Ok(()) => {
-            untold.iter().for_each(|(_, by, counter)| counter.told(*by));
+            untold.told();
             metrics.told_lateness(&lateness);
         }
         Err(error) => tracing::warn!(error = %error, "no beat"),

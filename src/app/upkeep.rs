@@ -14,6 +14,7 @@ use crate::queue::{Lane, Queue};
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
 use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt};
+use crate::store::Store;
 use crate::updater::UNAVAILABLE_LANE;
 
 /// The lane of each tweet, as the updater chooses it.
@@ -80,13 +81,11 @@ fn show(display: &ProgressDisplay, done: &Rebuilt) {
 /// # Errors
 /// A service is out.
 pub async fn open_dead(settings: &Settings, provider: &Provider) -> Result<Dead> {
-    dead_of(settings, provider, Service::new(settings)?.queue(&provider.namespace()).await?).await
+    let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+    Ok(dead_of(settings, provider, queue, open_store(settings).await?))
 }
 
 /// The dead of that queue.
-///
-/// # Errors
-/// The store is out.
-pub(super) async fn dead_of(settings: &Settings, provider: &Provider, queue: Arc<dyn Queue>) -> Result<Dead> {
-    Ok(Dead { queue, store: open_store(settings).await?, lanes: lanes(settings, provider) })
+pub(super) fn dead_of(settings: &Settings, provider: &Provider, queue: Arc<dyn Queue>, store: Arc<dyn Store>) -> Dead {
+    Dead { queue, store, lanes: lanes(settings, provider) }
 }

@@ -13,6 +13,9 @@ const ON_THE_WAY: u64 = 100;
 /// Minutes that say whether calls fail: the current one and the one before it.
 const LATELY: usize = 2;
 
+/// Of namespaces that are fresh, so many are named.
+const NAMED: usize = 3;
+
 /// How it is, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,6 +86,32 @@ impl Answer {
         );
         let why = over.unwrap_or_else(|| slow(figures));
         State::Late.because(format!("{late}: {why}"))
+    }
+}
+
+impl Answer {
+    /// Of several namespaces, by the state of each: the worst first, with the names of those that are in it.
+    #[must_use]
+    pub fn of_all(namespaces: &[(&str, State)]) -> Self {
+        let worst_first = [State::Stopped, State::Unknown, State::Late, State::Fresh];
+        let mut parts = Vec::new();
+        for state in worst_first {
+            let names: Vec<&str> = namespaces.iter().filter(|one| one.1 == state).map(|one| one.0).collect();
+            let who = match names.len() {
+                0 => continue,
+                all if all == namespaces.len() => format!("all {all} namespaces"),
+                // Who is well need not be named.
+                many if state == State::Fresh && many > NAMED => format!("the {many} others"),
+                _ => names.join(", "),
+            };
+            parts.push((state, format!("{state}: {who}")));
+        }
+        let Some((worst, _)) = parts.first() else {
+            return State::Unknown.because("Unknown: no namespace is shown".to_owned());
+        };
+        let text = parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("; ");
+        // The words of the states are ASCII.
+        worst.because(text[..1].to_ascii_uppercase() + &text[1..])
     }
 }
 
@@ -384,5 +413,25 @@ mod tests {
         assert!(Answer::of(&worst).sentence.contains("the store is out"));
         worst.outage = Some(out);
         assert!(Answer::of(&worst).sentence.contains("the queue is out"));
+    }
+
+    #[test]
+    fn several_namespaces_are_as_the_worst_of_them() {
+        use State::{Fresh, Late, Stopped, Unknown};
+        let of = |states: &[(&str, State)]| {
+            let answer = Answer::of_all(states);
+            (answer.state, answer.sentence)
+        };
+        assert_eq!(of(&[("a", Fresh), ("b", Fresh)]), (Fresh, "Fresh: all 2 namespaces".to_owned()));
+        assert_eq!(of(&[("a", Fresh), ("b", Late)]), (Late, "Late: b; fresh: a".to_owned()));
+        assert_eq!(
+            of(&[("a", Unknown), ("b", Late), ("c", Stopped), ("d", Late), ("e", Fresh)]),
+            (Stopped, "Stopped: c; unknown: a; late: b, d; fresh: e".to_owned())
+        );
+        let many: Vec<(&str, State)> = ["a", "b", "c", "d"].map(|name| (name, Fresh)).into();
+        let most = [&many[..], &[("x", Unknown)]].concat();
+        assert_eq!(of(&most), (Unknown, "Unknown: x; fresh: the 4 others".to_owned()));
+        assert_eq!(of(&[("a", Stopped), ("b", Stopped)]), (Stopped, "Stopped: all 2 namespaces".to_owned()));
+        assert_eq!(of(&[]).0, Unknown);
     }
 }

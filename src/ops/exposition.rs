@@ -1,16 +1,18 @@
 //! Metrics as OpenMetrics text. They are named and described where they are counted.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics, Polls};
 
 /// What every name starts with.
 const PREFIX: &str = "twitter_updater";
@@ -25,35 +27,87 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// What a process that updates shows.
+/// What a process shows that works on these pipelines: what it counts and measures of each, by its namespace.
 #[must_use]
-pub fn of_process(metrics: &Arc<Metrics>) -> Registry {
+pub fn of_process(pipelines: impl IntoIterator<Item = (String, Arc<Metrics>)>) -> Registry {
     let mut registry = registry();
-    for (name, what, histogram) in metrics.histograms.described() {
-        registry.register(name, sentence(what), histogram.clone());
-    }
-    registry.register("in_flight", "Batches claimed and not settled yet", metrics.in_flight.clone());
-    registry.register_collector(Box::new(Counted(metrics.clone())));
+    registry.register_collector(Box::new(Pipelines(pipelines.into_iter().collect())));
     registry
 }
 
-/// The counters, which the process keeps in a form of its own: the queue hears of them, too.
+/// By namespace. All in one collector: with a registry for each, a family would be described once for each, which
+/// OpenMetrics forbids.
 #[derive(Debug)]
-struct Counted(Arc<Metrics>);
+struct Pipelines(Vec<(String, Arc<Metrics>)>);
 
-impl Collector for Counted {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        for (name, what, counter) in self.0.counters.described() {
-            let value = ConstCounter::new(u64::try_from(counter.get()).unwrap_or(0));
-            value.encode(encoder.encode_descriptor(name, &sentence(what), None, value.metric_type())?)?;
+impl Pipelines {
+    /// A family, with a value of each pipeline.
+    fn family<M: EncodeMetric>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &str,
+        what: &str,
+        of: impl Fn(&Metrics) -> Option<M>,
+    ) -> fmt::Result {
+        let value = |(namespace, metrics): &(String, Arc<Metrics>)| Some((namespace.clone(), of(metrics)?));
+        let values: Vec<(String, M)> = self.0.iter().filter_map(value).collect();
+        let Some((_, first)) = values.first() else { return Ok(()) };
+        let mut family = encoder.encode_descriptor(name, &sentence(what), None, first.metric_type())?;
+        for (namespace, value) in &values {
+            let labels = [("namespace", namespace.as_str())];
+            value.encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }
 }
 
-/// A doc comment as a help text; the encoder ends it.
+impl Pipelines {
+    /// What is counted of sources, whose namespaces are those of their endpoints.
+    fn polls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let all: BTreeMap<String, Arc<Polls>> = self.0.iter().flat_map(|(_, metrics)| metrics.all_polls()).collect();
+        let Some(any) = all.values().next() else { return Ok(()) };
+        for (at, (name, what, _)) in any.described().enumerate() {
+            let mut family = encoder.encode_descriptor(name, &sentence(what), None, MetricType::Counter)?;
+            for (namespace, polls) in &all {
+                let labels = [("namespace", namespace.as_str())];
+                if let Some((.., counter)) = polls.described().nth(at) {
+                    constant(counter).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn constant(counter: &Counter) -> ConstCounter<u64> {
+    ConstCounter::new(u64::try_from(counter.get()).unwrap_or(0))
+}
+
+impl Collector for Pipelines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some((_, any)) = self.0.first() else { return Ok(()) };
+        for (at, (name, what, _)) in any.histograms.described().enumerate() {
+            let of =
+                |metrics: &Metrics| metrics.histograms.described().nth(at).map(|(.., histogram)| histogram.clone());
+            self.family(&mut encoder, name, what, of)?;
+        }
+        let what = "Batches claimed and not settled yet.";
+        self.family(&mut encoder, "in_flight", what, |metrics| Some(metrics.in_flight.clone()))?;
+        // The process keeps its counters in a form of its own: the queue hears of them, too.
+        for (at, (name, what, _)) in any.counters.described().enumerate() {
+            let of = |metrics: &Metrics| {
+                let (.., counter) = metrics.counters.described().nth(at)?;
+                Some(constant(counter))
+            };
+            self.family(&mut encoder, name, what, of)?;
+        }
+        self.polls(&mut encoder)
+    }
+}
+
+/// A doc comment as a help text.
 fn sentence(doc: &str) -> String {
-    doc.trim().trim_end_matches('.').to_owned()
+    doc.trim().to_owned()
 }
 
 /// All of it as text.
@@ -62,4 +116,51 @@ pub(super) fn text(registry: &Registry) -> String {
     // Writing to a String cannot fail.
     let _ = encode(&mut text, registry);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_family_is_described_once_and_has_a_value_of_each_namespace() {
+        let pipelines =
+            ["tweet:update", "mastodon:update:social"].map(|name| (name.to_owned(), Arc::<Metrics>::default()));
+        let metrics: [Arc<Metrics>; 2] = [pipelines[0].1.clone(), pipelines[1].1.clone()];
+        metrics[0].counters.found.add(7);
+        metrics[1].in_flight.inc();
+        metrics[1].histograms.batch_ids.observe(20.0);
+        metrics[0].polls("source:poll:search/tweets").posts_new.add(3);
+        metrics[1].polls("source:poll:timelines/home").posts_new.add(4);
+        let text = text(&of_process(pipelines));
+        for says in [
+            "twitter_updater_found_total{namespace=\"tweet:update\"} 7\n",
+            "twitter_updater_found_total{namespace=\"mastodon:update:social\"} 0\n",
+            "twitter_updater_in_flight{namespace=\"tweet:update\"} 0\n",
+            "twitter_updater_in_flight{namespace=\"mastodon:update:social\"} 1\n",
+            "twitter_updater_batch_ids_count{namespace=\"mastodon:update:social\"} 1\n",
+            "twitter_updater_batch_ids_bucket{le=\"20.0\",namespace=\"mastodon:update:social\"} 1\n",
+            "# HELP twitter_updater_found Tweets found.\n",
+            "twitter_updater_posts_new_total{namespace=\"source:poll:search/tweets\"} 3\n",
+            "twitter_updater_posts_new_total{namespace=\"source:poll:timelines/home\"} 4\n",
+        ] {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        // One HELP and one TYPE a family, its lines in one piece after them, no line twice, and the end.
+        let (mut described, mut lines, mut family) = (BTreeSet::new(), BTreeSet::new(), String::new());
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                family = help.split(' ').next().unwrap().to_owned();
+                assert!(described.insert(family.clone()), "{family} is described twice");
+            } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+                assert_eq!(kind.split(' ').next(), Some(&*family), "{line}");
+            } else if line != "# EOF" {
+                assert!(line.starts_with(&family), "{line} stands below {family}");
+                assert!(lines.insert(line.rsplit_once(' ').unwrap().0), "{line} stands there twice");
+            }
+        }
+        assert!(described.len() > 20 && text.ends_with("# EOF\n"), "{text}");
+    }
 }

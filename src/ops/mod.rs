@@ -1,13 +1,13 @@
 //! What is seen of a process from outside, over HTTP: whether it lives, whether it can work, what it counts;
-//! and on the role `ops` the whole queue.
+//! and on the role `ops` the whole queues.
 //!
 //! | address | what | roles |
 //! |---|---|---|
-//! | `GET /live` | 200 while the loop turns, else 503: never asks a service | all |
-//! | `GET /ready` | 200 while its services answer and nobody stops it, else 503 | all |
+//! | `GET /live` | 200 while its loops turn, else 503: never asks a service | all |
+//! | `GET /ready` | 200 while its services answer, of one namespace at least, and nobody stops it, else 503 | all |
 //! | `GET /metrics` | OpenMetrics text | all |
 //! | `GET /status` | the answer of `status --json` | `ops` |
-//! | `GET /`, `/tweet`, `/dead` | the page, for people | `ops`, `demo` |
+//! | `GET /`, `/tweet`, `/dead` | the page, for people; of several namespaces below `/n/` | `ops`, `demo` |
 //!
 //! A role that takes requests (`starter`) brings routes of its own. [`Server`] stops in two steps: it takes no
 //! more, then what is in work is finished.
@@ -29,7 +29,7 @@ pub use self::exposition::{of_process, registry};
 pub use self::figures::{
     Coming, Figures, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Seen, Terms, ids_per_request, moments,
 };
-pub use self::page::Page;
+pub use self::page::{Shown, Site};
 pub use self::probe::probe;
 pub use self::probes::router;
 pub use self::reader::{Reader, StoreAtHand};

@@ -11,20 +11,20 @@ use axum::routing::get;
 use prometheus_client::registry::Registry;
 
 use super::exposition;
-use crate::health::Health;
+use crate::health::Vitals;
 
 /// The probes of a process, and its own metrics.
-pub fn router(health: &Arc<Health>, registry: Registry) -> Router {
+pub fn router(vitals: impl Into<Vitals>, registry: Registry) -> Router {
     let registry = Arc::new(registry);
     let metrics = async |State(registry): State<Arc<Registry>>| exposed(exposition::text(&registry));
-    Router::new().route("/metrics", get(metrics)).with_state(registry).merge(probes(health))
+    Router::new().route("/metrics", get(metrics)).with_state(registry).merge(probes(vitals))
 }
 
 /// The probes alone.
-pub(super) fn probes(health: &Arc<Health>) -> Router {
-    let live = async |State(health): State<Arc<Health>>| answer(health.live());
-    let ready = async |State(health): State<Arc<Health>>| answer(health.ready());
-    Router::new().route("/live", get(live)).route("/ready", get(ready)).with_state(health.clone())
+pub(super) fn probes(vitals: impl Into<Vitals>) -> Router {
+    let live = async |State(vitals): State<Vitals>| answer(vitals.live().map(|()| Vec::new()));
+    let ready = async |State(vitals): State<Vitals>| answer(vitals.ready());
+    Router::new().route("/live", get(live)).route("/ready", get(ready)).with_state(vitals.into())
 }
 
 /// Metrics as an answer.
@@ -32,9 +32,11 @@ pub(super) fn exposed(text: String) -> impl IntoResponse {
     ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], text)
 }
 
-fn answer(state: Result<(), String>) -> Response {
+/// Yes, but for these; or no, and why.
+fn answer(state: Result<Vec<String>, String>) -> Response {
     match state {
-        Ok(()) => "yes\n".into_response(),
+        Ok(but) if but.is_empty() => "yes\n".into_response(),
+        Ok(but) => format!("yes, but for\n{}\n", but.join("\n")).into_response(),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("no: {why}\n")).into_response(),
     }
 }

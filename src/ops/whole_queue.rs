@@ -1,4 +1,4 @@
-//! The whole queue and its quota, read when somebody asks: gauges for a scrape, JSON for a person.
+//! The whole queue of a namespace and its quota, read when somebody asks: gauges for a scrape, JSON for a person.
 //!
 //! On `ops` alone: read by each of fifty updaters, they would be the same figures fifty times, and fifty times
 //! the work for the queue.
@@ -8,22 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::routing::get;
-use axum::{Json, Router};
+use futures::future::join_all;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::exposition;
-use super::probes::{exposed, probes};
 use crate::clock::Millis;
 use crate::credential::{Account, Ledger, LedgerError};
 use crate::health::Health;
 use crate::lookup::Capabilities;
-use crate::queue::{Queue, QueueError, Stats};
+use crate::queue::{LaneStats, Queue, QueueError, Stats};
 use crate::status::Status;
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
@@ -37,6 +33,8 @@ type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 pub struct WholeQueue {
     /// The queue.
     pub queue: Arc<dyn Queue>,
+    /// Whose quota it is: the ledger's tag. Credentials of one name are others for another provider.
+    pub provider: String,
     /// What knows the credentials.
     pub ledger: Arc<dyn Ledger>,
     /// The credentials' names.
@@ -48,21 +46,11 @@ pub struct WholeQueue {
 }
 
 impl WholeQueue {
-    /// Its routes, and the probes of the process.
-    pub fn router(self: &Arc<Self>) -> Router {
-        let status = async |State(whole): State<Arc<Self>>| {
-            whole.status().await.map(Json).map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")))
-        };
-        let metrics = async |State(whole): State<Arc<Self>>| exposed(whole.metrics().await);
-        let own = Router::new().route("/status", get(status)).route("/metrics", get(metrics));
-        own.with_state(self.clone()).merge(probes(&self.health))
-    }
-
     /// As `twitter-updater status` shows it.
     ///
     /// # Errors
     /// One line: a service is out, or does not answer in time.
-    async fn status(&self) -> Result<Status, String> {
+    pub(super) async fn status(&self) -> Result<Status, String> {
         let (stats, accounts) = self.read().await?;
         Ok(Status::new(stats, accounts, self.capabilities))
     }
@@ -88,25 +76,32 @@ impl WholeQueue {
         };
         read
     }
-
-    /// The metrics at this moment, as text: without a queue that answers, that it does not.
-    async fn metrics(&self) -> String {
-        let mut registry = exposition::registry();
-        let up: Gauge = Gauge::default();
-        registry.register("queue_up", "1 when the queue answered this scrape, else 0", up.clone());
-        match self.read().await {
-            Ok((stats, accounts)) => {
-                up.set(1);
-                show_queue(&mut registry, &stats);
-                show_quota(&mut registry, self.capabilities.endpoint, &accounts);
-            }
-            Err(error) => tracing::debug!(error, "the queue did not answer a scrape"),
-        }
-        exposition::text(&registry)
-    }
 }
 
-/// A gauge with one value per set of labels.
+/// The metrics of all of these at this moment, as text: of a queue that does not answer, that it does not.
+pub(super) async fn metrics(all: &[Arc<WholeQueue>]) -> String {
+    let mut registry = exposition::registry();
+    let read = join_all(all.iter().map(|whole| whole.read())).await;
+    let up = all.iter().zip(&read).map(|(whole, read)| (namespace(whole.queue.namespace()), flag(read.is_ok())));
+    show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
+    let (mut queues, mut quotas) = (Vec::new(), Vec::new());
+    for (whole, read) in all.iter().zip(read) {
+        match read {
+            Ok((stats, accounts)) => {
+                queues.push(stats);
+                quotas.push((&**whole, accounts));
+            }
+            Err(error) => {
+                tracing::debug!(error, namespace = whole.queue.namespace(), "the queue did not answer a scrape");
+            }
+        }
+    }
+    show_queues(&mut registry, &queues);
+    show_quotas(&mut registry, &quotas);
+    exposition::text(&registry)
+}
+
+/// A gauge with one value per set of labels; none where there is no value.
 fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
     let family = Gauges::default();
     for (labels, value) in values {
@@ -115,53 +110,79 @@ fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterat
     registry.register(name, what, family);
 }
 
-fn show_queue(registry: &mut Registry, stats: &Stats) {
-    let namespace = || vec![("namespace", stats.namespace.clone())];
-    let lane = |lane: &str| vec![("namespace", stats.namespace.clone()), ("lane", lane.to_owned())];
-    let by_lane = |of: fn(&crate::queue::LaneStats) -> f64| stats.lanes.iter().map(move |at| (lane(&at.lane), of(at)));
+fn namespace(name: &str) -> Labels {
+    vec![("namespace", name.to_owned())]
+}
+
+fn show_queues(registry: &mut Registry, queues: &[Stats]) {
+    let lane =
+        |stats: &Stats, lane: &LaneStats| [namespace(&stats.namespace), vec![("lane", lane.lane.clone())]].concat();
+    let by_lane = |of: fn(&LaneStats) -> f64| {
+        queues.iter().flat_map(move |stats| stats.lanes.iter().map(move |at| (lane(stats, at), of(at))))
+    };
     show(registry, "delayed", "Ids in each lane", by_lane(|lane| lane.delayed as f64));
     show(registry, "due", "Ids in each lane that are due", by_lane(|lane| lane.due as f64));
     let late = by_lane(|lane| seconds(lane.oldest_lateness_ms));
     show(registry, "oldest_lateness_seconds", "How late the oldest due id of each lane is", late);
-    for (name, what, count) in [
-        ("leased", "Ids under a lease", stats.leased),
-        ("expired", "Ids of those whose lease has run out and that nobody has claimed yet", stats.expired),
-        ("dead", "Ids that are buried", stats.dead),
-        ("incoming", "Ids in incoming that are not drained yet", stats.incoming),
-        ("paused", "1 while somebody has paused the namespace, else 0", u64::from(stats.paused.is_some())),
-    ] {
-        show(registry, name, what, [(namespace(), count as f64)]);
+    type Count = fn(&Stats) -> f64;
+    let counts: [(&str, &str, Count); 5] = [
+        ("leased", "Ids under a lease", |stats| stats.leased as f64),
+        ("expired", "Ids of those whose lease has run out and that nobody has claimed yet", |stats| {
+            stats.expired as f64
+        }),
+        ("dead", "Ids that are buried", |stats| stats.dead as f64),
+        ("incoming", "Ids in incoming that are not drained yet", |stats| stats.incoming as f64),
+        ("paused", "1 while somebody has paused the namespace, else 0", |stats| flag(stats.paused.is_some())),
+    ];
+    for (name, what, count) in counts {
+        show(registry, name, what, queues.iter().map(|stats| (namespace(&stats.namespace), count(stats))));
     }
 
     let mut workers: BTreeMap<Labels, f64> = BTreeMap::new();
-    for worker in &stats.workers {
-        let field = |name: &str| worker.fields.get(name).cloned().unwrap_or_default();
-        let of = [("version", field("version")), ("config_revision", field("config_revision"))];
-        *workers.entry([namespace(), of.to_vec()].concat()).or_default() += 1.0;
+    let events: Family<Labels, Counter> = Family::default();
+    for stats in queues {
+        for worker in &stats.workers {
+            let field = |name: &str| worker.fields.get(name).cloned().unwrap_or_default();
+            let of = [("version", field("version")), ("config_revision", field("config_revision"))];
+            *workers.entry([namespace(&stats.namespace), of.to_vec()].concat()).or_default() += 1.0;
+        }
+        for (event, count) in &stats.counters {
+            let labels = [namespace(&stats.namespace), vec![("event", event.clone())]].concat();
+            events.get_or_create(&labels).inc_by(u64::try_from(*count).unwrap_or(0));
+        }
     }
     show(registry, "workers", "Workers that have beaten lately", workers);
-
-    let events: Family<Labels, Counter> = Family::default();
-    for (event, count) in &stats.counters {
-        let labels = [namespace(), vec![("event", event.clone())]].concat();
-        events.get_or_create(&labels).inc_by(u64::try_from(*count).unwrap_or(0));
-    }
     registry.register("queue_events", "The queue's counters since it was made, over all workers", events);
 }
 
-fn show_quota(registry: &mut Registry, endpoint: &str, accounts: &[Account]) {
-    let labels = |account: &Account| vec![("credential", account.name.clone()), ("endpoint", endpoint.to_owned())];
+fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, Vec<Account>)]) {
+    let labels = |whole: &WholeQueue, account: &Account| {
+        let own = [
+            ("provider", whole.provider.clone()),
+            ("credential", account.name.clone()),
+            ("endpoint", whole.capabilities.endpoint.to_owned()),
+        ];
+        [namespace(whole.queue.namespace()), own.to_vec()].concat()
+    };
     // What no answer has told yet is not shown: it is not nought.
     let known = |of: fn(&Account) -> Option<f64>| {
-        accounts.iter().filter_map(move |account| Some((labels(account), of(account)?)))
+        let known = move |(whole, accounts): &(&WholeQueue, Vec<Account>)| {
+            let known = accounts.iter().filter_map(|account| Some((labels(whole, account), of(account)?)));
+            known.collect::<Vec<_>>()
+        };
+        quotas.iter().flat_map(known)
     };
     let what = "Calls of each credential's window that may still be granted";
     show(registry, "quota_remaining", what, known(|account| account.remaining.map(f64::from)));
     show(registry, "quota_limit", "Calls per window of each credential", known(|account| account.limit.map(f64::from)));
     let reset = known(|account| account.reset_in_ms.map(seconds));
     show(registry, "quota_reset_seconds", "How long until each credential's window ends", reset);
-    let parked = known(|account| Some(f64::from(u8::from(account.parked_for_ms > 0))));
+    let parked = known(|account| Some(flag(account.parked_for_ms > 0)));
     show(registry, "credential_parked", "1 while a credential is left alone, else 0", parked);
+}
+
+fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }
 
 fn seconds(ms: Millis) -> f64 {

@@ -22,6 +22,7 @@ use crate::clock::{self, Millis};
 use crate::crash;
 use crate::credential::{Credentials, Leave, Permit, Used, Window};
 use crate::lookup::LookupError;
+use crate::metrics::Polls;
 use crate::queue::{Batch, Job, NewJob, Queue, QueueError, Verdict};
 use crate::starter::{Ingested, Queued, Starter, StarterError};
 use crate::store::{Positions, SourceGap, StoreError};
@@ -59,6 +60,8 @@ pub struct SourcePoll {
     pub call_timeout: Duration,
     /// How long the store and the queue may take for a page.
     pub save_timeout: Duration,
+    /// What is counted.
+    pub polls: Arc<Polls>,
 }
 
 /// Why a poll ended early.
@@ -136,6 +139,10 @@ impl SourcePoll {
             crash::point("before_commit");
             self.in_time(self.positions.save_position(&self.namespace, name, now, &text, &gaps)).await?;
             crash::point("after_commit");
+            self.polls.pages.add(1);
+            self.polls.posts_seen.add(ids.len());
+            self.polls.posts_new.add(handed);
+            self.polls.gaps.add(gaps.len());
             for gap in &gaps {
                 tracing::warn!(
                     source = name,
@@ -259,7 +266,10 @@ impl SourcePoll {
             handled.verdicts.push((job.clone(), Verdict::Finish));
             return;
         };
-        match self.poll(&job.id, &**timeline, batch, permit).await {
+        let polled = self.poll(&job.id, &**timeline, batch, permit).await;
+        self.polls.polls.add(1);
+        self.polls.polls_failed.add(usize::from(polled.is_err()));
+        match polled {
             Ok(interval) => handled.verdicts.push((job.clone(), due_in(interval))),
             Err(Ended::Source(why)) => {
                 tracing::warn!(

@@ -32,6 +32,7 @@ fn terms() -> Terms {
 fn reader_of(queue: Arc<dyn Queue>, store: StoreAtHand) -> Arc<Reader> {
     let whole = Arc::new(WholeQueue {
         queue,
+        provider: "twitter".to_owned(),
         ledger: Arc::new(MemoryLedger::new(ServiceClock::right())) as Arc<dyn Ledger>,
         names: vec!["main".to_owned()],
         capabilities: CAPABILITIES,

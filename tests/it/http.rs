@@ -21,6 +21,7 @@ use crate::support::role::{Role, value};
 use crate::support::wait::until_true;
 
 const ROLES: [&str; 3] = ["updater", "starter", "ops"];
+const QUEUE_UP: &str = "twitter_updater_queue_up{namespace=\"tweet:update\"}";
 
 /// A folder, and an API that is there.
 struct Home {
@@ -81,6 +82,11 @@ async fn post(role: &Role, ids: &[String]) -> (u16, String) {
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
+/// A metric of an updater, of the only namespace it works on.
+fn of_updater(text: &str, name: &str) -> Option<f64> {
+    value(text, &format!("twitter_updater_{name}{{namespace=\"{NAMESPACE}\"}}"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_role_says_that_it_lives_and_what_it_does() {
     let home = Home::new().await;
@@ -106,13 +112,11 @@ async fn each_role_says_that_it_lives_and_what_it_does() {
     assert_eq!(post(&starter, &ids).await.0, 202);
     until_true("all are updated", Duration::from_secs(30), async || {
         let shown = updater.get("/metrics").await.1;
-        value(&shown, "twitter_updater_found_total") >= Some(250.0)
-            && value(&shown, "twitter_updater_settle_seconds_count") >= Some(3.0)
+        of_updater(&shown, "found_total") >= Some(250.0) && of_updater(&shown, "settle_seconds_count") >= Some(3.0)
     })
     .await;
     let shown = updater.get("/metrics").await.1;
-    let of =
-        |name: &str| value(&shown, &format!("twitter_updater_{name}")).unwrap_or_else(|| panic!("{name}: {shown}"));
+    let of = |name: &str| of_updater(&shown, name).unwrap_or_else(|| panic!("{name}: {shown}"));
     let batches = of("batch_ids_count");
     assert!(batches >= 3.0 && of("lookup_seconds_count") >= 3.0 && of("save_seconds_count") >= 3.0, "{shown}");
     assert!(of("batch_ids_sum") >= 250.0 && of("lateness_seconds_count") == of("batch_ids_sum"), "{shown}");
@@ -144,7 +148,7 @@ async fn each_role_says_that_it_lives_and_what_it_does() {
     };
     until_true("none is anywhere else", Duration::from_secs(30), async || {
         let text = ops.get("/metrics").await.1;
-        assert_eq!(value(&text, "twitter_updater_queue_up"), Some(1.0), "{text}");
+        assert_eq!(value(&text, QUEUE_UP), Some(1.0), "{text}");
         assert_eq!(sum(&text, "workers"), 1.0, "{text}");
         sum(&text, "delayed") + sum(&text, "leased") == 250.0
     })
@@ -177,7 +181,7 @@ async fn a_redis_that_is_out_makes_nobody_unready_for_good_and_nobody_dead() {
         assert!(said.starts_with("twitter-updater: HTTP 503: no: a service is out"), "{said}");
     }
     let (status, shown) = ops.get("/metrics").await;
-    assert_eq!((status, value(&shown, "twitter_updater_queue_up")), (200, Some(0.0)), "{shown}");
+    assert_eq!((status, value(&shown, QUEUE_UP)), (200, Some(0.0)), "{shown}");
     assert!(
         shown.contains("twitter_updater_build_info{version=") && !shown.contains("twitter_updater_delayed"),
         "{shown}"
@@ -201,7 +205,7 @@ async fn ops_waits_for_a_queue_that_is_not_there_yet() {
     redis.kill();
     let ops = Role::start("ops", &home.on(&redis, &[]), &home.path("ops.log")).await;
     ops.until("/ready", 503).await;
-    assert_eq!(value(&ops.get("/metrics").await.1, "twitter_updater_queue_up"), Some(0.0));
+    assert_eq!(value(&ops.get("/metrics").await.1, QUEUE_UP), Some(0.0));
     redis.start_again();
     ops.until("/ready", 200).await;
     assert_eq!(ops.stopped().await, Some(0));

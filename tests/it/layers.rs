@@ -45,7 +45,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tweet_age",
         ],
     ),
-    ("poll", &["clock", "crash", "credential", "lane", "lookup", "queue", "starter", "store", "tweet", "worker"]),
+    (
+        "poll",
+        &["clock", "crash", "credential", "lane", "lookup", "metrics", "queue", "starter", "store", "tweet", "worker"],
+    ),
     (
         "ops",
         &[

@@ -7,6 +7,7 @@ mod demo;
 mod hostile;
 mod live;
 mod looks;
+mod namespaces;
 mod search;
 mod stop;
 mod without_mouse;

@@ -13,12 +13,13 @@ use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
 use super::Page;
+use super::ids::PostId;
 use super::layout::{Document, problem};
+use super::ways::Ways;
 use super::words::relative;
 use crate::clock;
 use crate::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
 use crate::figures::{grouped, one_line};
-use crate::tweet::TweetId;
 
 /// Rows on a page.
 const ROWS: u32 = 50;
@@ -44,11 +45,11 @@ pub(super) struct Ask {
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
     // What is no id was not written by us.
-    let id = |text: &Option<String>| text.as_deref().and_then(|text| TweetId::parse(text).ok());
+    let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
     let told = match (id(&asked.retried), id(&asked.dropped), id(&asked.already)) {
-        (Some(id), ..) => Some(html! { "Tweet " (id) " lives again, due now." }),
-        (_, Some(id), _) => Some(html! { "The life of tweet " (id) " has ended." }),
-        (.., Some(id)) => Some(html! { "Nothing was to be done: tweet " (id) " was not dead any more." }),
+        (Some(id), ..) => Some(html! { "Tweet " (id.as_str()) " lives again, due now." }),
+        (_, Some(id), _) => Some(html! { "The life of tweet " (id.as_str()) " has ended." }),
+        (.., Some(id)) => Some(html! { "Nothing was to be done: tweet " (id.as_str()) " was not dead any more." }),
         _ => None,
     };
     let told = told.map(|told| html! { p.told #told role="status" { (told) } });
@@ -90,7 +91,7 @@ async fn act(
                 Act::Retry => "retried",
                 Act::Drop => "dropped",
             };
-            Redirect::to(&format!("/dead?{done}={id}")).into_response()
+            Redirect::to(&page.ways.to_dead(done, id.as_str())).into_response()
         }
         Err((status, why)) => page.list(&Cursor::default(), status, Some(problem(&why))).await,
     }
@@ -115,7 +116,7 @@ impl Page {
         headers: &HeaderMap,
         form: Result<Form<Ask>, FormRejection>,
         act: Act,
-    ) -> Result<(TweetId, Tally), (StatusCode, String)> {
+    ) -> Result<(PostId, Tally), (StatusCode, String)> {
         let refuse = |status, why: &str| Err((status, why.to_owned()));
         let Some(token) = &self.token else {
             let why = "The page is read-only: to retry or drop the dead here, give it a token (ops.token_file).";
@@ -132,7 +133,7 @@ impl Page {
             tracing::warn!("a wrong token was sent to the page");
             return refuse(StatusCode::FORBIDDEN, "Nothing was done: that is not the token.");
         }
-        let id = TweetId::parse(&id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
+        let id = PostId::parse(&id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
         let mut refused = None;
         let key = [id.to_string()];
         let ask = async |dead: &Dead| dead.act(act, &key, |_, why| refused = Some(why.to_owned())).await;
@@ -176,14 +177,14 @@ impl Page {
         };
         let content = html! { h1 { "The dead" } @if let Some(told) = told { (told) } (list) };
         let (title, asked, now) = ("The dead".to_owned(), String::new(), clock::wall_ms());
-        Document { title, here: "/dead", at: now, now, events: None, asked, content }.answer(status)
+        Document { ways: &self.ways, title, here: "/dead", at: now, now, events: None, asked, content }.answer(status)
     }
 
     fn table(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, from: &Cursor) -> Markup {
         let may = self.token.is_some();
         let next = page.next.as_ref().map(|next| match next {
-            Cursor::Store { below } => format!("/dead?below={}", below.as_deref().unwrap_or_default()),
-            Cursor::Queue { from } => format!("/dead?from={from}"),
+            Cursor::Store { below } => self.ways.to_dead("below", below.as_deref().unwrap_or_default()),
+            Cursor::Queue { from } => self.ways.to_dead("from", &from.to_string()),
         });
         html! {
             section.panel #dead aria-label="The dead" {
@@ -206,12 +207,12 @@ impl Page {
                                     @if may { th scope="col" { "Do" } }
                                 }
                             }
-                            tbody { @for dead in &page.dead { (row(dead, may)) } }
+                            tbody { @for dead in &page.dead { (row(dead, may, &self.ways)) } }
                         }
                     }
                 }
                 nav.pages aria-label="Pages of the dead" {
-                    @if *from != Cursor::default() { a href="/dead" { "To the first page" } }
+                    @if *from != Cursor::default() { a href=(self.ways.to("/dead")) { "To the first page" } }
                     @if let Some(next) = next { a href=(next) rel="next" { "Next page" } }
                 }
             }
@@ -219,7 +220,7 @@ impl Page {
     }
 }
 
-fn row(dead: &DeadTweet, may: bool) -> Markup {
+fn row(dead: &DeadTweet, may: bool, ways: &Ways) -> Markup {
     let known_to = match (dead.in_store, dead.in_queue) {
         (true, false) => "store",
         (false, true) => "queue",
@@ -227,7 +228,7 @@ fn row(dead: &DeadTweet, may: bool) -> Markup {
     };
     html! {
         tr {
-            th.id scope="row" { (tweet_link(&dead.id)) }
+            th.id scope="row" { (tweet_link(ways, &dead.id)) }
             td { @match dead.buried_at { Some(at) => (relative(at, clock::wall_ms(), "ago")), None => "–" } }
             td.wrap dir="auto" { (one_line(&dead.reason)) }
             td { (known_to) }
@@ -235,12 +236,12 @@ fn row(dead: &DeadTweet, may: bool) -> Markup {
                 td {
                     details {
                         summary { "Retry or drop" span.unseen { " tweet " (dead.id) } }
-                        form.act method="post" action="/dead/retry" {
+                        form.act method="post" action=(ways.to("/dead/retry")) {
                             input type="hidden" name="id" value=(dead.id);
                             input type="password" name="token" required placeholder="Token" aria-label="Token"
                                 autocomplete="current-password";
                             button type="submit" { "Retry" }
-                            button.danger type="submit" formaction="/dead/drop" { "Drop" }
+                            button.danger type="submit" formaction=(ways.to("/dead/drop")) { "Drop" }
                         }
                     }
                 }
@@ -250,10 +251,10 @@ fn row(dead: &DeadTweet, may: bool) -> Markup {
 }
 
 /// An id that leads to its page, where it can be a tweet's.
-pub(super) fn tweet_link(id: &str) -> Markup {
+pub(super) fn tweet_link(ways: &Ways, id: &str) -> Markup {
     html! {
-        @match TweetId::parse(id) {
-            Ok(id) => a href={ "/tweet?id=" (id) } { (id) },
+        @match PostId::parse(id) {
+            Ok(id) => a href=(ways.to_tweet(id.as_str())) { (id.as_str()) },
             Err(_) => (one_line(id)),
         }
     }

@@ -1,5 +1,6 @@
 //! What keeps a page live: whenever there are newer figures, the parts of it whose HTML is another now.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +11,17 @@ use axum::http::StatusCode;
 use axum::http::header::{HeaderName, RETRY_AFTER};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures::stream::{self, Stream, StreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Page;
 use super::assets::VERSION;
 use super::front::now;
+use super::ids::PostId;
 use super::words::without_times;
 use crate::clock::Millis;
-use crate::tweet::TweetId;
+use crate::health::Health;
 
 /// Who may watch at once: open pages, of all people. One more is told to come back.
 pub(super) const WATCHERS: usize = 100;
@@ -29,6 +31,11 @@ const RETRY: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// How often a tweet's page is read anew.
 const TWEET_EVERY: Duration = Duration::from_secs(3);
+
+/// A part of a page, by its id.
+pub(super) type Part = Cow<'static, str>;
+/// What is sent.
+pub(super) type Sent = Result<Event, axum::Error>;
 
 /// What is watched: a tweet, or the front page.
 #[derive(Debug, Deserialize)]
@@ -50,48 +57,57 @@ struct Figures<'a> {
 /// `GET /events`
 pub(super) async fn stream(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?tweet=ID\n").into_response() };
-    let tweet = match asked.tweet.as_deref().map(TweetId::parse).transpose() {
+    let tweet = match asked.tweet.as_deref().map(PostId::parse).transpose() {
         Ok(tweet) => tweet,
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
     };
+    let (health, places) = (page.whole.health.clone(), page.places.clone());
+    answer(&health, &places, |place| match tweet {
+        Some(id) => tweet_events(page, id, place).boxed(),
+        None => front_events(page, place).boxed(),
+    })
+}
+
+/// The stream, for who has a place, until the process is to stop.
+pub(super) fn answer(
+    health: &Arc<Health>,
+    places: &Arc<Semaphore>,
+    events: impl FnOnce(OwnedSemaphorePermit) -> BoxStream<'static, Sent>,
+) -> Response {
     let later = |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "2")], why).into_response();
-    if page.whole.health.is_stopping() {
+    if health.is_stopping() {
         return later("it is stopping\n");
     }
-    let Ok(place) = page.places.clone().try_acquire_owned() else { return later("too many watch already\n") };
-    let until = page.clone();
-    let until = async move { until.whole.health.stopping().await };
-    let events = match tweet {
-        Some(id) => tweet_events(page, id, place).take_until(until).boxed(),
-        None => front_events(page, place).take_until(until).boxed(),
-    };
+    let Ok(place) = places.clone().try_acquire_owned() else { return later("too many watch already\n") };
+    let until = health.clone();
+    let events = events(place).take_until(async move { until.stopping().await });
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
     (unbuffered, Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response()
 }
 
-/// Who watches, and what has been sent.
-struct Watcher<Source> {
-    page: Arc<Page>,
-    source: Source,
-    sent: HashMap<&'static str, String>,
+/// Who watches, what, and what has been sent.
+pub(super) struct Watcher<Of, Source> {
+    pub(super) of: Arc<Of>,
+    pub(super) source: Source,
+    sent: HashMap<Part, String>,
     /// Held while it watches.
     _place: OwnedSemaphorePermit,
 }
 
-impl<Source> Watcher<Source> {
-    fn new(page: Arc<Page>, source: Source, place: OwnedSemaphorePermit) -> Self {
-        Self { page, source, sent: HashMap::new(), _place: place }
+impl<Of, Source> Watcher<Of, Source> {
+    pub(super) fn new(of: Arc<Of>, source: Source, place: OwnedSemaphorePermit) -> Self {
+        Self { of, source, sent: HashMap::new(), _place: place }
     }
 
     /// The event that tells what is another now. One is sent for each moment, also where nothing is: it says that
     /// the figures are of now.
-    fn event(&mut self, at: Millis, now: Millis, parts: &[(&'static str, String)]) -> Result<Event, axum::Error> {
+    pub(super) fn event(&mut self, at: Millis, now: Millis, parts: &[(Part, String)]) -> Sent {
         let mut changed = HashMap::new();
         for (id, html) in parts {
             let shown = without_times(html);
             if self.sent.get(id) != Some(&shown) {
-                self.sent.insert(id, shown);
-                changed.insert(*id, &**html);
+                self.sent.insert(id.clone(), shown);
+                changed.insert(&**id, &**html);
             }
         }
         let figures = Figures { at, now, version: &VERSION, parts: changed };
@@ -99,7 +115,7 @@ impl<Source> Watcher<Source> {
     }
 }
 
-fn front_events(page: Arc<Page>, place: OwnedSemaphorePermit) -> impl Stream<Item = Result<Event, axum::Error>> {
+fn front_events(page: Arc<Page>, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
     let mut seen = page.reader.watch();
     // What was read already is sent at once.
     seen.mark_changed();
@@ -111,23 +127,19 @@ fn front_events(page: Arc<Page>, place: OwnedSemaphorePermit) -> impl Stream<Ite
                 break seen;
             }
         };
-        let front = watcher.page.made(&seen).await;
+        let front = watcher.of.made(&seen).await;
         let event = watcher.event(front.at, now(&seen), &front.parts);
         Some((event, watcher))
     })
 }
 
-fn tweet_events(
-    page: Arc<Page>,
-    id: TweetId,
-    place: OwnedSemaphorePermit,
-) -> impl Stream<Item = Result<Event, axum::Error>> {
+fn tweet_events(page: Arc<Page>, id: PostId, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
     let every = tokio::time::interval(TWEET_EVERY);
-    stream::unfold(Watcher::new(page, every, place), move |mut watcher| async move {
+    stream::unfold((Watcher::new(page, every, place), id), async |(mut watcher, id)| {
         watcher.source.tick().await;
         // While a service is out there is nothing to send: the page tries again, and says so.
-        let seen = watcher.page.tweet(id).await.ok().flatten()?;
-        let parts = [("tweet", seen.section().into_string())];
-        Some((watcher.event(seen.at(), seen.at(), &parts), watcher))
+        let seen = watcher.of.tweet(&id).await.ok().flatten()?;
+        let parts = [("tweet".into(), seen.section().into_string())];
+        Some((watcher.event(seen.at(), seen.at(), &parts), (watcher, id)))
     })
 }

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, PreEscaped, html};
 
+use super::events::Part;
 use super::layout::Document;
 use super::words::relative;
 use super::{Page, state_sections, time_sections};
@@ -23,7 +24,7 @@ pub(super) struct Front {
     /// The moment of its figures, or of now where there are none, ms since the epoch.
     pub at: Millis,
     /// The parts, by their ids, from the top.
-    pub parts: Vec<(&'static str, String)>,
+    pub parts: Vec<(Part, String)>,
 }
 
 /// `GET /`
@@ -31,15 +32,16 @@ pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
     let seen = page.reader.look().await;
     let front = page.made(&seen).await;
     let content = html! {
-        h1.unseen { "Is everything fresh?" }
+        h1.unseen { (page.ways.title("Is everything fresh?")) }
         @let (answer, sections) = front.parts.split_at(1);
         @for (_, part) in answer { (PreEscaped(part)) }
         // What is read aloud when the answer becomes another; the answer itself is replaced with each figure.
         p.unseen #spoken role="status" data-state=(Answer::of(&seen).state) {}
         div.grid { @for (_, part) in sections { (PreEscaped(part)) } }
     };
-    let (title, events, asked) = ("Overview".to_owned(), Some("/events".to_owned()), String::new());
-    Document { title, here: "/", at: front.at, now: now(&seen), events, asked, content }.answer(StatusCode::OK)
+    let (title, events, asked) = ("Overview".to_owned(), Some(page.ways.to("/events")), String::new());
+    Document { ways: &page.ways, title, here: "/", at: front.at, now: now(&seen), events, asked, content }
+        .answer(StatusCode::OK)
 }
 
 /// Now, by the clock of the figures, which is the queue's; by our own where they are old, or none. ms since the epoch.
@@ -69,18 +71,18 @@ impl Page {
 
     /// Made anew.
     pub(super) async fn front(&self, seen: &Seen) -> Front {
-        let mut parts = vec![("headline", headline(seen).into_string())];
+        let mut parts: Vec<(Part, String)> = vec![("headline".into(), headline(seen).into_string())];
         if let Some(figures) = &seen.figures {
             let latest = self.latest_dead(figures.status.stats.dead).await;
-            let mut add = |id, section: Markup| parts.push((id, section.into_string()));
+            let mut add = |id: &'static str, section: Markup| parts.push((id.into(), section.into_string()));
             add("freshness", state_sections::freshness(figures));
             add("quota", state_sections::quota(figures));
             add("lateness", time_sections::lateness(figures));
             add("coming", time_sections::coming(figures));
             add("flow", time_sections::flow(figures));
             add("workers", state_sections::workers(figures));
-            add("dead", state_sections::dead(figures, &latest));
-            add("tweets", self.young.section(&self.archive, figures.at_ms()).await);
+            add("dead", state_sections::dead(figures, &latest, &self.ways));
+            add("tweets", self.young.section(&self.archive, &self.ways, figures.at_ms()).await);
         } else {
             for (id, name) in [
                 ("freshness", "Freshness"),
@@ -93,7 +95,7 @@ impl Page {
                 ("tweets", "Youngest tweets"),
             ] {
                 let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
-                parts.push((id, empty.into_string()));
+                parts.push((id.into(), empty.into_string()));
             }
         }
         Front { at: seen.figures.as_ref().map_or_else(clock::wall_ms, |figures| figures.at_ms()), parts }

@@ -9,6 +9,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets::VERSION;
+use super::ways::Ways;
 use crate::clock::Millis;
 
 /// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
@@ -25,10 +26,12 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 /// A page.
-pub(super) struct Document {
+pub(super) struct Document<'a> {
+    /// Whose page it is, and where the others are.
+    pub ways: &'a Ways,
     /// Its name, before that of the program.
     pub title: String,
-    /// The address that the navigation marks.
+    /// The address that the navigation marks, without what all addresses of the namespace begin with.
     pub here: &'static str,
     /// The moment its figures are of, ms since the epoch.
     pub at: Millis,
@@ -42,7 +45,7 @@ pub(super) struct Document {
     pub content: Markup,
 }
 
-impl Document {
+impl Document<'_> {
     /// As an answer.
     pub(super) fn answer(self, status: StatusCode) -> Response {
         let mut response = (status, Html(self.markup().into_string())).into_response();
@@ -53,15 +56,14 @@ impl Document {
     }
 
     fn markup(self) -> Markup {
-        let Self { title, here, at, now, events, asked, content } = self;
+        let Self { ways, title, here, at, now, events, asked, content } = self;
         let version = &*VERSION;
-        let pages = [("/", "Overview"), ("/dead", "Dead")];
         html! {
             (DOCTYPE)
             html lang="en" {
                 head {
                     meta charset="utf-8";
-                    title { (title) " · Twitter Updater" }
+                    title { (ways.title(&title)) " · Twitter Updater" }
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
                     link rel="icon" type="image/svg+xml" href={ "/icon.svg?" (version) };
@@ -72,18 +74,9 @@ impl Document {
                     a.unseen.skip href="#main" { "Skip to the content" }
                     header.head {
                         a.brand href="/" { (logo()) "Twitter Updater" }
-                        nav aria-label="Pages" {
-                            @for (address, name) in pages {
-                                a href=(address) aria-current=[(address == here).then_some("page")] { (name) }
-                            }
-                        }
-                        form role="search" action="/tweet" method="get" {
-                            label.unseen for="search" { "Tweet's id or address" }
-                            input #search type="search" name="id" value=(asked) placeholder="Tweet’s id or address"
-                                autocomplete="off" spellcheck="false" required;
-                            button type="submit" { "Find" }
-                        }
+                        @if ways.namespace.is_some() { (pages(ways, here, &asked)) }
                         span #live role="status" hidden[events.is_none()] { "as it was when it was loaded" }
+                        @if !ways.all.is_empty() { (namespaces(ways, here)) }
                     }
                     main #main data-at=(at) data-now=(now) data-version=(version) data-events=[events] tabindex="-1" {
                         (content)
@@ -91,10 +84,41 @@ impl Document {
                     footer {
                         p {
                             "twitter-updater " (env!("CARGO_PKG_VERSION")) " · the same for programs: "
-                            a href="/status" { "/status" } ", " a href="/metrics" { "/metrics" }
+                            a href=(ways.to_status()) { (ways.to_status()) } ", " a href="/metrics" { "/metrics" }
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The pages of a namespace, and the search in it.
+fn pages(ways: &Ways, here: &str, asked: &str) -> Markup {
+    html! {
+        nav aria-label="Pages" {
+            @for (address, name) in [("/", "Overview"), ("/dead", "Dead")] {
+                a href=(ways.to(address)) aria-current=[(address == here).then_some("page")] { (name) }
+            }
+        }
+        form role="search" action=(ways.to("/tweet")) method="get" {
+            label.unseen for="search" { "Tweet's id or address" }
+            input #search type="search" name="id" value=(asked) placeholder="Tweet’s id or address"
+                autocomplete="off" spellcheck="false" required;
+            button type="submit" { "Find" }
+        }
+    }
+}
+
+/// All of them, and the overview.
+fn namespaces(ways: &Ways, here: &str) -> Markup {
+    // The page itself, or a page of that namespace.
+    let current = |is: bool| is.then_some(if here == "/" { "page" } else { "true" });
+    html! {
+        nav.namespaces aria-label="Namespaces" {
+            a href="/" aria-current=[current(ways.namespace.is_none())] { "All" }
+            @for (name, root) in &*ways.all {
+                a href={ (root) "/" } aria-current=[current(ways.namespace.as_ref() == Some(name))] { (name) }
             }
         }
     }

@@ -9,6 +9,9 @@
 //! | `GET /events` | what has changed of the front page, or of `?tweet=`, as server-sent events |
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
+//! Where there are several namespaces, each has these below `/n/<namespace>`, all but what the pages load, which is one
+//! for all; `GET /` and `GET /events` are an overview of them.
+//!
 //! HTML is made here and nowhere else: the script puts what `/events` sends into place and knows no figures.
 //! Without it the page shows everything once.
 
@@ -17,10 +20,14 @@ mod chart;
 mod dead;
 mod events;
 mod front;
+mod ids;
 mod layout;
+mod overview;
+mod site;
 mod state_sections;
 mod time_sections;
 mod tweet;
+mod ways;
 mod words;
 mod young;
 
@@ -28,33 +35,36 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::response::Redirect;
 use axum::routing::{get, post};
 use secrecy::SecretString;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::front::Front;
+pub use self::site::{Shown, Site};
+use self::ways::Ways;
 use self::young::Young;
 use super::archive::Archive;
-use super::figures::{Seen, Terms};
+use super::figures::Seen;
 use super::reader::Reader;
 use super::whole_queue::WholeQueue;
-use crate::live::Live;
 use crate::queue::Buried;
 
 /// The longest form, in bytes: an id and a token.
 const FORM_BYTES: usize = 16 << 10;
 
-/// The pages of one queue, and what they are made from.
+/// The pages of one namespace, and what they are made from.
 #[derive(Debug)]
-pub struct Page {
+struct Page {
     whole: Arc<WholeQueue>,
     archive: Archive,
+    ways: Ways,
     token: Option<SecretString>,
     reader: Arc<Reader>,
     /// Ends with the page.
     _reading: AbortOnDropHandle<()>,
-    /// A place for each who watches.
+    /// A place for each who watches, here or on another page.
     places: Arc<Semaphore>,
     /// The front page, as it was made last for all who watch.
     made: Mutex<Option<(Seen, Arc<Front>)>>,
@@ -64,12 +74,9 @@ pub struct Page {
 }
 
 impl Page {
-    /// Of that queue; with the archive for tweets and the dead. Retrying and dropping the dead asks for the token;
-    /// without one nobody may.
-    ///
     /// Starts the one who reads the figures: call it on the runtime.
-    #[must_use]
-    pub fn new(whole: Arc<WholeQueue>, archive: Archive, token: Option<SecretString>, terms: Live<Terms>) -> Arc<Self> {
+    fn new(shown: Shown, ways: Ways, token: Option<SecretString>, places: Arc<Semaphore>) -> Arc<Self> {
+        let Shown { whole, archive, terms } = shown;
         let reader = Arc::new(Reader::new(whole.clone(), archive.store(), terms));
         let reading = {
             let reader = reader.clone();
@@ -78,30 +85,31 @@ impl Page {
         Arc::new(Self {
             whole,
             archive,
+            ways,
             token,
             reader,
             _reading: AbortOnDropHandle::new(reading),
-            places: Arc::new(Semaphore::new(events::WATCHERS)),
+            places,
             made: Mutex::default(),
             latest: Mutex::default(),
             young: Young::default(),
         })
     }
 
-    /// All that `ops` serves: its routes, those of the whole queue, and the probes of the process.
-    pub fn router(self: &Arc<Self>) -> Router {
-        Router::new()
-            .route("/", get(front::show))
-            .route("/tweet", get(tweet::show))
-            .route("/dead", get(dead::show))
-            .route("/dead/retry", post(dead::retry))
-            .route("/dead/drop", post(dead::drop))
+    /// Its routes, where its ways lead.
+    fn router(self: &Arc<Self>) -> Router {
+        let to = |path: &str| self.ways.to(path);
+        let pages = Router::new()
+            .route(&to("/"), get(front::show))
+            .route(&to("/tweet"), get(tweet::show))
+            .route(&to("/dead"), get(dead::show))
+            .route(&to("/dead/retry"), post(dead::retry))
+            .route(&to("/dead/drop"), post(dead::drop))
             .layer(DefaultBodyLimit::max(FORM_BYTES))
-            .route("/events", get(events::stream))
-            .route("/page.css", get(assets::css))
-            .route("/page.js", get(assets::script))
-            .route("/icon.svg", get(assets::icon))
-            .with_state(self.clone())
-            .merge(self.whole.router())
+            .route(&to("/events"), get(events::stream))
+            .with_state(self.clone());
+        // Without the last slash, as people type it.
+        let (typed, meant) = (to(""), to("/"));
+        if typed.is_empty() { pages } else { pages.route(&typed, get(async move || Redirect::permanent(&meant))) }
     }
 }

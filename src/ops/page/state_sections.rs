@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::dead::tweet_link;
+use super::ways::Ways;
 use super::words::{bar, count, percent, relative, time};
 use crate::credential::Account;
 use crate::figures::{figure, grouped, one_line};
@@ -199,7 +200,7 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
 }
 
 /// `#dead`, with the latest of them.
-pub(super) fn dead(figures: &Figures, latest: &[Buried]) -> Markup {
+pub(super) fn dead(figures: &Figures, latest: &[Buried], ways: &Ways) -> Markup {
     let dead = figures.status.stats.dead;
     html! {
         section.panel #dead aria-labelledby="dead-name" {
@@ -209,7 +210,7 @@ pub(super) fn dead(figures: &Figures, latest: &[Buried]) -> Markup {
             } @else {
                 p.lead {
                     strong { (count(dead, "tweet")) } " set aside for a person to look at. "
-                    a #all-dead href="/dead" { "All of them" }
+                    a #all-dead href=(ways.to("/dead")) { "All of them" }
                 }
                 @if !latest.is_empty() {
                     div.scroll #dead-box tabindex="0" role="region" aria-label="The latest of the dead" {
@@ -218,7 +219,7 @@ pub(super) fn dead(figures: &Figures, latest: &[Buried]) -> Markup {
                             tbody {
                                 @for one in latest {
                                     tr {
-                                        th.id scope="row" { (tweet_link(&one.id)) }
+                                        th.id scope="row" { (tweet_link(ways, &one.id)) }
                                         td { (relative(one.at, figures.at_ms(), "ago")) }
                                         td.wrap dir="auto" { (one_line(&one.reason)) }
                                     }
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn nothing_at_all_is_shown_without_a_flaw() {
         let figures = figures(Reading::default());
-        let all = [freshness(&figures), quota(&figures), workers(&figures), dead(&figures, &[])];
+        let all = [freshness(&figures), quota(&figures), workers(&figures), dead(&figures, &[], &Ways::default())];
         let all = all.map(Markup::into_string).concat();
         for says in ["No tweet is scheduled", "no quota", "nothing is looked up", "Nobody is dead"] {
             assert!(all.contains(says), "{says}: {all}");
@@ -316,7 +317,7 @@ mod tests {
         let stats = Stats { now_ms: 9_000, dead: 1, workers: vec![worker("a"), worker("b")], ..Stats::default() };
         let figures = figures(Reading { stats, ..Reading::default() });
         let latest = [Buried { id: EVIL.to_owned(), at: 1_000, reason: EVIL.to_owned() }];
-        let markup = workers(&figures).into_string() + &dead(&figures, &latest).into_string();
+        let markup = workers(&figures).into_string() + &dead(&figures, &latest, &Ways::default()).into_string();
         assert!(!markup.contains("<script>") && !markup.contains("href=\"/tweet"), "{markup}");
         for says in ["2 configurations", "refused a changed configuration", ">12,345<", ">2s ago<", ">8s ago<"] {
             assert!(markup.contains(says), "{says}: {markup}");

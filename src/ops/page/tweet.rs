@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::Page;
 use super::chart::{Axis, Chart, Ink, Series, Shape};
+use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::words::{brief, date, relative, time};
 use crate::clock::{self, Millis};
@@ -19,7 +20,7 @@ use crate::dead::{Dead, Whereabouts};
 use crate::figures::{grouped, one_line};
 use crate::queue::Place;
 use crate::store::{MetricsAt, StoredTweet};
-use crate::tweet::{BadId, Metrics, TweetId, TweetState};
+use crate::tweet::{Metrics, TweetState};
 use crate::tweet_age::AgeTable;
 
 /// Rows of the table; the chart has all.
@@ -78,7 +79,7 @@ pub(super) struct Asked {
 
 /// All that is known of a tweet at one moment.
 pub(super) struct Seen {
-    id: TweetId,
+    id: PostId,
     now: Millis,
     whereabouts: Whereabouts,
     history: Vec<MetricsAt>,
@@ -86,24 +87,14 @@ pub(super) struct Seen {
     ages: Arc<AgeTable>,
 }
 
-/// The id in what somebody typed: itself, or the address of a tweet.
-fn id_of(text: &str) -> Result<TweetId, BadId> {
-    let text = text.trim();
-    let mut parts = text.split(['/', '?', '#']);
-    match parts.find(|part| matches!(*part, "status" | "statuses")).and_then(|_| parts.next()) {
-        Some(id) => TweetId::parse(id),
-        None => TweetId::parse(text),
-    }
-}
-
 /// `GET /tweet?id=`
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
     let answer = |status: StatusCode, title: &str, events: Option<String>, content: Markup| {
-        let (title, asked, now) = (title.to_owned(), asked.clone(), clock::wall_ms());
-        Document { title, here: "", at: now, now, events, asked, content }.answer(status)
+        let (ways, title, asked, now) = (&page.ways, title.to_owned(), asked.clone(), clock::wall_ms());
+        Document { ways, title, here: "", at: now, now, events, asked, content }.answer(status)
     };
-    let id = match id_of(&asked) {
+    let id = match PostId::typed(&asked) {
         Ok(id) => id,
         Err(why) => {
             let why = format!("{why}. Give a tweet’s id, or its address: https://twitter.com/user/status/ID");
@@ -116,9 +107,9 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
         }
     };
     let title = format!("Tweet {id}");
-    match page.tweet(id).await {
+    match page.tweet(&id).await {
         Ok(Some(seen)) => {
-            let events = Some(format!("/events?tweet={id}"));
+            let events = Some(page.ways.to_events_of(id.as_str()));
             answer(StatusCode::OK, &title, events, seen.section())
         }
         Ok(None) => {
@@ -134,16 +125,23 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 
 impl Page {
     /// What is known of it; `None` when nobody knows it.
-    pub(super) async fn tweet(&self, id: TweetId) -> Result<Option<Seen>, String> {
+    pub(super) async fn tweet(&self, id: &PostId) -> Result<Option<Seen>, String> {
         let look = async |dead: &Dead| {
-            let key = id.to_string();
-            let known = dead.show(&key).await.map_err(|error| error.to_string())?;
+            let key = id.as_str();
+            let known = dead.show(key).await.map_err(|error| error.to_string())?;
             let Some(whereabouts) = known else { return Ok(None) };
-            let history = dead.store.history(dead.queue.namespace(), &key).await;
+            let history = dead.store.history(dead.queue.namespace(), key).await;
             let history = history.map_err(|error| error.to_string())?;
             let stored = whereabouts.stored.as_ref().and_then(|stored| stored.created_at);
-            let (created_at, ages) = (dead.lanes.created_at(&key, stored), dead.lanes.ages.load());
-            Ok::<_, String>(Some(Seen { id, now: clock::wall_ms(), whereabouts, history, created_at, ages }))
+            let (created_at, ages) = (dead.lanes.created_at(key, stored), dead.lanes.ages.load());
+            Ok::<_, String>(Some(Seen {
+                id: id.clone(),
+                now: clock::wall_ms(),
+                whereabouts,
+                history,
+                created_at,
+                ages,
+            }))
         };
         self.archive.ask(look).await
     }
@@ -161,7 +159,7 @@ impl Seen {
         html! {
             section.panel #tweet aria-labelledby="tweet-name" {
                 div {
-                    h1 #tweet-name { "Tweet " (self.id) }
+                    h1 #tweet-name { "Tweet " (self.id.as_str()) }
                     p #place { (self.place()) }
                     @if let Some(stored) = stored {
                         @match &stored.text {
@@ -350,28 +348,5 @@ impl Seen {
         let age = self.created_at.map_or(0, |made| self.now - made).max(first);
         let end = brackets.iter().map(|bracket| bracket.under).find(|under| *under >= age).unwrap_or(age);
         start..(end as f64).max(start * 10.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tweet_is_named_by_its_id_or_its_address() {
-        for text in [
-            "1460323737035677698",
-            "  1460323737035677698\n",
-            "https://twitter.com/TwitterDev/status/1460323737035677698",
-            "https://x.com/i/web/status/1460323737035677698?s=20&t=abc",
-            "mobile.twitter.com/a/statuses/1460323737035677698/photo/1#m",
-        ] {
-            assert_eq!(id_of(text).unwrap().to_string(), "1460323737035677698", "{text}");
-        }
-        for text in
-            ["", "https://x.com/a/status/", "https://x.com/a", "1e18", "<script>", "99999999999999999999", "/status"]
-        {
-            assert!(id_of(text).is_err(), "{text}");
-        }
     }
 }

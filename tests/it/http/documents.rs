@@ -66,12 +66,17 @@ async fn the_metrics_are_those_that_the_roles_show() {
         ["workers{", "queue_events_total{", "quota_remaining{"].iter().all(|name| text.contains(name))
     })
     .await;
+    let source = [("poll.sources.one.kind", "user"), ("poll.sources.one.screen_name", "one")];
+    let poller = home.role("poll", &home.on(&redis, &source)).await;
     let every = documented("## Every role");
     for (role, heading) in [(&updater, "## `updater`"), (&starter, "## `starter`"), (&ops, "## `ops`")] {
         let text = role.get("/metrics").await.1;
         let expected: BTreeMap<_, _> = every.clone().into_iter().chain(documented(heading)).collect();
         assert_eq!(shown(&text), expected, "{heading}: {text}");
     }
+    let text = poller.get("/metrics").await.1;
+    let of_updater = documented("## `updater`").into_iter().chain(documented("## `poll`"));
+    assert_eq!(shown(&text), every.into_iter().chain(of_updater).collect(), "poll: {text}");
 }
 
 /// The fenced block that follows this line.

@@ -91,7 +91,8 @@ fn every_alert_has_a_case_in_which_it_rings() {
     assert!(alerts.len() >= 15, "{}", alerts.len());
     for alert in alerts {
         let name = text(&alert, "/alert");
-        assert!(cases.contains(&format!("{{alertname=\"{name}\"}}")), "alerts_test.yaml has no case for {name}");
+        let rings = ["}", ","].map(|rest| format!("{{alertname=\"{name}\"{rest}"));
+        assert!(rings.iter().any(|rings| cases.contains(rings)), "alerts_test.yaml has no case for {name}");
     }
 }
 

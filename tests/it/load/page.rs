@@ -13,7 +13,7 @@ use twitter_updater::health::Health;
 use twitter_updater::live::Live;
 use twitter_updater::lookup::twitter_v1::CAPABILITIES;
 use twitter_updater::metrics::Counters;
-use twitter_updater::ops::{Archive, Figures, Page, Reader, Server, Terms, WholeQueue};
+use twitter_updater::ops::{Archive, Figures, Reader, Server, Shown, Site, Terms, WholeQueue};
 use twitter_updater::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue};
 use twitter_updater::starter::Lanes;
 use twitter_updater::store::Store;
@@ -58,7 +58,8 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let lanes_of_the_dead = Lanes { ages: terms.ages.clone().into(), unavailable, id_date: Arc::new(TweetId::date_of) };
     let dead = Dead { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
     let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
-    let whole = WholeQueue { queue, ledger, names, capabilities: CAPABILITIES, health: Arc::new(Health::default()) };
+    let (provider, health) = ("twitter".to_owned(), Arc::new(Health::default()));
+    let whole = WholeQueue { queue, provider, ledger, names, capabilities: CAPABILITIES, health };
     let (whole, terms) = (Arc::new(whole), Live::new(terms));
     let reader = Arc::new(Reader::new(whole.clone(), Live::new(Ok(store)), terms.clone()));
     let running = tokio::spawn({
@@ -76,10 +77,10 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     }
 
     running.abort();
-    let page = Page::new(whole, archive, None, terms);
+    let site = Site::new(vec![Shown { whole, archive, terms }], None);
     let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = format!("http://{}/", server.addr());
-    let serving = tokio::spawn(server.run(page.router(), std::future::pending()));
+    let serving = tokio::spawn(server.run(site.router(), std::future::pending()));
     let client = client();
     let shown = async || client.get(&address).send().await.unwrap().error_for_status().unwrap().text().await.unwrap();
     assert!(shown().await.contains("id=\"freshness\""));

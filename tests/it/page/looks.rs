@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use super::*;
 
@@ -28,6 +29,39 @@ fn ungrouped(html: &str) -> String {
     all
 }
 
+/// Where pictures are put, for people.
+pub static PICTURES: LazyLock<PathBuf> =
+    LazyLock::new(|| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page"));
+
+/// What tidy says of it, but for false alarms.
+pub fn invalid(html: &str) -> Vec<String> {
+    let mut tidy = Command::new("tidy")
+        .args(["-errors", "-quiet", "-utf8"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tidy did not start: `make services` installs it");
+    tidy.stdin.take().unwrap().write_all(ungrouped(html).as_bytes()).unwrap();
+    let said = text(&tidy.wait_with_output().unwrap().stderr);
+    let is_true = |line: &&str| !FALSE_ALARMS.iter().any(|alarm| line.ends_with(alarm));
+    said.lines().filter(is_true).map(str::to_owned).collect()
+}
+
+/// What sticks out of the page as it is now, or can hardly be read.
+pub async fn faults(browser: &Browser, name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let overflow = browser.eval(include_str!("overflow.js"), Value::Null).await;
+    if overflow != json!({"wide": false, "out": []}) {
+        faults.push(format!("{name} sticks out: {overflow}"));
+    }
+    let contrast = browser.eval(include_str!("contrast.js"), Value::Null).await;
+    assert!(contrast["seen"].as_u64() > Some(3), "{name}: {contrast}");
+    if contrast["low"] != json!([]) {
+        faults.push(format!("{name}: too little contrast: {:#}", contrast["low"]));
+    }
+    faults
+}
+
 /// Each kind of page: its name and where it is.
 async fn pages(stage: &Stage) -> Vec<(&'static str, String)> {
     let id = stage.grown(4).await;
@@ -45,7 +79,6 @@ async fn pages(stage: &Stage) -> Vec<(&'static str, String)> {
 async fn it_fits_and_can_be_read_at_two_widths_light_and_dark() {
     let stage = Stage::new(&[("ops.token", TOKEN)]).await;
     let browser = Browser::start().await;
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page");
     let mut problems = Vec::new();
     for (name, path) in pages(&stage).await {
         for (width, dark) in [(360, false), (390, false), (390, true), (1280, false), (1280, true)] {
@@ -53,17 +86,9 @@ async fn it_fits_and_can_be_read_at_two_widths_light_and_dark() {
             browser.open(&stage.url(&path)).await;
             let scheme = if dark { "dark" } else { "light" };
             if width != 360 {
-                browser.picture(&folder.join(format!("{name}-{width}-{scheme}.png"))).await;
+                browser.picture(&PICTURES.join(format!("{name}-{width}-{scheme}.png"))).await;
             }
-            let overflow = browser.eval(include_str!("overflow.js"), Value::Null).await;
-            if overflow != json!({"wide": false, "out": []}) {
-                problems.push(format!("{name} at {width} px sticks out: {overflow}"));
-            }
-            let contrast = browser.eval(include_str!("contrast.js"), Value::Null).await;
-            assert!(contrast["seen"].as_u64() > Some(3), "{name}: {contrast}");
-            if contrast["low"] != json!([]) {
-                problems.push(format!("{name}, {scheme}: too little contrast: {:#}", contrast["low"]));
-            }
+            problems.extend(faults(&browser, &format!("{name} at {width} px, {scheme}")).await);
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
@@ -94,16 +119,7 @@ async fn its_html_is_valid() {
     let stage = Stage::new(&[("ops.token", TOKEN)]).await;
     for (name, path) in pages(&stage).await {
         let (_, html) = stage.ops.get(&path).await;
-        let mut tidy = Command::new("tidy")
-            .args(["-errors", "-quiet", "-utf8"])
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("tidy did not start: `make services` installs it");
-        tidy.stdin.take().unwrap().write_all(ungrouped(&html).as_bytes()).unwrap();
-        let said = text(&tidy.wait_with_output().unwrap().stderr);
-        let wrong: Vec<&str> =
-            said.lines().filter(|line| !FALSE_ALARMS.iter().any(|alarm| line.ends_with(alarm))).collect();
+        let wrong = invalid(&html);
         assert!(wrong.is_empty(), "{name}: {wrong:#?}");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use twitter_updater::clock::wall_ms;
 use twitter_updater::poll::source::namespace;
+use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Positions, SqliteStore};
 use twitter_updater::updater::NAMESPACE;
@@ -64,6 +65,16 @@ async fn survives(backends: Backends) {
     assert_eq!(poller.terminate().code(), Some(0), "{}", logged());
     let recorded = world.store.standing(NAMESPACE, &due).await.unwrap();
     assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
+    // What was counted is told to the endpoint's queue, at the latest when the poller leaves.
+    let of_sources = namespace("search/tweets");
+    let queue: Box<dyn Queue> = match &world.redis {
+        Some(redis) => Box::new(RedisQueue::new(redis.pool(), &of_sources)),
+        None => Box::new(EmbeddedQueue::open(&folder.path().join("jobs.db"), &of_sources, WITHIN).await.unwrap()),
+    };
+    let counters = queue.stats().await.unwrap().counters;
+    let of = |name: &str| counters.get(name).copied().unwrap_or(0);
+    assert!(of("polls") > 0 && of("pages") > 0, "{counters:?}");
+    assert!(0 < of("posts_new") && of("posts_new") <= of("posts_seen"), "{counters:?}");
     println!("{backends:?}: {} posts, killed {} times, none lost", due.len(), POINTS.len());
     if !backends.postgres {
         let store = SqliteStore::open(&folder.path().join("tweets.db"), WITHIN).await.unwrap();

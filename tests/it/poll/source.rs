@@ -16,7 +16,7 @@ use twitter_updater::live::Live;
 use twitter_updater::lookup::http::{HttpClient, HttpOptions};
 use twitter_updater::lookup::twitter_v1::parse_ingested;
 use twitter_updater::lookup::{LookupError, Quota};
-use twitter_updater::metrics::Metrics;
+use twitter_updater::metrics::{Metrics, Polls};
 use twitter_updater::poll::pace::Pace;
 use twitter_updater::poll::paging::{Ask, Rules};
 use twitter_updater::poll::source::{SourcePoll, namespace};
@@ -158,6 +158,7 @@ struct Poller {
     queue: Arc<EmbeddedQueue>,
     tweets: Arc<EmbeddedQueue>,
     store: Arc<SqliteStore>,
+    polls: Arc<Polls>,
     run: tokio::task::JoinHandle<Result<(), String>>,
     stop: Stop,
 }
@@ -180,6 +181,7 @@ impl Poller {
             ((*user).to_owned(), timeline)
         };
         let sources: BTreeMap<_, _> = users.iter().map(timeline).collect();
+        let polls = Arc::<Polls>::default();
         let handler = Arc::new(SourcePoll {
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
@@ -197,6 +199,7 @@ impl Poller {
             credentials: credentials.clone(),
             call_timeout: BUSY,
             save_timeout: BUSY,
+            polls: polls.clone(),
         });
         handler.schedule(&*queue).await.unwrap();
         let claims = ClaimSettings { limit: 1, linger: Duration::from_millis(10), lookahead: 0.0, lease: LEASE };
@@ -211,7 +214,7 @@ impl Poller {
             stop: stop.clone(),
         };
         let run = tokio::spawn(worker.run());
-        Self { queue, tweets, store, run, stop }
+        Self { queue, tweets, store, polls, run, stop }
     }
 
     /// As kill -9: nothing is settled or given back.
@@ -261,6 +264,14 @@ async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
     let trap = Arc::new(Trap::default());
     let poller = Poller::start(folder.path(), &simulator, &["nobody", "one", "protected"], &trap).await;
     eventually("the one that can be is polled", async || trap.saves.load(Ordering::Relaxed) >= 5).await;
+    let counted = poller.polls.clone();
+    eventually("and counted, with those that cannot be", async || {
+        counted.pages.get() >= 5 && counted.polls_failed.get() >= 2 && counted.polls.get() > counted.polls_failed.get()
+    })
+    .await;
+    let (new, seen) = (counted.posts_new.get(), counted.posts_seen.get());
+    assert!(0 < new && new <= seen, "{new} of {seen}");
+    assert_eq!(counted.gaps.get(), 0);
     let queue = poller.queue.clone();
     let is_delayed = async |name: &str| {
         let places = queue.locate(&[name.to_owned()]).await.unwrap().remove(0);

@@ -107,6 +107,13 @@ impl Browser {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Value {
+        let answer = self.answer(method, path, body).await;
+        assert!(answer["error"].is_null(), "{path} {body:?}: {answer}");
+        answer
+    }
+
+    /// What it answers, which may be an error.
+    async fn answer(&self, method: Method, path: &str, body: Option<&Value>) -> Value {
         let request = self.client.request(method, format!("{}{path}", self.session));
         let request = match body {
             Some(body) => request.body(body.to_string()),
@@ -114,7 +121,6 @@ impl Browser {
         };
         let answer = request.send().await.unwrap_or_else(|error| panic!("{path}: {error}")).text().await.unwrap();
         let mut answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{path}: {answer}"));
-        assert!(answer["value"]["error"].is_null(), "{path} {body:?}: {}", answer["value"]);
         answer["value"].take()
     }
 
@@ -184,11 +190,18 @@ impl Browser {
 
     /// What those who cannot see are told of each such element: its role and its name.
     pub async fn names(&self, selector: &str) -> Vec<(String, String)> {
-        let mut names = Vec::new();
-        for element in self.elements(selector).await {
-            let role = self.ask(Method::GET, &format!("/element/{element}/computedrole"), None).await;
-            let name = self.ask(Method::GET, &format!("/element/{element}/computedlabel"), None).await;
-            names.push((role.as_str().unwrap().to_owned(), name.as_str().unwrap().to_owned()));
+        let (mut names, mut elements) = (Vec::new(), self.elements(selector).await);
+        while let Some(element) = elements.get(names.len()) {
+            let role = self.answer(Method::GET, &format!("/element/{element}/computedrole"), None).await;
+            let name = self.answer(Method::GET, &format!("/element/{element}/computedlabel"), None).await;
+            match (role.as_str(), name.as_str()) {
+                (Some(role), Some(name)) => names.push((role.to_owned(), name.to_owned())),
+                // A live page has put another in its place.
+                _ if [&role, &name].iter().any(|answer| answer["error"] == "stale element reference") => {
+                    elements = self.elements(selector).await;
+                }
+                _ => panic!("{element} of {selector}: {role} {name}"),
+            }
         }
         names
     }

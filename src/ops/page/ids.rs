@@ -1,0 +1,68 @@
+//! A post's id, as somebody types it, or as an address of ours holds it.
+
+use std::fmt;
+
+use crate::queue::check_id;
+use crate::tweet::TweetId;
+
+/// A post's id, as the queue and the store have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PostId(String);
+
+impl PostId {
+    /// Digits, or an AT URI (`at://…`) as Bluesky has them. The error is a clause.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with("at://") {
+            return check_id(text).map(|()| Self(text.to_owned())).map_err(str::to_owned);
+        }
+        TweetId::parse(text).map(|id| Self(id.to_string())).map_err(|why| why.to_string())
+    }
+
+    /// The id in what somebody typed: itself, or the address of a post on Twitter or Mastodon.
+    pub(super) fn typed(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.starts_with("at://") {
+            return Self::parse(text);
+        }
+        let mut parts = text.split(['/', '?', '#']);
+        let before = |part: &&str| matches!(*part, "status" | "statuses") || part.starts_with('@');
+        let id = parts.find(|part| before(part)).and_then(|_| parts.next());
+        Self::parse(id.unwrap_or(text))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_or_an_address_leads_to_a_post() {
+        let id = "1460323737035677698";
+        for text in [
+            id.to_owned(),
+            format!("  {id}\n"),
+            format!("https://twitter.com/TwitterDev/status/{id}"),
+            format!("https://x.com/TwitterDev/status/{id}?s=20"),
+            format!("twitter.com/i/web/status/{id}#anchor"),
+            format!("https://mobile.twitter.com/a/statuses/{id}/photo/1"),
+            format!("https://mastodon.social/@Gargron/{id}"),
+        ] {
+            assert_eq!(PostId::typed(&text).unwrap().as_str(), id, "{text}");
+        }
+        let uri = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/app.bsky.feed.post/3l6oveex3ii2l";
+        assert_eq!(PostId::typed(&format!(" {uri} ")).unwrap().as_str(), uri);
+        for text in ["", "abc", "https://twitter.com/TwitterDev", "https://x.com/a/status/", "at://a b", "-1"] {
+            assert!(PostId::typed(text).is_err(), "{text}");
+        }
+    }
+}

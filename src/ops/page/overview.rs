@@ -1,0 +1,203 @@
+//! The overview of several namespaces: is everything fresh, and if not, where not, and why?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use futures::future::{join_all, select_all};
+use futures::stream::{self, Stream, StreamExt};
+use maud::{Markup, PreEscaped, html};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::MissedTickBehavior;
+
+use super::Page;
+use super::events::{self, Sent, Watcher};
+use super::front::{Front, now};
+use super::layout::Document;
+use super::site::Site;
+use super::words::{relative, time};
+use crate::clock::{self, Millis};
+use crate::credential::Account;
+use crate::figures::grouped;
+use crate::ops::{Answer, Figures, Seen};
+
+/// How often it is sent: each namespace is read by itself, and none may hurry the rest.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// `GET /`, of several namespaces.
+pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
+    let seen = join_all(site.pages.iter().map(|page| page.reader.look())).await;
+    let front = site.overview(&seen);
+    let content = html! {
+        h1.unseen { "Is everything fresh?" }
+        @let (answer, cards) = front.parts.split_at(1);
+        @for (_, part) in answer { (PreEscaped(part)) }
+        p.unseen #spoken role="status" data-state=(site.answer(&seen).state) {}
+        div.grid { @for (_, part) in cards { (PreEscaped(part)) } }
+    };
+    let (title, events) = ("Overview".to_owned(), Some("/events".to_owned()));
+    let (ways, asked) = (&site.ways, String::new());
+    Document { ways, title, here: "/", at: front.at, now: of_now(&seen), events, asked, content }.answer(StatusCode::OK)
+}
+
+/// `GET /events`, of several namespaces.
+pub(super) async fn stream(State(site): State<Arc<Site>>) -> Response {
+    // The process is stopping for all of them.
+    let Some(health) = site.pages.first().map(|page| page.whole.health.clone()) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let places = site.places.clone();
+    events::answer(&health, &places, |place| sent(site, place).boxed())
+}
+
+fn sent(site: Arc<Site>, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
+    let watch = |page: &Arc<Page>| {
+        let mut seen = page.reader.watch();
+        // What was read already is sent at once.
+        seen.mark_changed();
+        seen
+    };
+    let seen: Vec<_> = site.pages.iter().map(watch).collect();
+    let mut pace = tokio::time::interval(EVERY);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    stream::unfold(Watcher::new(site, (seen, pace), place), async |mut watcher| {
+        let (receivers, pace) = &mut watcher.source;
+        pace.tick().await;
+        let seen: Vec<Seen> = loop {
+            let changes = receivers.iter_mut().map(|seen| Box::pin(seen.changed()));
+            let (changed, ..) = select_all(changes).await;
+            changed.ok()?;
+            let seen: Vec<Seen> = receivers.iter_mut().map(|seen| seen.borrow_and_update().clone()).collect();
+            // Each is, or could not be, within a few seconds.
+            if seen.iter().all(Seen::is_read) {
+                break seen;
+            }
+        };
+        let front = watcher.of.overview(&seen);
+        let event = watcher.event(front.at, of_now(&seen), &front.parts);
+        Some((event, watcher))
+    })
+}
+
+/// Now, by the clock of the newest figures; by our own where all are old. ms since the epoch.
+fn of_now(seen: &[Seen]) -> Millis {
+    let fresh = seen.iter().filter(|seen| seen.figures.is_some() && seen.outage.is_none());
+    fresh.map(now).max().unwrap_or_else(clock::wall_ms)
+}
+
+impl Site {
+    /// All of them in one answer.
+    fn answer(&self, seen: &[Seen]) -> Answer {
+        let states = seen.iter().map(|seen| Answer::of(seen).state);
+        let names = self.ways.all.iter().map(|(name, _)| name.as_str());
+        Answer::of_all(&names.zip(states).collect::<Vec<_>>())
+    }
+
+    /// What of the overview changes by itself.
+    fn overview(&self, seen: &[Seen]) -> Front {
+        let answer = self.answer(seen);
+        let headline = html! {
+            div.answer #headline { p #answer data-state=(answer.state) { span { (answer.sentence) } } }
+        };
+        let mut parts = vec![("headline".into(), headline.into_string())];
+        for (at, (page, seen)) in self.pages.iter().zip(seen).enumerate() {
+            let (id, name) = (format!("namespace-{at}"), page.whole.queue.namespace());
+            let card = card(&id, name, &page.ways.to("/"), seen);
+            parts.push((id.into(), card.into_string()));
+        }
+        let newest = seen.iter().filter_map(|seen| seen.figures.as_ref()).map(|figures| figures.at_ms()).max();
+        Front { at: newest.unwrap_or_else(clock::wall_ms), parts }
+    }
+}
+
+/// A namespace at a glance.
+fn card(id: &str, name: &str, address: &str, seen: &Seen) -> Markup {
+    let answer = Answer::of(seen);
+    let title = format!("{id}-name");
+    html! {
+        section.panel.card id=(id) aria-labelledby=(title) {
+            h2 id=(title) { a href=(address) { (name) } }
+            p.verdict data-state=(answer.state) { span { (answer.sentence) } }
+            @match &seen.figures {
+                Some(figures) => {
+                    @if seen.outage.is_some() {
+                        p.bad { "The figures are old: they were read " (relative(figures.at_ms(), clock::wall_ms(), "ago")) "." }
+                    }
+                    (facts(figures))
+                }
+                None => p.none { "No figures yet." },
+            }
+        }
+    }
+}
+
+fn facts(figures: &Figures) -> Markup {
+    let (all, stats) = (figures.freshness_of_all(), &figures.status.stats);
+    let parked = figures.accounts.iter().filter(|account| account.parked_for_ms > 0).count();
+    html! {
+        dl.facts {
+            div { dt { "Scheduled" } dd { (grouped(all.ids)) } }
+            div { dt { "Overdue" } dd { (grouped(all.overdue)) } }
+            div { dt { "Oldest late" } dd { @if all.due > 0 { (time(all.oldest_lateness_ms)) } @else { "–" } } }
+            div {
+                dt { "Demand" }
+                dd {
+                    @match figures.status.quota.demand_by_quota {
+                        Some(ratio) => { (format!("{ratio:.2}")) " × " small { "quota" } }
+                        None => "–",
+                    }
+                }
+            }
+            div { dt { "Calls left" } dd { (calls_left(&figures.accounts)) } }
+            @if parked > 0 { div { dt { "Parked" } dd.bad { (parked) " of " (figures.accounts.len()) } } }
+            div { dt { "Workers" } dd { (grouped(stats.workers.len() as u64)) } }
+            div { dt { "Dead" } dd { (grouped(stats.dead)) } }
+        }
+    }
+}
+
+/// Of all credentials together, as far as it is known.
+fn calls_left(accounts: &[Account]) -> Markup {
+    // Without an open window, all of the limit is left.
+    let known: Vec<(u64, u64)> = accounts
+        .iter()
+        .filter_map(|account| Some((account.remaining.or(account.limit)?.into(), account.limit?.into())))
+        .collect();
+    let (left, limit) = known.iter().fold((0, 0), |(left, limit), one| (left + one.0, limit + one.1));
+    html! {
+        @if !known.is_empty() {
+            (grouped(left)) " " small { "of " (grouped(limit)) }
+        } @else if !accounts.is_empty() && accounts.iter().all(|account| account.unmetered) {
+            "no limit"
+        } @else {
+            "–"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::Outage;
+
+    #[test]
+    fn calls_left_are_those_that_are_known() {
+        let of = |accounts: &[Account]| calls_left(accounts).into_string();
+        let known = |limit, remaining| Account { limit: Some(limit), remaining, ..Account::default() };
+        assert_eq!(of(&[known(900, Some(25)), known(300, None)]), "325 <small>of 1,200</small>");
+        assert_eq!(of(&[known(900, Some(25)), Account::default()]), "25 <small>of 900</small>");
+        assert_eq!(of(&[Account { unmetered: true, ..Account::default() }]), "no limit");
+        assert_eq!([of(&[Account::default()]), of(&[])], ["–", "–"]);
+    }
+
+    #[test]
+    fn a_queue_that_is_out_says_so_on_its_card() {
+        let outage = Some(Outage { why: "no <route>".to_owned(), since_ms: 0 });
+        let text = card("namespace-1", "x:update", "/n/x:update/", &Seen { figures: None, outage }).into_string();
+        for says in ["data-state=\"unknown\"", "no &lt;route&gt;", "No figures yet", "href=\"/n/x:update/\""] {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+    }
+}

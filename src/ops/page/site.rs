@@ -1,0 +1,120 @@
+//! All that `ops` serves: the pages of each namespace, an overview of several, and the figures for programs.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures::future::join_all;
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::ways::Ways;
+use super::{Archive, Page, assets, events, overview};
+use crate::health::Vitals;
+use crate::live::Live;
+use crate::ops::figures::Terms;
+use crate::ops::probes::{exposed, probes};
+use crate::ops::whole_queue::{self, WholeQueue};
+
+/// A namespace that is shown.
+#[derive(Debug)]
+pub struct Shown {
+    /// Its queue, and the credentials that serve it.
+    pub whole: Arc<WholeQueue>,
+    /// For its tweets and its dead.
+    pub archive: Archive,
+    /// What its figures are reckoned by.
+    pub terms: Live<Terms>,
+}
+
+/// The pages of all namespaces: of a single one at `/`; of several an overview there, and each below `/n/`.
+#[derive(Debug)]
+pub struct Site {
+    /// Of each namespace, in the order given.
+    pub(super) pages: Vec<Arc<Page>>,
+    /// Of what they have in common.
+    pub(super) ways: Ways,
+    /// A place for each who watches.
+    pub(super) places: Arc<Semaphore>,
+}
+
+/// Of which namespace.
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    namespace: Option<String>,
+}
+
+impl Site {
+    /// Of these namespaces, in this order. Retrying and dropping the dead asks for the token; without one nobody may.
+    ///
+    /// Starts those who read the figures: call it on the runtime.
+    #[must_use]
+    pub fn new(shown: Vec<Shown>, token: Option<&SecretString>) -> Arc<Self> {
+        let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
+        let places = Arc::new(Semaphore::new(events::WATCHERS));
+        let ways = Ways::of(&names);
+        let in_common = ways.first().map(Ways::in_common).unwrap_or_default();
+        let page = |(one, ways)| Page::new(one, ways, token.cloned(), places.clone());
+        let pages = shown.into_iter().zip(ways).map(page).collect();
+        Arc::new(Self { pages, ways: in_common, places })
+    }
+
+    /// All routes, and the probes of the process.
+    pub fn router(self: &Arc<Self>) -> Router {
+        let metrics = async |State(site): State<Arc<Self>>| exposed(whole_queue::metrics(&site.queues()).await);
+        let mut own = Router::new()
+            .route("/page.css", get(assets::css))
+            .route("/page.js", get(assets::script))
+            .route("/icon.svg", get(assets::icon))
+            .route("/status", get(status))
+            .route("/metrics", get(metrics));
+        if self.pages.len() > 1 {
+            own = own.route("/", get(overview::show)).route("/events", get(overview::stream));
+        }
+        let queues = self.queues();
+        let vitals = Vitals::new(queues.iter().map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
+        let router = own.with_state(self.clone()).merge(probes(vitals));
+        self.pages.iter().fold(router, |router, page| router.merge(page.router()))
+    }
+
+    fn queues(&self) -> Vec<Arc<WholeQueue>> {
+        self.pages.iter().map(|page| page.whole.clone()).collect()
+    }
+}
+
+/// `GET /status`: as `twitter-updater status --json` says it; of several namespaces all, or the one that is asked for.
+async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+    let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?namespace=NAME\n").into_response() };
+    let queues = site.queues();
+    let named = |name: &str| queues.iter().find(|one| one.queue.namespace() == name);
+    let only = match (&asked.namespace, &queues[..]) {
+        (Some(name), _) => match named(name) {
+            Some(one) => Some(one),
+            None => {
+                let names: Vec<&str> = queues.iter().map(|one| one.queue.namespace()).collect();
+                let why = format!("no such namespace is shown here; these are: {}\n", names.join(", "));
+                return (StatusCode::NOT_FOUND, why).into_response();
+            }
+        },
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    };
+    if let Some(one) = only {
+        let out = |why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
+        return one.status().await.map(Json).map_err(out).into_response();
+    }
+    let read = join_all(queues.iter().map(|one| one.status())).await;
+    // What one does not say must not hide what the others do.
+    let code = if read.iter().any(Result::is_ok) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let said = queues.iter().zip(read).map(|(one, read)| match read {
+        Ok(status) => json!(status),
+        Err(why) => json!({"namespace": one.queue.namespace(), "error": why}),
+    });
+    (code, Json(json!({"namespaces": said.collect::<Vec<Value>>()}))).into_response()
+}

@@ -1,0 +1,110 @@
+//! Where the pages of a namespace are, and those of the others.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What the addresses of a page begin with, and what there is beside it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ways {
+    /// Whose pages these are; `None` for those of all.
+    pub namespace: Option<String>,
+    /// Before each path of them: nothing where there is one namespace only, and for what all have in common.
+    root: String,
+    /// Each namespace with the root of its pages; none where there is only one.
+    pub all: Arc<[(String, String)]>,
+}
+
+impl Ways {
+    /// Of the pages of each namespace, in this order. Of a single one they are where those of all would be.
+    pub(super) fn of(namespaces: &[String]) -> Vec<Self> {
+        if let [only] = namespaces {
+            return vec![Self { namespace: Some(only.clone()), root: String::new(), all: Arc::default() }];
+        }
+        let root = |name: &String| (name.clone(), format!("/n/{}", escaped(name)));
+        let all: Arc<[_]> = namespaces.iter().map(root).collect();
+        let ways = |(name, root): &(String, String)| Self {
+            namespace: Some(name.clone()),
+            root: root.clone(),
+            all: all.clone(),
+        };
+        all.iter().map(ways).collect()
+    }
+
+    /// Of what all have in common.
+    pub(super) fn in_common(&self) -> Self {
+        Self { namespace: None, root: String::new(), all: self.all.clone() }
+    }
+
+    /// The address of that path.
+    pub(super) fn to(&self, path: &str) -> String {
+        format!("{}{path}", self.root)
+    }
+
+    /// The same of a tweet.
+    pub(super) fn to_tweet(&self, id: &str) -> String {
+        self.to(&format!("/tweet?id={}", escaped(id)))
+    }
+
+    /// The list of the dead, with a value of its query.
+    pub(super) fn to_dead(&self, name: &str, value: &str) -> String {
+        self.to(&format!("/dead?{name}={}", escaped(value)))
+    }
+
+    /// Where a tweet's page goes on.
+    pub(super) fn to_events_of(&self, id: &str) -> String {
+        self.to(&format!("/events?tweet={}", escaped(id)))
+    }
+
+    /// The figures of these pages for programs.
+    pub(super) fn to_status(&self) -> String {
+        match &self.namespace {
+            Some(name) if !self.all.is_empty() => format!("/status?namespace={}", escaped(name)),
+            _ => "/status".to_owned(),
+        }
+    }
+
+    /// How a page is called: with its namespace, where there are several.
+    pub(super) fn title(&self, title: &str) -> String {
+        match &self.namespace {
+            Some(name) if !self.all.is_empty() => format!("{title} · {name}"),
+            _ => title.to_owned(),
+        }
+    }
+}
+
+/// A name as a segment of a path, or as a value of a query: bytes that may not stand in both are written in hexadecimal
+/// digits (RFC 3986, 3.3 and 3.4).
+fn escaped(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' => text.push(byte.into()),
+            _ => {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_namespace_is_at_the_root_and_several_are_below_it() {
+        let only = &Ways::of(&["tweet:update".to_owned()])[0];
+        assert_eq!([only.to("/"), only.to_tweet("20"), only.to_status()], ["/", "/tweet?id=20", "/status"]);
+        assert_eq!(only.title("Overview"), "Overview");
+        let several = Ways::of(&["x:update".to_owned(), "mastodon:update:a b/é".to_owned()]);
+        assert_eq!(several[0].to("/dead"), "/n/x:update/dead");
+        assert_eq!(several[1].to("/"), "/n/mastodon:update:a%20b%2F%C3%A9/");
+        assert_eq!(several[1].to_tweet("at://did"), "/n/mastodon:update:a%20b%2F%C3%A9/tweet?id=at:%2F%2Fdid");
+        assert_eq!(several[0].to_status(), "/status?namespace=x:update");
+        assert_eq!(several[0].title("Overview"), "Overview · x:update");
+        let common = several[0].in_common();
+        assert_eq!((common.to("/"), common.to_status()), ("/".to_owned(), "/status".to_owned()));
+        assert_eq!(common.all.len(), 2);
+    }
+}

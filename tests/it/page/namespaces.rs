@@ -1,0 +1,312 @@
+//! Several namespaces: an overview that hides none of them, and the pages of each below a path of its own.
+
+use std::sync::Arc;
+
+use tokio_util::task::AbortOnDropHandle;
+use twitter_updater::credential::RedisLedger;
+use twitter_updater::dead::Dead;
+use twitter_updater::health::Health;
+use twitter_updater::live::Live;
+use twitter_updater::lookup::twitter_v1::CAPABILITIES;
+use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
+use twitter_updater::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
+use twitter_updater::starter::Lanes;
+use twitter_updater::store::{SqliteStore, Store};
+use twitter_updater::updater::UNAVAILABLE_LANE;
+
+use super::looks::{PICTURES, faults, invalid};
+use super::*;
+use crate::support::role::{client, value};
+
+const OTHER: &str = "mastodon:update:a.social";
+const NAMESPACES: [&str; 2] = [NAMESPACE, OTHER];
+/// A Redis keeps a worker on the list for a minute.
+const BEAT_EVERY: Duration = Duration::from_secs(20);
+
+/// Two namespaces, each in a Redis of its own, with so many ids; and what `ops` serves of them.
+struct Two {
+    redis: [TestRedis; 2],
+    queues: [Arc<dyn Queue>; 2],
+    store: Arc<SqliteStore>,
+    ids: Vec<String>,
+    url: String,
+    _serving: AbortOnDropHandle<()>,
+    _folder: TempDir,
+}
+
+impl Two {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let redis = [(); 2].map(|()| TestRedis::start(&["--appendonly", "yes"]));
+        let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
+        store.migrate().await.unwrap();
+        let terms = Terms { ages: "1d: 1h".parse().unwrap(), buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+        let ids: Vec<String> = (0..1_234).map(|n| TweetId::at(wall_ms() - MINUTE, n).to_string()).collect();
+        let (mut queues, mut shown) = (Vec::new(), Vec::new());
+        for ((namespace, redis), share) in NAMESPACES.into_iter().zip(&redis).zip([1_000..1_234, 0..1_000]) {
+            let queue: Arc<dyn Queue> = Arc::new(RedisQueue::new(redis.pool(), namespace));
+            let lane = Lane::new("1d", Duration::from_secs(3_600));
+            let job = |id: &String| NewJob { id: id.clone(), lane: lane.clone(), delay: HOUR };
+            queue.schedule(&ids[share].iter().map(job).collect::<Vec<_>>()).await.unwrap();
+            let lanes = Lanes {
+                ages: terms.ages.clone().into(),
+                unavailable: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(3_600)),
+                id_date: Arc::new(TweetId::date_of),
+            };
+            let dead = Dead { queue: queue.clone(), store: store.clone(), lanes };
+            let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
+            let whole = Arc::new(WholeQueue {
+                queue: queue.clone(),
+                provider: namespace.split(':').next().unwrap().to_owned(),
+                ledger: Arc::new(RedisLedger::new(redis.pool(), "any")),
+                names: vec!["main".to_owned()],
+                capabilities: CAPABILITIES,
+                health: Arc::new(Health::default()),
+            });
+            shown.push(Shown { whole, archive, terms: Live::new(terms.clone()) });
+            queues.push(queue);
+        }
+        let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let url = format!("http://{}", server.addr());
+        let router = Site::new(shown, Some(&TOKEN.into())).router();
+        let serving = AbortOnDropHandle::new(tokio::spawn(server.run(router, std::future::pending())));
+        let queues = queues.try_into().unwrap();
+        Self { redis, queues, store, ids, url, _serving: serving, _folder: folder }
+    }
+
+    /// A worker of that namespace beats, until what this answers is dropped.
+    async fn works(&self, at: usize) -> AbortOnDropHandle<()> {
+        let queue = self.queues[at].clone();
+        let beat =
+            async move || queue.beat("worker-1", &[("version", "0.1.0".into())], &[], &Lateness::default()).await;
+        beat().await.unwrap();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(BEAT_EVERY).await;
+                let _ = beat().await;
+            }
+        }))
+    }
+
+    async fn bury(&self, at: usize, id: &str) {
+        let (ids, reason) = ([id.to_owned()], "refused (HTTP 422)".to_owned());
+        self.store.bury(NAMESPACES[at], wall_ms(), &[(id.to_owned(), reason.clone())]).await.unwrap();
+        let taken = self.queues[at].adopt("bury", &ids, PATIENCE).await.unwrap();
+        let job = Job { id: id.to_owned(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
+        let buried = self.queues[at].settle(&taken.fence, &[(job, Verdict::Bury { reason })]).await.unwrap();
+        assert_eq!(buried.settled, 1);
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    async fn get(&self, path: &str) -> (u16, String) {
+        let response = client().get(self.url(path)).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+}
+
+/// The state that a card shows, and the whole answer.
+async fn states(browser: &Browser) -> [String; 3] {
+    let mut states = Vec::new();
+    for selector in ["#namespace-0 .verdict", "#namespace-1 .verdict", "#answer"] {
+        states.push(browser.attribute(selector, "data-state").await.unwrap_or_default());
+    }
+    states.try_into().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_overview_shows_each_and_follows_them() {
+    let two = Two::new().await;
+    let _first = two.works(0).await;
+    let browser = Browser::start().await;
+    browser.open(&two.url("/")).await;
+    assert_eq!(states(&browser).await, ["fresh", "stopped", "stopped"]);
+    let answer = browser.text("#answer").await.unwrap();
+    assert!(answer.ends_with("Stopped: mastodon:update:a.social; fresh: tweet:update"), "{answer}");
+    let card = browser.text("#namespace-1").await.unwrap();
+    for says in ["no worker has beaten", "1,000", OTHER] {
+        assert!(card.contains(says), "{says}: {card}");
+    }
+    assert!(browser.text("#namespace-0").await.unwrap().contains("234"), "each has its own ids");
+
+    browser.eval("window.same = true", Value::Null).await;
+    browser.until_text("#live", "says that it is live", |text| text == "live").await;
+    let _second = two.works(1).await;
+    until_true("both are fresh", PATIENCE, async || states(&browser).await == ["fresh", "fresh", "fresh"]).await;
+    browser.until_text("#answer", "says so of all", |text| text.ends_with("Fresh: all 2 namespaces")).await;
+    two.queues[0].pause(Some("by hand")).await.unwrap();
+    until_true("one is stopped", PATIENCE, async || states(&browser).await == ["stopped", "fresh", "stopped"]).await;
+    browser.until_text("#namespace-0 .verdict", "says why", |text| text.contains("paused: by hand")).await;
+    assert_eq!(browser.eval("return window.same", Value::Null).await, true, "it was never loaded again");
+    is_silent(&browser).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_out_hides_no_other() {
+    let mut two = Two::new().await;
+    let _workers = [two.works(0).await, two.works(1).await];
+    let browser = Browser::start().await;
+    browser.open(&two.url("/")).await;
+    browser.until_text("#live", "says that it is live", |text| text == "live").await;
+    assert_eq!(states(&browser).await, ["fresh", "fresh", "fresh"]);
+    two.redis[1].kill();
+    let out = ["fresh", "unknown", "unknown"];
+    until_true("one is out", PATIENCE, async || states(&browser).await == out).await;
+    let at = shown_at(&browser).await;
+    until_true("the other goes on", PATIENCE, async || shown_at(&browser).await > at + 2_000).await;
+    // Also for who comes now.
+    browser.open(&two.url("/")).await;
+    assert_eq!(states(&browser).await, out);
+    assert!(browser.text("#namespace-0").await.unwrap().contains("234"));
+
+    let (status, said) = two.get("/status").await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((status, &said["namespaces"][0]["delayed"]), (200, &json!(234)));
+    assert_eq!(said["namespaces"][1]["namespace"], OTHER);
+    assert!(said["namespaces"][1]["error"].as_str().is_some_and(|why| !why.is_empty()), "{said}");
+    assert_eq!(two.get(&format!("/status?namespace={OTHER}")).await.0, 503);
+    let metrics = two.get("/metrics").await.1;
+    let up = |namespace| value(&metrics, &format!("twitter_updater_queue_up{{namespace=\"{namespace}\"}}"));
+    assert_eq!((up(NAMESPACE), up(OTHER)), (Some(1.0), Some(0.0)), "{metrics}");
+    assert!(metrics.contains("delayed{namespace=\"tweet:update\""), "{metrics}");
+    let (status, ready) = two.get("/ready").await;
+    assert!(
+        status == 200 && ready.starts_with("yes, but for\nmastodon:update:a.social: a service is out: "),
+        "{ready}"
+    );
+
+    two.redis[1].start_again();
+    until_true("it is known again", PATIENCE, async || states(&browser).await[1] != "unknown").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_has_its_pages_and_all_lead_to_one_another() {
+    let two = Two::new().await;
+    let _workers = [two.works(0).await, two.works(1).await];
+    let own = |path: &str| two.url(&format!("/n/{OTHER}{path}"));
+    let browser = Browser::start().await;
+    browser.open(&two.url("/")).await;
+    let current = "nav[aria-label=Namespaces] a[aria-current]";
+    assert_eq!(browser.text(current).await.as_deref(), Some("All"));
+    browser.click("#namespace-1 h2 a").await;
+    assert_eq!(browser.url().await, own("/"));
+    assert_eq!(browser.text(current).await.as_deref(), Some(OTHER));
+    assert!(browser.eval("return document.title", Value::Null).await.as_str().unwrap().contains(OTHER));
+    assert!(browser.text("#freshness").await.unwrap().contains("1,000"), "its own figures");
+    browser.until_text("#live", "says that it is live", |text| text == "live").await;
+    let at = shown_at(&browser).await;
+    until_true("newer figures", PATIENCE, async || shown_at(&browser).await > at).await;
+
+    browser.type_into("form[role=search] input[name=id]", &format!("{}\u{E007}", two.ids[7])).await;
+    browser.until_text("#place", "says where it is", |text| text.contains("delayed in the lane 1d")).await;
+    assert_eq!(browser.url().await, own(&format!("/tweet?id={}", two.ids[7])));
+    browser.until_text("#live", "says that it is live", |text| text == "live").await;
+    is_silent(&browser).await;
+    // The other one does not have it.
+    assert_eq!(two.get(&format!("/n/{NAMESPACE}/tweet?id={}", two.ids[7])).await.0, 404);
+    browser.console().await;
+
+    let dead = TweetId::at(wall_ms() - 3 * HOUR, 0).to_string();
+    two.bury(1, &dead).await;
+    browser.click("nav[aria-label=Pages] a:last-child").await;
+    assert_eq!(browser.url().await, own("/dead"));
+    assert_eq!(browser.attribute(current, "aria-current").await.as_deref(), Some("true"));
+    browser.click("summary").await;
+    browser.type_into("form.act input[name=token]", TOKEN).await;
+    browser.click("button.danger").await;
+    browser.until_text("#told", "says what was done", |text| text.contains(&dead)).await;
+    assert_eq!(browser.url().await, own(&format!("/dead?dropped={dead}")));
+    assert_eq!(two.queues[1].stats().await.unwrap().dead, 0);
+
+    browser.click("nav[aria-label=Namespaces] a:nth-child(2)").await;
+    assert_eq!(browser.url().await, two.url(&format!("/n/{NAMESPACE}/")));
+    assert!(browser.text("#freshness").await.unwrap().contains("234"));
+    browser.click("nav[aria-label=Namespaces] a:first-child").await;
+    assert_eq!(browser.url().await, two.url("/"));
+    is_silent(&browser).await;
+    // As people type it.
+    browser.open(&two.url(&format!("/n/{OTHER}"))).await;
+    assert_eq!(browser.url().await, own("/"));
+    for path in ["/n/x:update/", "/n/", "/tweet?id=20", "/dead"] {
+        assert_eq!(two.get(path).await.0, 404, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_are_told_of_all_or_of_one() {
+    let two = Two::new().await;
+    let _worker = two.works(0).await;
+    let (status, all) = two.get("/status").await;
+    let all: Value = serde_json::from_str(&all).unwrap();
+    let names: Vec<&Value> = all["namespaces"].as_array().unwrap().iter().map(|one| &one["namespace"]).collect();
+    assert_eq!((status, names), (200, vec![&json!(NAMESPACE), &json!(OTHER)]));
+    let one: Value = serde_json::from_str(&two.get(&format!("/status?namespace={OTHER}")).await.1).unwrap();
+    assert_eq!((&one["namespace"], &one["delayed"]), (&json!(OTHER), &json!(1_000)));
+    let (status, why) = two.get("/status?namespace=x:update").await;
+    assert_eq!(
+        (status, &*why),
+        (404, "no such namespace is shown here; these are: tweet:update, mastodon:update:a.social\n")
+    );
+
+    let metrics = two.get("/metrics").await.1;
+    for namespace in NAMESPACES {
+        let provider = namespace.split(':').next().unwrap();
+        for says in [
+            format!("twitter_updater_delayed{{namespace=\"{namespace}\",lane=\"1d\"}} "),
+            format!("twitter_updater_dead{{namespace=\"{namespace}\"}} 0"),
+            // Credentials of one name are told apart.
+            format!(
+                "twitter_updater_credential_parked{{namespace=\"{namespace}\",provider=\"{provider}\",credential=\"main\",\
+                 endpoint=\"statuses/lookup\"}} 0"
+            ),
+        ] {
+            assert!(metrics.contains(&says), "{says}: {metrics}");
+        }
+    }
+    let families: Vec<&str> = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let distinct: std::collections::BTreeSet<&&str> = families.iter().collect();
+    assert!(families.len() > 10 && distinct.len() == families.len(), "a family twice: {families:?}");
+    assert_eq!(two.get("/live").await, (200, "yes\n".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_fit_can_be_read_and_heard_and_need_no_script() {
+    let two = Two::new().await;
+    let _worker = two.works(0).await;
+    two.bury(1, &TweetId::at(wall_ms() - 3 * HOUR, 0).to_string()).await;
+    let browser = Browser::start().await;
+    let pages = [
+        ("overview", "/".to_owned()),
+        ("namespace", format!("/n/{OTHER}/")),
+        ("namespace-dead", format!("/n/{OTHER}/dead")),
+        ("namespace-tweet", format!("/n/{OTHER}/tweet?id={}", two.ids[0])),
+    ];
+    let mut problems = Vec::new();
+    for (name, path) in &pages {
+        for (width, dark) in [(360, false), (390, true), (1280, false), (1280, true)] {
+            browser.looks(width, dark).await;
+            browser.open(&two.url(path)).await;
+            if width != 360 {
+                let scheme = if dark { "dark" } else { "light" };
+                browser.picture(&PICTURES.join(format!("{name}-{width}-{scheme}.png"))).await;
+            }
+            problems.extend(faults(&browser, &format!("{name} at {width} px")).await);
+        }
+        let structure = browser.eval(include_str!("structure.js"), Value::Null).await;
+        assert_eq!(structure, json!([]), "{name}");
+        let wrong = invalid(&two.get(path).await.1);
+        assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    for (role, name) in browser.names("a[href], button, section, nav").await {
+        assert!(role == "none" || !name.trim().is_empty(), "a {role} without a name");
+    }
+
+    browser.without_script().await;
+    browser.open(&two.url("/")).await;
+    assert_eq!(states(&browser).await, ["fresh", "stopped", "stopped"]);
+    browser.click("#namespace-1 h2 a").await;
+    browser.until_text("#freshness", "has its ids", |text| text.contains("1,000")).await;
+}
