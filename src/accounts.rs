@@ -7,9 +7,10 @@ use futures::future::join_all;
 use serde::{Serialize, Serializer};
 
 use crate::clock::Millis;
-use crate::credential::{Account, Caller, Credential, Credentials, LedgerError, Used, Window};
-use crate::figures::{grouped, span};
-use crate::lookup::{Lookup, LookupError};
+use crate::credential::{Account, Caller, Credential, Credentials, LedgerError, Reads, Used, Window};
+use crate::figures::{grouped, span, when};
+use crate::lookup::{Lookup, LookupError, Usage};
+use crate::plan::money;
 
 /// Every credential at the lookup's endpoint.
 #[derive(Debug, Clone, Serialize)]
@@ -18,6 +19,25 @@ pub struct Accounts {
     pub endpoint: String,
     /// One per credential, in the order of the settings.
     pub credentials: Vec<Row>,
+    /// How the budget of reads is spent, where the provider charges for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Reads>,
+    /// What the provider itself has counted, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageTold>,
+}
+
+/// What a provider says of its own count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum UsageTold {
+    /// It.
+    Told(Usage),
+    /// Nothing.
+    NotTold {
+        /// Why.
+        why: String,
+    },
 }
 
 /// One credential.
@@ -64,7 +84,20 @@ impl Accounts {
     #[must_use]
     pub fn new(endpoint: &str, callers: Vec<(String, Caller)>, accounts: Vec<Account>) -> Self {
         let row = |((_, kind), account)| Row { kind, account, check: None };
-        Self { endpoint: endpoint.to_owned(), credentials: callers.into_iter().zip(accounts).map(row).collect() }
+        let credentials = callers.into_iter().zip(accounts).map(row).collect();
+        Self { endpoint: endpoint.to_owned(), credentials, budget: None, usage: None }
+    }
+
+    /// The same with how the budget of reads is spent.
+    #[must_use]
+    pub fn with_reads(self, budget: Option<Reads>) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// The same with what the provider itself has counted.
+    #[must_use]
+    pub fn with_usage(self, usage: Option<UsageTold>) -> Self {
+        Self { usage, ..self }
     }
 
     /// The same with what the API says of each, in the same order.
@@ -118,6 +151,19 @@ pub async fn check(credentials: &Credentials, lookup: &dyn Lookup) -> Result<Vec
     Ok(checks)
 }
 
+/// Asks the API what it has counted of what it charges for, as the first credential to which it tells that; `None` where
+/// it charges for nothing.
+pub async fn usage(credentials: &Credentials, lookup: &dyn Lookup) -> Option<UsageTold> {
+    let mut told = None;
+    for credential in credentials.all() {
+        match lookup.usage(credential).await {
+            Ok(usage) => return usage.map(UsageTold::Told),
+            Err(error) => told = Some(UsageTold::NotTold { why: error.to_string() }),
+        }
+    }
+    told
+}
+
 async fn ask(lookup: &dyn Lookup, credential: &Arc<Credential>) -> Result<Option<Window>, LookupError> {
     match lookup.check(credential).await {
         // The lookup has corrected its clock: once more.
@@ -149,6 +195,18 @@ impl fmt::Display for Accounts {
                 grouped(account.calls_today),
                 parked(account).unwrap_or_else(unknown),
             )?;
+        }
+        if let Some(reads) = &self.budget {
+            writeln!(f, "\nbudget of reads\n{}", budget_line(reads))?;
+        }
+        match &self.usage {
+            Some(UsageTold::Told(Usage { posts, cap, reset_day })) => {
+                let of = cap.map_or_else(String::new, |cap| format!(" of {}", grouped(cap)));
+                let reset = reset_day.map_or_else(String::new, |day| format!(", its month begins on day {day}"));
+                writeln!(f, "the API itself has counted {}{of}{reset}", grouped(*posts))?;
+            }
+            Some(UsageTold::NotTold { why }) => writeln!(f, "the API does not tell its own count: {why}")?,
+            None => {}
         }
         if self.credentials.iter().any(|row| row.check.is_some()) {
             writeln!(f, "\ncheck")?;
@@ -184,6 +242,23 @@ impl fmt::Display for Check {
             Self::NoAnswer { why } => write!(f, "NO ANSWER: {why}"),
         }
     }
+}
+
+/// How a budget of reads is spent, in a line.
+#[must_use]
+pub fn budget_line(reads: &Reads) -> String {
+    let Reads { reads, limit, spent, since_ms, reset_in_ms, today, dollars, .. } = reads;
+    let of = limit.map_or_else(String::new, |limit| format!(" of {}", grouped(limit)));
+    let bound = if limit.is_none() { "; there is no bound (x.reads is 0)" } else { "" };
+    let stop = if *spent { "SPENT, nothing is read until the reset: " } else { "" };
+    format!(
+        "{stop}{}{of} posts read since {}, ${} at the most, {} today (UTC); reset in {}{bound}",
+        grouped(*reads),
+        when(*since_ms),
+        money(*dollars),
+        grouped(*today),
+        whole_seconds(*reset_in_ms)
+    )
 }
 
 /// For how long and why it is parked, if it is.

@@ -21,13 +21,15 @@ use serde::Serialize;
 pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
 pub use self::poll::run_poll;
-pub use self::provider::{callers, credentials, open_credentials, open_lookup};
-pub use self::roles::{Watched, open_site, run_ops, run_starter, run_updater, terms};
+pub use self::provider::{callers, credentials, live_budget, open_credentials, open_lookup};
+pub use self::roles::{Overseen, Watched, open_site, run_ops, run_starter, run_updater, terms};
 pub use self::service::Service;
+pub use self::tuning::read_terms;
 pub use self::updater::Updater;
 pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
 use crate::accounts::{self, Accounts};
 use crate::config::{Settings, SimulatorSettings, StoreBackend, masked};
+use crate::credential::{Ledger, LedgerError, Reads};
 use crate::live::Live;
 use crate::lookup::{capabilities, date_of, parse};
 use crate::provider::Provider;
@@ -108,8 +110,10 @@ pub async fn status(settings: &Settings, provider: &Provider) -> Result<Status> 
     let stats = service.queue(&provider.namespace()).await?.stats().await?;
     let names: Vec<String> = callers(settings, provider)?.into_iter().map(|(name, _)| name).collect();
     let capabilities = capabilities(provider);
-    let accounts = service.ledger(provider).await?.accounts(capabilities.endpoint, &names).await?;
-    Ok(Status::new(stats, accounts, capabilities))
+    let ledger = service.ledger(provider).await?;
+    let accounts = ledger.accounts(capabilities.endpoint, &names).await?;
+    let reads = reads(settings, provider, &*ledger).await?;
+    Ok(Status::new(stats, accounts, capabilities).with_reads(reads))
 }
 
 /// What the ledger knows of each credential; with `check`, the API is asked about each first, which needs
@@ -125,13 +129,26 @@ pub async fn accounts(settings: &Settings, provider: &Provider, check: bool) -> 
     if !check {
         let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
         let known = service.ledger(provider).await?.accounts(endpoint, &names).await.with_context(unusable)?;
-        return Ok(Accounts::new(endpoint, callers, known));
+        let reads = reads(settings, provider, &*service.ledger(provider).await?).await.with_context(unusable)?;
+        return Ok(Accounts::new(endpoint, callers, known).with_reads(reads));
     }
     let lookup = open_lookup(settings, provider)?;
     let credentials = open_credentials(settings, &service, provider).await?;
     let checks = accounts::check(&credentials, &*lookup).await.with_context(unusable)?;
     let known = credentials.accounts(endpoint).await.with_context(unusable)?;
-    Ok(Accounts::new(endpoint, callers, known).with_checks(checks))
+    let reads = credentials.reads().await.with_context(unusable)?;
+    let usage = accounts::usage(&credentials, &*lookup).await;
+    Ok(Accounts::new(endpoint, callers, known).with_checks(checks).with_reads(reads).with_usage(usage))
+}
+
+/// How the budget of reads is spent, where the provider charges for them.
+async fn reads(
+    settings: &Settings,
+    provider: &Provider,
+    ledger: &dyn Ledger,
+) -> std::result::Result<Option<Reads>, LedgerError> {
+    let Some(budget) = tuning::budget(settings, capabilities(provider)) else { return Ok(None) };
+    Ok(Some(budget.reads(&ledger.counted(budget.per).await?)))
 }
 
 /// A starter of that provider's posts; the queue is that of its namespace.

@@ -16,7 +16,8 @@ use crate::config::{BadConfig, DEMO, Files, Settings};
 use crate::dead::{Act, Tally};
 use crate::demo::{self, DemoOptions};
 use crate::ops;
-use crate::plan::{BadTweetsPerDay, Credentials, Plan};
+use crate::plan::{BadTweetsPerDay, Credentials, Plan, X_CALLS};
+use crate::provider::Provider;
 use crate::queue::QueueError;
 use crate::shutdown::Stop;
 use crate::starter::{EnqueueError, StarterError};
@@ -176,7 +177,7 @@ enum Command {
     },
     /// Say how many credentials, and how much room, so many tweets a day need.
     #[command(
-        after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n\nPlans for the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl. Connects to nothing."
+        after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n\nPlans for the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, and of X what the reads cost. Connects to nothing."
     )]
     Plan {
         /// Tweets that come in each day.
@@ -464,7 +465,14 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Plan { tweets_per_day, user_credentials, app_credentials, json } => {
             let (ages, buffer_ttl) = (&settings.tweet_age, settings.updater.buffer_ttl);
-            let mut plan = Plan::new(ages, tweets_per_day, settings.updater.lookahead, buffer_ttl)?;
+            let is_x = settings.providers()? == [Provider::X];
+            // An id that costs by itself is never asked for early.
+            let lookahead = if is_x { 0.0 } else { settings.updater.lookahead };
+            let mut plan = Plan::new(ages, tweets_per_day, lookahead, buffer_ttl)?;
+            if is_x {
+                let terms = app::read_terms(&settings);
+                plan = plan.with_calls(X_CALLS).with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;
+            }
             if user_credentials.is_some() || app_credentials.is_some() {
                 let (user, app) = (user_credentials.unwrap_or(0), app_credentials.unwrap_or(0));
                 plan = plan.with_credentials(ages, buffer_ttl, Credentials { user, app });

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::app::{self, InForce, Service, Updater, Watched};
+use crate::app::{self, InForce, Overseen, Service, Updater, Watched};
 use crate::clock::{self, Millis, Stopwatch};
 use crate::config::{QueueBackend, Settings, StoreBackend};
 use crate::live::Live;
@@ -122,8 +122,10 @@ pub async fn run(
     let serving = match server {
         Some(server) => {
             let terms = Live::new(app::terms(&settings));
-            let queues = [(provider.clone(), queue.clone(), watched.health)];
-            let router = app::open_site(&settings, terms, &service, &queues).await?.router();
+            let budget = app::live_budget(&settings, &provider);
+            let (queue, health) = (queue.clone(), watched.health);
+            let shown = [Overseen { provider: provider.clone(), queue, health, budget }];
+            let router = app::open_site(&settings, terms, &service, &shown).await?.router();
             announce(&format!("the page is at http://{}/", server.addr()))?;
             Some(tokio::spawn(server.run(router, std::future::pending())))
         }

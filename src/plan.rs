@@ -22,6 +22,8 @@
 //! low rates. And a tweet that the API does not return is counted as if it were returned; in fact it is
 //! looked up every `updater.unavailable_every` until it ends early.
 
+mod reads;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -32,12 +34,18 @@ use crate::figures::figure;
 use crate::lookup::twitter_v1::BATCH_LIMIT;
 use crate::tweet_age::{AgeTable, Bracket};
 
+pub use self::reads::{BadLifetime, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
+
 /// The window of Twitter's rate limits, in seconds.
 pub const WINDOW_S: f64 = 900.0;
 /// Calls of `statuses/lookup` per window with a user's token (Twitter's page on rate limits, v1.1).
 pub const USER_CALLS: u32 = 900;
 /// Calls of `statuses/lookup` per window with an app-only token (same page).
 pub const APP_CALLS: u32 = 300;
+/// The same of `GET /2/tweets` with a user's token (X's page on rate limits, August 2026).
+pub const X_USER_CALLS: u32 = 5_000;
+/// The same with an app-only token (same page).
+pub const X_APP_CALLS: u32 = 3_500;
 /// Redis memory per scheduled 19-digit id, in bytes, as `tests/it/load/memory.rs` measures it. Beside
 /// it leases and claim records are nothing: they are there only for ids in flight, which are
 /// `updater.concurrency` × 100 per process at the most.
@@ -52,20 +60,38 @@ const DAY_MS: f64 = DAY_S * 1e3;
 #[error("--tweets-per-day ({0}) must be above 0 and at most 1000000000000")]
 pub struct BadTweetsPerDay(pub f64);
 
+/// Calls per window with a credential of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLimits {
+    /// With a user's token.
+    pub user: u32,
+    /// With an app-only one.
+    pub app: u32,
+}
+
+/// Those of `statuses/lookup`.
+pub const TWITTER_CALLS: CallLimits = CallLimits { user: USER_CALLS, app: APP_CALLS };
+/// Those of `GET /2/tweets`.
+pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALLS };
+
 /// How many credentials of each kind there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Credentials {
-    /// Users' tokens, [`USER_CALLS`] per window each.
+    /// Users' tokens.
     pub user: u32,
-    /// App-only tokens, [`APP_CALLS`] per window each.
+    /// App-only tokens.
     pub app: u32,
 }
 
 impl Credentials {
-    /// Calls per 15 minutes with all of them.
+    /// Calls of `statuses/lookup` per 15 minutes with all of them.
     #[must_use]
     pub fn calls_per_15_min(self) -> f64 {
-        f64::from(self.user) * f64::from(USER_CALLS) + f64::from(self.app) * f64::from(APP_CALLS)
+        self.calls(TWITTER_CALLS)
+    }
+
+    fn calls(self, limits: CallLimits) -> f64 {
+        f64::from(self.user) * f64::from(limits.user) + f64::from(self.app) * f64::from(limits.app)
     }
 }
 
@@ -135,6 +161,12 @@ pub struct Plan {
     pub history_rows_per_day_at_most: f64,
     /// What the given credentials carry, where any are given.
     pub given: Option<Given>,
+    /// What reads cost, where the provider charges for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<ReadsPlan>,
+    /// Calls of one credential of each kind.
+    #[serde(skip)]
+    pub calls: CallLimits,
 }
 
 /// What some credentials carry.
@@ -176,7 +208,11 @@ pub fn updates_per_tweet(ages: &AgeTable) -> u64 {
 /// when requests are full at that rate, else `c ÷ (1 − c × buffer_ttl)`.
 #[must_use]
 pub fn largest_tweets_per_day(ages: &AgeTable, buffer_ttl: Duration, credentials: Credentials) -> f64 {
-    let calls = credentials.calls_per_15_min() / WINDOW_S;
+    largest(ages, buffer_ttl, credentials.calls_per_15_min() / WINDOW_S)
+}
+
+/// The same with so many calls per second.
+fn largest(ages: &AgeTable, buffer_ttl: Duration, calls: f64) -> f64 {
     let full = BATCH_LIMIT as f64;
     let in_a_wait = calls * buffer_ttl.as_secs_f64();
     let updates = if in_a_wait * full >= full - 1.0 { calls * full } else { calls / (1.0 - in_a_wait) };
@@ -247,16 +283,37 @@ impl Plan {
             tweet_rows_per_day: tweets_per_day,
             history_rows_per_day_at_most: updates_per_day,
             given: None,
+            reads: None,
+            calls: TWITTER_CALLS,
         })
+    }
+
+    /// The same where each credential has so many calls.
+    #[must_use]
+    pub fn with_calls(mut self, calls: CallLimits) -> Self {
+        self.calls = calls;
+        self.user_credentials = needed(self.lookups_per_15_min, calls.user);
+        self.app_credentials = needed(self.lookups_per_15_min, calls.app);
+        self
+    }
+
+    /// Says also what its reads cost; `ages` as for [`Plan::new`].
+    ///
+    /// # Errors
+    /// A tweet lives for longer than a century.
+    pub fn with_reads(mut self, ages: &AgeTable, terms: &ReadTerms) -> Result<Self, BadLifetime> {
+        self.reads = Some(ReadsPlan::new(ages, self.tweets_per_day, terms)?);
+        Ok(self)
     }
 
     /// Says also what these credentials carry; `ages` and `buffer_ttl` as for [`Plan::new`].
     #[must_use]
     pub fn with_credentials(mut self, ages: &AgeTable, buffer_ttl: Duration, credentials: Credentials) -> Self {
-        let largest = largest_tweets_per_day(ages, buffer_ttl, credentials);
+        let calls_per_15_min = credentials.calls(self.calls);
+        let largest = largest(ages, buffer_ttl, calls_per_15_min / WINDOW_S);
         self.given = Some(Given {
             credentials,
-            calls_per_15_min: credentials.calls_per_15_min(),
+            calls_per_15_min,
             // What only rounding keeps below a whole number is that number.
             largest_tweets_per_day: (largest * (1.0 + 1e-12)) as u64,
             enough: self.tweets_per_day <= largest * (1.0 + 1e-12),
@@ -293,8 +350,8 @@ impl fmt::Display for Plan {
         )?;
         line("lookups per second", self.lookups_per_second, format!("of {} ids each", figure(self.ids_per_lookup)))?;
         line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
-        line("user credentials", self.user_credentials as f64, format!("of {USER_CALLS} calls per 15 min, or"))?;
-        line("app-only credentials", self.app_credentials as f64, format!("of {APP_CALLS} calls per 15 min"))?;
+        line("user credentials", self.user_credentials as f64, format!("of {} calls per 15 min, or", self.calls.user))?;
+        line("app-only credentials", self.app_credentials as f64, format!("of {} calls per 15 min", self.calls.app))?;
         line("Redis memory, MB", self.redis_bytes / 1e6, format!("{REDIS_BYTES_PER_ID} bytes per id"))?;
         line("tweet rows per day", self.tweet_rows_per_day, "they stay".to_owned())?;
         line(
@@ -302,6 +359,9 @@ impl fmt::Display for Plan {
             self.history_rows_per_day_at_most,
             "at most: a row only when a count changed".to_owned(),
         )?;
+        if let Some(reads) = &self.reads {
+            write!(f, "\n{reads}")?;
+        }
         if let Some(given) = self.given {
             let Credentials { user, app } = given.credentials;
             let enough = if given.enough { "enough" } else { "NOT ENOUGH" };

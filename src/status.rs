@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::accounts::parked;
-use crate::credential::Account;
+use crate::accounts::{budget_line, parked};
+use crate::credential::{Account, Reads};
 use crate::figures::span;
 use crate::lookup::Capabilities;
 use crate::overload::Overload;
@@ -24,6 +24,9 @@ pub struct Status {
     pub quota: Overload,
     /// The credentials that are left alone for a while.
     pub parked: Vec<Account>,
+    /// How the budget of reads is spent, where the provider charges for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Reads>,
 }
 
 impl Status {
@@ -32,7 +35,13 @@ impl Status {
     pub fn new(stats: Stats, accounts: Vec<Account>, capabilities: Capabilities) -> Self {
         let quota = Overload::new(&stats.lanes, &accounts, capabilities);
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
-        Self { stats, quota, parked }
+        Self { stats, quota, parked, budget: None }
+    }
+
+    /// The same with how the budget of reads is spent.
+    #[must_use]
+    pub fn with_reads(self, budget: Option<Reads>) -> Self {
+        Self { budget, ..self }
     }
 }
 
@@ -45,7 +54,7 @@ pub fn table(status: &Status) -> String {
     text.trim_end().to_owned()
 }
 
-fn write_table(out: &mut String, Status { stats, quota, parked: left_alone }: &Status) -> std::fmt::Result {
+fn write_table(out: &mut String, Status { stats, quota, parked: left_alone, budget }: &Status) -> std::fmt::Result {
     writeln!(out, "{}", stats.namespace)?;
     if let Some(reason) = &stats.paused {
         writeln!(out, "PAUSED: {reason}")?;
@@ -75,6 +84,9 @@ fn write_table(out: &mut String, Status { stats, quota, parked: left_alone }: &S
     writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;
     writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;
     writeln!(out, "\nquota\n{quota}")?;
+    if let Some(reads) = budget {
+        writeln!(out, "\nbudget of reads\n{}", budget_line(reads))?;
+    }
     if !left_alone.is_empty() {
         writeln!(out, "\nparked credentials")?;
         for account in left_alone {

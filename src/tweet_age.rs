@@ -72,6 +72,53 @@ impl AgeTable {
     }
 }
 
+/// A UTC day, ms.
+const DAY_MS: Millis = 86_400_000;
+/// What is moved before one midnight is spread over so long, ms, or all of it would come at once.
+const SPREAD_MS: Millis = 10 * 60_000;
+
+/// What is due shortly after a UTC midnight is updated before it, where that saves a read: some providers charge a post
+/// once in a UTC day, however often it is read. Never later than the age table has it.
+///
+/// An interval below a day brings a read in every day, whatever is moved. One a little above a day skips every other
+/// day, if its updates come in pairs, one at the beginning of a day and one at the end: this makes the pairs.
+///
+/// ```
+/// # use twitter_updater::tweet_age::SameDay;
+/// let same_day = SameDay { share: 0.1, margin: 60_000 };
+/// let (hour, midnight) = (3_600_000, 20_000 * 86_400_000);
+/// // Read at 0:30, due at 1:30 of the next day: rather before midnight.
+/// let delay = same_day.delay(midnight + hour / 2, 25 * hour);
+/// assert!(delay > 23 * hour && delay < 24 * hour - hour / 2);
+/// // Too early for the share; of no use.
+/// assert_eq!(same_day.delay(midnight + 2 * hour, 25 * hour), 25 * hour);
+/// assert_eq!(same_day.delay(midnight + hour / 2, 24 * hour), 24 * hour);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SameDay {
+    /// How much earlier an update may be, as a share of its interval, 0 to 0.5; 0: never.
+    pub share: f64,
+    /// How long before midnight an update has to be due to be made before it for sure, ms.
+    pub margin: Millis,
+}
+
+impl SameDay {
+    /// The delay from an update at `at`, ms since the epoch, to the next, at most `interval`, ms.
+    #[must_use]
+    pub fn delay(self, at: Millis, interval: Millis) -> Millis {
+        let midnight = at.div_euclid(DAY_MS).saturating_add(1).saturating_mul(DAY_MS);
+        let latest = midnight.saturating_sub(self.margin);
+        let due = at.saturating_add(interval);
+        let earliest = due.saturating_sub((interval as f64 * self.share) as Millis);
+        // Spread by its own time of the day: what was updated together stays together.
+        let early = latest.saturating_sub(at.rem_euclid(SPREAD_MS)).max(earliest);
+        // The one after it then falls into the day after the next, or nothing is saved.
+        let saves = early.saturating_add(interval) >= midnight.saturating_add(DAY_MS);
+        let moves = self.share > 0.0 && due > latest && early > at && early <= latest && saves;
+        if moves { early - at } else { interval }
+    }
+}
+
 /// Why a text is no age table; says where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAgeTable {
@@ -241,6 +288,27 @@ mod tests {
         assert_eq!(spec().get_tweet_update_delay(now + 60_001, now), None);
         assert_eq!(spec().get_tweet_update_delay(i64::MAX, now), None);
         assert_eq!(spec().get_tweet_update_delay(i64::MIN, now), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_day_is_never_later_and_never_earlier_than_the_share(
+            at in 1_300_000_000_000i64..4_000_000_000_000,
+            interval in 1i64..5 * DAY,
+            share in 0.0..0.5f64,
+            margin in 0..HOUR,
+        ) {
+            let delay = SameDay { share, margin }.delay(at, interval);
+            prop_assert!(delay > 0 && delay <= interval);
+            prop_assert!(delay as f64 >= interval as f64 * (1.0 - share) - 1.0);
+            if delay < interval {
+                let midnight = at.div_euclid(DAY) * DAY + DAY;
+                prop_assert!(at + delay <= midnight - margin, "on the day of the last read");
+                prop_assert!(at + interval > midnight - margin, "the next day was due");
+                prop_assert!(at + delay + interval >= midnight + DAY, "that day is skipped");
+            }
+            prop_assert_eq!(SameDay { share: 0.0, margin }.delay(at, interval), interval);
+        }
     }
 
     #[test]

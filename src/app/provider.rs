@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Service, Watched};
+use super::{Service, Watched, tuning};
 use crate::config::{BEARER, BadConfig, CallsWanted, FieldNames, Secrets, Settings};
-use crate::credential::{AppToken, Caller, Credential, CredentialKind, Credentials, UserKeys};
+use crate::credential::{AppToken, Budget, Caller, Credential, CredentialKind, Credentials, UserKeys};
+use crate::live::Live;
 use crate::lookup::bluesky::{Bluesky, BlueskyOptions};
 use crate::lookup::http::HttpOptions;
 use crate::lookup::mastodon::{Calls, Mastodon, MastodonOptions};
 use crate::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
 use crate::lookup::x_v2::{self, XV2, XV2Options};
-use crate::lookup::{Lookup, LookupError};
+use crate::lookup::{Lookup, LookupError, capabilities};
 use crate::provider::Provider;
 use crate::retry::Retry;
 use crate::shutdown::Stop;
@@ -177,7 +178,17 @@ pub async fn open_credentials(settings: &Settings, service: &Service, provider: 
     let credentials = credentials(settings, provider)?;
     let ledger = service.ledger(provider).await?;
     // A permit lives as long as the lease of the batch it was taken for.
-    Ok(Arc::new(Credentials::new(credentials, ledger, settings.updater.pacing, settings.updater.lease)))
+    let credentials = Credentials::new(credentials, ledger, settings.updater.pacing, settings.updater.lease);
+    Ok(Arc::new(match live_budget(settings, provider) {
+        Some(budget) => credentials.with_budget(budget),
+        None => credentials,
+    }))
+}
+
+/// The budget of reads, where the provider charges for them.
+#[must_use]
+pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Live<Budget>> {
+    tuning::budget(settings, capabilities(provider)).map(Live::new)
 }
 
 /// Whether that is the API of Twitter or X itself, which answers nobody without a credential.

@@ -12,9 +12,11 @@ use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Follower, InForce, Service, Updater, callers, credentials, follow, open_lookup, open_store, starter, upkeep,
+    Follower, InForce, Service, Updater, callers, credentials, follow, live_budget, open_lookup, open_store, starter,
+    tuning, upkeep,
 };
 use crate::config::Settings;
+use crate::credential::Budget;
 use crate::health::{Health, Vitals};
 use crate::live::Live;
 use crate::lookup::capabilities;
@@ -204,14 +206,24 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
     for provider in providers {
         let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
         let queue = service.unchecked_queue(&provider.namespace()).await?;
-        queues.push((provider, queue, health));
+        let budget = live_budget(settings, &provider);
+        queues.push(Overseen { provider, queue, health, budget });
     }
     let in_force = Live::new(terms(settings));
     let router = open_site(settings, in_force.clone(), &service, &queues).await?.router();
-    tokio::spawn(follow(follower, settings, move |settings: &Settings| in_force.set(terms(settings)), stop.clone()));
+    let budgets: Vec<_> = queues.iter().map(|one| (capabilities(&one.provider), one.budget.clone())).collect();
+    let take_over = move |settings: &Settings| {
+        in_force.set(terms(settings));
+        for (capabilities, live) in &budgets {
+            if let (Some(live), Some(budget)) = (live, tuning::budget(settings, *capabilities)) {
+                live.set(budget);
+            }
+        }
+    };
+    tokio::spawn(follow(follower, settings, take_over, stop.clone()));
     let checked: Vec<AtomicBool> = queues.iter().map(|_| AtomicBool::new(false)).collect();
     let contact = async |at: usize| {
-        let ((_, queue, _), checked) = (&queues[at], &checked[at]);
+        let (queue, checked) = (&queues[at].queue, &checked[at]);
         let answered = match checked.load(Ordering::Relaxed) {
             true => queue.due().await.map(drop),
             false => queue.check().await.map(drop),
@@ -219,9 +231,22 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
         checked.fetch_or(answered.is_ok(), Ordering::Relaxed);
         answered.map_err(|error| error.to_string())
     };
-    let healths: Vec<_> = queues.iter().map(|(.., health)| health.clone()).collect();
+    let healths: Vec<_> = queues.iter().map(|one| one.health.clone()).collect();
     serve(server, router, &healths, contact, drain_notice(settings), stop).await;
     Ok(())
+}
+
+/// A queue that is shown.
+#[derive(Debug)]
+pub struct Overseen {
+    /// Whose posts it holds.
+    pub provider: Provider,
+    /// The queue.
+    pub queue: Arc<dyn Queue>,
+    /// Hears whether it answers.
+    pub health: Arc<Health>,
+    /// The budget of reads, where the provider charges for them.
+    pub budget: Option<Live<Budget>>,
 }
 
 /// The pages of these providers' queues, and all else that `ops` serves: with the credentials' names, and no secret of
@@ -233,13 +258,13 @@ pub async fn open_site(
     settings: &Settings,
     terms: Live<Terms>,
     service: &Service,
-    queues: &[(Provider, Arc<dyn Queue>, Arc<Health>)],
+    queues: &[Overseen],
 ) -> Result<Arc<Site>> {
     let token = settings.ops_token()?;
     // One store for all, opened once.
     let store: Arc<OnceCell<Arc<dyn Store>>> = Arc::default();
     let mut shown = Vec::new();
-    for (provider, queue, health) in queues {
+    for Overseen { provider, queue, health, budget } in queues {
         let names: Vec<String> = callers(settings, provider)?.into_iter().map(|(name, _)| name).collect();
         let ledger = service.ledger(provider).await?;
         let open = {
@@ -261,6 +286,7 @@ pub async fn open_site(
             ledger,
             names,
             capabilities: capabilities(provider),
+            budget: budget.clone(),
             health: health.clone(),
         });
         let terms = terms.clone();

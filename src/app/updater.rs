@@ -76,7 +76,7 @@ impl Updater {
         let Watched { metrics, health, .. } = watched.clone();
         health.works();
         let updater = &settings.updater;
-        let tuning = Tuning::new(settings, lookup.capabilities());
+        let tuning = Tuning::new(settings, lookup.capabilities(), credentials.budget());
         let handler = TweetUpdate {
             namespace,
             lookup,
@@ -84,6 +84,7 @@ impl Updater {
             credentials: credentials.clone(),
             call_timeout: settings.lookup.timeout,
             ages: tuning.ages.clone(),
+            same_day: tuning.same_day.clone(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
                 limit: updater.unavailable_limit,

@@ -11,8 +11,18 @@ use super::Settings;
 use super::masking::is_masked;
 
 /// The settings that a running process takes over. All others need a restart.
-pub const LIVE: [&str; 5] =
-    ["tweet_age", "log.level", "updater.buffer_ttl", "updater.lookahead", "updater.concurrency"];
+pub const LIVE: [&str; 10] = [
+    "tweet_age",
+    "log.level",
+    "x.reads",
+    "x.reads_per",
+    "x.reads_from_day",
+    "x.price_per_read",
+    "x.same_day",
+    "updater.buffer_ttl",
+    "updater.lookahead",
+    "updater.concurrency",
+];
 
 /// The worker's own name: replicas that differ in it alone run one configuration.
 const NAME: &str = "updater.name";
@@ -74,6 +84,11 @@ impl Settings {
         let mut tuned = self.clone();
         tuned.tweet_age.clone_from(&new.tweet_age);
         tuned.log.level.clone_from(&new.log.level);
+        tuned.x.reads = new.x.reads;
+        tuned.x.reads_per = new.x.reads_per;
+        tuned.x.reads_from_day = new.x.reads_from_day;
+        tuned.x.price_per_read = new.x.price_per_read;
+        tuned.x.same_day = new.x.same_day;
         tuned.updater.buffer_ttl = new.updater.buffer_ttl;
         tuned.updater.lookahead = new.updater.lookahead;
         tuned.updater.concurrency = new.updater.concurrency;
@@ -137,10 +152,15 @@ mod tests {
     use super::*;
 
     /// A setting of each kind: its name, and other values than the default.
-    const OTHERS: [(&str, [&str; 2]); 10] = [
+    const OTHERS: [(&str, [&str; 2]); 15] = [
         ("tweet_age", ["1h: 1m", "1h: 2m, 2h: 1h"]),
         ("log.level", ["warn", "debug"]),
         ("log.format", ["json", "json"]),
+        ("x.reads", ["1000", "2000"]),
+        ("x.reads_per", ["1d", "2d"]),
+        ("x.reads_from_day", ["7", "28"]),
+        ("x.price_per_read", ["0.01", "0.0"]),
+        ("x.same_day", ["0.0", "0.25"]),
         ("updater.buffer_ttl", ["6s", "1m"]),
         ("updater.lookahead", ["0.0", "0.25"]),
         ("updater.concurrency", ["1", "16"]),

@@ -11,10 +11,13 @@ use crate::backend::redis::address;
 type Of<T> = fn(&Settings) -> T;
 
 /// Whole numbers: the least and the greatest that may be.
-const NUMBERS: [(&str, Of<u64>, u64, u64); 10] = [
+const NUMBERS: [(&str, Of<u64>, u64, u64); 12] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
     ("lookup.max_body_bytes", |of| whole(of.lookup.max_body_bytes), 1, u64::MAX),
+    // What Redis reckons with exactly, and more than anybody can pay for.
+    ("x.reads", |of| of.x.reads, 0, 1_000_000_000_000),
+    ("x.reads_from_day", |of| of.x.reads_from_day.into(), 1, 28),
     ("updater.concurrency", |of| whole(of.updater.concurrency), 1, 256),
     ("updater.unavailable_limit", |of| of.updater.unavailable_limit.into(), 1, u64::MAX),
     ("updater.max_deliveries", |of| of.updater.max_deliveries.into(), 1, u64::MAX),
@@ -26,8 +29,9 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 10] = [
 ];
 
 /// Shares: the least and the greatest that may be.
-const SHARES: [(&str, Of<f64>, f64, f64); 5] = [
+const SHARES: [(&str, Of<f64>, f64, f64); 6] = [
     ("updater.lookahead", |of| of.updater.lookahead, 0.0, 0.5),
+    ("x.same_day", |of| of.x.same_day, 0.0, 0.5),
     ("poll.fill", |of| of.poll.fill, 0.01, 1.0),
     ("simulator.missing_share", |of| of.simulator.missing_share, 0.0, 1.0),
     ("simulator.withheld_share", |of| of.simulator.withheld_share, 0.0, 1.0),
@@ -49,6 +53,9 @@ const DURATIONS: [(&str, Of<Duration>, Duration); 10] = [
     ("simulator.window", |of| of.simulator.window, MOMENT),
 ];
 
+/// Prices in US dollars: the greatest that may be. None is below nothing.
+const PRICES: [(&str, Of<f64>, f64); 1] = [("x.price_per_read", |of| of.x.price_per_read, 1_000.0)];
+
 /// The unit of every delay.
 const MOMENT: Duration = Duration::from_millis(1);
 /// More often, one source would take the quota of all.
@@ -65,7 +72,8 @@ pub fn allowed(setting: &str) -> Option<String> {
     let number = NUMBERS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| between(*least, *most));
     let share_of = || SHARES.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| share(*least, *most));
     let duration = || DURATIONS.iter().find(|(key, ..)| *key == setting).map(|(.., least)| at_least(*least));
-    number.or_else(share_of).or_else(duration)
+    let price = || PRICES.iter().find(|(key, ..)| *key == setting).map(|(.., most)| price(*most));
+    number.or_else(share_of).or_else(duration).or_else(price)
 }
 
 fn between(least: u64, most: u64) -> String {
@@ -74,6 +82,10 @@ fn between(least: u64, most: u64) -> String {
 
 fn share(least: f64, most: f64) -> String {
     format!("a share, from {least} to {most}")
+}
+
+fn price(most: f64) -> String {
+    format!("US dollars, from 0 to {most}")
 }
 
 fn at_least(least: Duration) -> String {
@@ -106,6 +118,12 @@ impl Settings {
             let value = of(self);
             if !(least..=most).contains(&value) {
                 return refuse(key, value.to_string(), share(least, most));
+            }
+        }
+        for (key, of, most) in PRICES {
+            let value = of(self);
+            if !(0.0..=most).contains(&value) {
+                return refuse(key, value.to_string(), price(most));
             }
         }
         for (key, of, least) in DURATIONS {
@@ -186,6 +204,13 @@ mod tests {
             with(key, &most.to_string()).unwrap();
             refused(key, &(least - 0.01).to_string());
             refused(key, &(most + 0.01).to_string());
+            refused(key, "nan");
+        }
+        for (key, _, most) in PRICES {
+            with(key, "0").unwrap();
+            with(key, &most.to_string()).unwrap();
+            refused(key, &(most + 0.01).to_string());
+            refused(key, "-0.01");
             refused(key, "nan");
         }
         for (key, _, least) in DURATIONS {

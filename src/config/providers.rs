@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::credentials::{self, Named, secret};
 use super::masking::{masked, masked_secret};
 use super::{BadConfig, CredentialSettings, Secrets, Settings, word};
-use crate::credential::Caller;
+use crate::credential::{Caller, ReadsPer};
 use crate::provider::Provider;
 
 /// What stands in `providers` for every instance of Mastodon in the settings.
@@ -55,6 +55,11 @@ pub struct XSettings {
     /// From the environment alone.
     #[serde(default, serialize_with = "masked_secret")]
     pub bearer_token: Option<SecretString>,
+    pub reads: u64,
+    pub reads_per: ReadsPer,
+    pub reads_from_day: u32,
+    pub price_per_read: f64,
+    pub same_day: f64,
     /// By name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<String, CredentialSettings>,

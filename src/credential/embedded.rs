@@ -1,5 +1,7 @@
 //! The quota ledger in the embedded queue's file: several processes of a machine may share it.
 
+mod reads;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::book::{Book, LONGEST_WAIT_MS, day, wait};
+use super::budget::{Budget, Counted, Period, Settlement};
 use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
 use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis};
@@ -296,5 +299,17 @@ impl Ledger for EmbeddedLedger {
             accounts.push(account.with_window(kept));
         }
         Ok(accounts)
+    }
+
+    async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
+        self.reserve_at(clock::wall_ms(), call, ids, budget).await
+    }
+
+    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+        self.settle_at(clock::wall_ms(), call, settlement, budget).await
+    }
+
+    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+        self.counted_at(clock::wall_ms(), per).await
     }
 }

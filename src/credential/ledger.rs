@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::Credential;
+use super::budget::{Budget, Counted, Period, Purse, Settlement};
 pub use crate::backend::BackendError as LedgerError;
 use crate::chance;
 use crate::clock::{self, Millis};
@@ -63,6 +64,13 @@ pub struct Permit {
     pub credential: Arc<Credential>,
     endpoint: &'static str,
     id: String,
+}
+
+impl Permit {
+    /// Its name: no other has it.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 /// What asking for a permit answers.
@@ -209,6 +217,18 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
 
     /// What is known of each credential at that endpoint, in the order asked.
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError>;
+
+    /// Counts `ids` as read by that call, as far as the budget has room, in one step and by the ledger's clock; one
+    /// that was counted for the same UTC day is free. Answers for each whether it may be asked for: the first that
+    /// fit. The same call again counts none of them twice.
+    async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError>;
+
+    /// Takes back what that call alone has counted and not read, once. What came as another id counts as that one,
+    /// whatever room there is: it has been charged.
+    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError>;
+
+    /// What has been read, in the current day and in periods of that kind.
+    async fn counted(&self, per: Period) -> Result<Counted, LedgerError>;
 }
 
 /// The credentials of a process and the ledger they share with all others.
@@ -216,9 +236,11 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
 pub struct Credentials {
     credentials: Vec<Arc<Credential>>,
     names: Vec<String>,
-    ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn Ledger>,
     pacing: Pacing,
     expiry: Duration,
+    /// Of a provider that charges for reads.
+    pub(super) purse: Option<Purse>,
 }
 
 impl Credentials {
@@ -226,7 +248,8 @@ impl Credentials {
     /// after `expiry`.
     pub fn new(credentials: Vec<Credential>, ledger: Arc<dyn Ledger>, pacing: Pacing, expiry: Duration) -> Self {
         let names = credentials.iter().map(|credential| credential.name.clone()).collect();
-        Self { credentials: credentials.into_iter().map(Arc::new).collect(), names, ledger, pacing, expiry }
+        let credentials = credentials.into_iter().map(Arc::new).collect();
+        Self { credentials, names, ledger, pacing, expiry, purse: None }
     }
 
     /// The credentials.
@@ -240,11 +263,15 @@ impl Credentials {
         self.pacing
     }
 
-    /// Asks for leave to make one call to `endpoint`, where `backlog` calls are due.
+    /// Asks for leave to make one call to `endpoint`, where `backlog` calls are due. There is none while the budget
+    /// of reads is spent, for ids that would be free either.
     ///
     /// # Errors
     /// The ledger is out.
     pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Leave, LedgerError> {
+        if let Some(wait) = self.out_of_budget().await? {
+            return Ok(Leave::Wait(wait));
+        }
         let backlog = match self.pacing {
             Pacing::Auto => backlog,
             Pacing::Paced => u64::from(u32::MAX),

@@ -7,6 +7,7 @@
 
 mod app_token;
 mod book;
+mod budget;
 mod embedded;
 mod ledger;
 mod oauth1;
@@ -18,6 +19,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 
 pub use self::app_token::AppToken;
+pub use self::budget::{BadPeriod, Budget, Counted, DAY_MS, Period, Reads, ReadsPer, Settlement, Span};
 pub use self::embedded::EmbeddedLedger;
 pub use self::ledger::{
     Account, Ask, Credentials, Grant, Leave, Ledger, LedgerError, Pacing, Park, Permit, Used, Window,

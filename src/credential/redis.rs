@@ -6,12 +6,17 @@
 //! | `{provider}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the provider's), next_at, told (the least), opening_until, length; parked_until, parked_why |
 //! | `{provider}:credentials` | ZSET | name:endpoint → its last permit, ms since the epoch: for people |
 //! | `{provider}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
+//! | `{provider}:reads` | HASH | UTC day (days since the epoch) → posts read, or reserved: of the last 62 days |
+//! | `{provider}:charged:<day>` | HASH | id read on that day → the call that counted it and the part of the day; empty once a second call asked for it; expires |
+//! | `{provider}:period:<length>` | HASH | number, reads: of a period that is no whole number of days; expires |
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use ::redis::Script;
 use async_trait::async_trait;
 
+use super::budget::{Budget, Counted, Period, Settlement};
 use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
 use crate::backend::redis::{ALLOW_OOM, Call, NO_WRITES, RedisPool, script};
 use crate::clock::{self, Millis};
@@ -21,6 +26,17 @@ static USED: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!(
 static GIVE_BACK: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/give_back.lua")));
 static FREE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/free.lua")));
 static ACCOUNTS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/accounts.lua")));
+static RESERVE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/reserve.lua")));
+static SETTLE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/settle_reads.lua")));
+static COUNTED: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/counted.lua")));
+
+/// A script about reads, with what these share.
+fn reads_script(flags: &str, own: &str) -> Script {
+    script(flags, &format!("{}\n{own}", include_str!("lua/reads.lua")))
+}
+
+/// What `counted.lua` returns.
+type CountedRow = (Millis, BTreeMap<i64, u64>, String, u64);
 
 /// What `accounts.lua` returns for each name.
 type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
@@ -104,5 +120,31 @@ impl Ledger for RedisLedger {
             .with_window(Kept { limit, remaining, reset_in, length })
         };
         Ok(names.iter().zip(rows).map(account).collect())
+    }
+
+    async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
+        let mut reserve = Call::new(&RESERVE, &[&self.prefix]);
+        let (length, from_day) = budget.per.arguments();
+        reserve.arg(call).arg(budget.reads).arg(length).arg(from_day).arg(budget.margin()).arg(ids);
+        let granted: String = self.pool.invoke(&reserve).await?;
+        Ok(granted.bytes().map(|granted| granted == b'1').collect())
+    }
+
+    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+        let mut settle = Call::new(&SETTLE, &[&self.prefix]);
+        let (length, from_day) = budget.per.arguments();
+        let Settlement { unread, edited } = settlement;
+        settle.arg(call).arg(length).arg(from_day).arg(budget.margin()).arg(unread.len()).arg(unread);
+        for (asked, read) in edited {
+            settle.arg(asked).arg(read);
+        }
+        self.pool.invoke(&settle).await
+    }
+
+    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+        let mut call = Call::new(&COUNTED, &[&self.prefix]);
+        call.arg(per.arguments().0);
+        let (now, by_day, number, reads): CountedRow = self.pool.invoke(&call).await?;
+        Ok(Counted { now, by_day, part: number.parse().ok().map(|number| (number, reads)) })
     }
 }

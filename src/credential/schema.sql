@@ -36,3 +36,31 @@ CREATE TABLE IF NOT EXISTS quota_permit (
     expiry   INTEGER NOT NULL,
     PRIMARY KEY (provider, name, endpoint, permit)
 ) WITHOUT ROWID;
+
+-- Posts that were read, or reserved, by UTC day (days since the epoch).
+CREATE TABLE IF NOT EXISTS quota_reads (
+    provider TEXT    NOT NULL,
+    day      INTEGER NOT NULL,
+    reads    INTEGER NOT NULL,
+    PRIMARY KEY (provider, day)
+) WITHOUT ROWID;
+
+-- Which these are, while that can matter. `call` is the one that counted it; empty once a second one asked for it.
+CREATE TABLE IF NOT EXISTS quota_charged (
+    provider TEXT    NOT NULL,
+    day      INTEGER NOT NULL,
+    id       TEXT    NOT NULL,
+    call     TEXT    NOT NULL,
+    length   INTEGER NOT NULL, -- of the part of a day it was counted in, ms; 0: none
+    number   INTEGER NOT NULL,
+    PRIMARY KEY (provider, day, id)
+) WITHOUT ROWID;
+
+-- Reads of a period that is no whole number of days.
+CREATE TABLE IF NOT EXISTS quota_period (
+    provider TEXT    NOT NULL,
+    length   INTEGER NOT NULL, -- ms
+    number   INTEGER NOT NULL,
+    reads    INTEGER NOT NULL,
+    PRIMARY KEY (provider, length)
+) WITHOUT ROWID;

@@ -43,6 +43,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::Serialize;
 
 pub use self::unasked::{DateOf, Parse, capabilities, date_of, parse};
 use crate::clock::Millis;
@@ -169,6 +170,21 @@ impl LookupError {
             _ => None,
         }
     }
+
+    /// Whether the provider has said that it returned nothing, so that nothing is charged. An outage or an answer
+    /// that cannot be read may have been charged.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Throttled { .. }
+            | Self::Credential(_)
+            | Self::Clock(_)
+            | Self::BatchTooLarge(_)
+            | Self::BadRequest(_)
+            | Self::Stop(_) => true,
+            Self::Outage(_) | Self::Unready(_) | Self::BadAnswer(_) => false,
+        }
+    }
 }
 
 /// A provider.
@@ -197,6 +213,25 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// About the call that was made: being throttled there says nothing of the lookup's quota.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
+
+    /// What the provider itself has counted of what it charges for; `None` where it charges for nothing.
+    ///
+    /// # Errors
+    /// As [`Lookup::check`].
+    async fn usage(&self, _credential: &Credential) -> Result<Option<Usage>, LookupError> {
+        Ok(None)
+    }
+}
+
+/// What a provider has counted of what it charges for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Posts, in its current month.
+    pub posts: u64,
+    /// Posts that its plan includes, or allows; `None` where it tells none.
+    pub cap: Option<u64>,
+    /// The day of the month on which its count begins anew, where it tells it.
+    pub reset_day: Option<u32>,
 }
 
 /// A body's text. One bad byte must not cost the other ninety-nine objects: it becomes U+FFFD, in whatever text it

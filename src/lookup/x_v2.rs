@@ -22,7 +22,7 @@ pub use self::answer::read as read_answer;
 use super::asked::batch;
 use super::authority::{Authority, asked_as};
 use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
-use super::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, unreadable};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, Usage, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
 use crate::tweet::{Tweet, TweetId};
@@ -173,5 +173,15 @@ impl Lookup for XV2 {
         }
         reply.is_json()?;
         Ok(None)
+    }
+
+    async fn usage(&self, credential: &Credential) -> Result<Option<Usage>, LookupError> {
+        let request = || self.http.client().get(self.usage.clone()).build().map_err(cannot_build);
+        let reply = self.authority.call(&request, credential).await?;
+        if reply.status != 200 {
+            return Err(self.refused(&reply, credential));
+        }
+        reply.is_json()?;
+        answer::read_usage(&reply.body).map(Some).map_err(|error| unreadable(error, &reply))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::figures::{Figures, Freshness, Outage, Seen};
+use crate::credential::Reads;
 use crate::figures::{figure, grouped, one_line, span, when};
 
 /// Of a lane's ids, so many may be on the way at any moment without it being late: a hundredth, or as many as a
@@ -133,6 +134,14 @@ fn stopped(figures: &Figures) -> Option<String> {
     if stats.workers.is_empty() {
         return Some("no worker has beaten for a minute; start `twitter-updater updater`".to_owned());
     }
+    if let Some(Reads { reads, limit: Some(limit), spent: true, reset_in_ms, .. }) = &figures.status.budget {
+        let [reads, limit] = [reads, limit].map(|count| grouped(*count));
+        // To the second: by the time it is read, it is less.
+        let left = span((reset_in_ms + 999) / 1_000 * 1_000);
+        return Some(format!(
+            "the budget of reads is spent, {reads} of {limit}; it goes on at the reset in {left}, or with more x.reads"
+        ));
+    }
     let first = figures.accounts.iter().min_by_key(|account| account.parked_for_ms)?;
     (first.parked_for_ms > 0).then(|| {
         let who = match figures.accounts.len() {
@@ -217,6 +226,7 @@ mod tests {
                 ..Stats::default()
             },
             accounts: vec![Account { limit: Some(900), window_ms: Some(900_000), ..named("main") }],
+            reads: None,
             due: vec![due("18m"), due("1d")],
             minutes: vec![minute(NOW - NOW % MINUTE_MS - MINUTE_MS), minute(NOW - NOW % MINUTE_MS)],
         }
@@ -362,6 +372,21 @@ mod tests {
             reading.accounts.push(named("second"));
         });
         assert_eq!(one_works.0, State::Fresh);
+        let reads = Reads {
+            reads: 1_000,
+            limit: Some(1_000),
+            spent: true,
+            since_ms: 0,
+            reset_in_ms: 90_000_001,
+            today: 7,
+            dollars: 5.0,
+            has_room: false,
+        };
+        let spent = "Stopped: the budget of reads is spent, 1,000 of 1,000; it goes on at the reset in 1day 1h, or with more \
+                     x.reads";
+        assert_eq!(answers(|reading| reading.reads = Some(reads.clone())), is(State::Stopped, spent));
+        let left = Reads { reads: 999, spent: false, ..reads };
+        assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);
         assert_eq!(
             answers(|reading| reading.stats.workers.clear()),
             is(State::Stopped, "Stopped: no worker has beaten for a minute; start `twitter-updater updater`")

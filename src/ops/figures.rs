@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::clock::{self, Millis};
-use crate::credential::Account;
+use crate::credential::{Account, Reads};
 use crate::lookup::Capabilities;
 use crate::overload::Overload;
 use crate::plan::Plan;
@@ -35,6 +35,8 @@ pub struct Reading {
     pub stats: Stats,
     /// The credentials.
     pub accounts: Vec<Account>,
+    /// How the budget of reads is spent, where the provider charges for them.
+    pub reads: Option<Reads>,
     /// What is due, at the [`moments`].
     pub due: Vec<LaneDue>,
     /// The last minutes, the oldest first, the current one last.
@@ -139,7 +141,7 @@ impl Figures {
     /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
-        let Reading { stats, accounts, due, minutes } = reading;
+        let Reading { stats, accounts, reads, due, minutes } = reading;
         let due_of = |lane: &LaneStats| {
             let known = due.iter().find(|due| due.lane == lane.lane);
             known.map_or(&[][..], |due| &due.counts)
@@ -164,7 +166,7 @@ impl Figures {
         };
         let (freshness, coming) =
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
-        let status = Status::new(stats, accounts.clone(), capabilities);
+        let status = Status::new(stats, accounts.clone(), capabilities).with_reads(reads);
         let forecast = forecast(&minutes, &status, terms);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
@@ -322,7 +324,7 @@ mod tests {
             (0..30).map(|at| minute(at * MINUTE_MS, if at < 2 { &[("scheduled", 100)] } else { &[] })).collect();
         let quota = Account { limit: Some(100), window_ms: Some(900_000), ..Account::default() };
         let stats = Stats { now_ms: 30 * MINUTE_MS, ..Stats::default() };
-        let reading = Reading { stats, minutes, accounts: vec![quota], due: vec![] };
+        let reading = Reading { stats, minutes, accounts: vec![quota], ..Reading::default() };
         let forecast = figures(reading.clone()).forecast.unwrap();
         assert_eq!(forecast.plan.tweets_per_day, 9_600.0);
         assert_eq!(forecast.demand_by_quota, Some(forecast.plan.lookups_per_15_min / 100.0));

@@ -114,9 +114,10 @@ impl Reader {
                 None => queue.minutes(MINUTES_SHOWN).await,
             }
         };
-        let all = async { tokio::try_join!(queue.stats(), whole.accounts(), queue.due_by(&moments), minutes) };
-        let (stats, accounts, due, minutes) = whole.in_time(all).await?;
-        Ok(Reading { stats, accounts, due, minutes })
+        let all =
+            async { tokio::try_join!(queue.stats(), whole.accounts(), whole.reads(), queue.due_by(&moments), minutes) };
+        let (stats, accounts, reads, due, minutes) = whole.in_time(all).await?;
+        Ok(Reading { stats, accounts, reads, due, minutes })
     }
 
     async fn check_store(&self) -> Result<(), String> {

@@ -16,8 +16,9 @@ use prometheus_client::registry::Registry;
 
 use super::exposition;
 use crate::clock::Millis;
-use crate::credential::{Account, Ledger, LedgerError};
+use crate::credential::{Account, Budget, Ledger, LedgerError, Reads};
 use crate::health::Health;
+use crate::live::Live;
 use crate::lookup::Capabilities;
 use crate::queue::{LaneStats, Queue, QueueError, Stats};
 use crate::status::Status;
@@ -41,6 +42,8 @@ pub struct WholeQueue {
     pub names: Vec<String>,
     /// What the lookup can take.
     pub capabilities: Capabilities,
+    /// The budget of reads, where the provider charges for them.
+    pub budget: Option<Live<Budget>>,
     /// Hears whether they answered.
     pub health: Arc<Health>,
 }
@@ -51,12 +54,19 @@ impl WholeQueue {
     /// # Errors
     /// One line: a service is out, or does not answer in time.
     pub(super) async fn status(&self) -> Result<Status, String> {
-        let (stats, accounts) = self.read().await?;
-        Ok(Status::new(stats, accounts, self.capabilities))
+        let (stats, accounts, reads) = self.read().await?;
+        Ok(Status::new(stats, accounts, self.capabilities).with_reads(reads))
     }
 
-    async fn read(&self) -> Result<(Stats, Vec<Account>), String> {
-        self.in_time(async { tokio::try_join!(self.queue.stats(), self.accounts()) }).await
+    async fn read(&self) -> Result<(Stats, Vec<Account>, Option<Reads>), String> {
+        self.in_time(async { tokio::try_join!(self.queue.stats(), self.accounts(), self.reads()) }).await
+    }
+
+    /// How the budget of reads is spent, where there is one.
+    pub(super) async fn reads(&self) -> Result<Option<Reads>, LedgerError> {
+        let Some(budget) = &self.budget else { return Ok(None) };
+        let budget = budget.load();
+        Ok(Some(budget.reads(&self.ledger.counted(budget.per).await?)))
     }
 
     /// What the ledger knows of each credential.
@@ -84,12 +94,13 @@ pub(super) async fn metrics(all: &[Arc<WholeQueue>]) -> String {
     let read = join_all(all.iter().map(|whole| whole.read())).await;
     let up = all.iter().zip(&read).map(|(whole, read)| (namespace(whole.queue.namespace()), flag(read.is_ok())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
-    let (mut queues, mut quotas) = (Vec::new(), Vec::new());
+    let (mut queues, mut quotas, mut budgets) = (Vec::new(), Vec::new(), Vec::new());
     for (whole, read) in all.iter().zip(read) {
         match read {
-            Ok((stats, accounts)) => {
+            Ok((stats, accounts, reads)) => {
                 queues.push(stats);
                 quotas.push((&**whole, accounts));
+                budgets.extend(reads.map(|reads| (&**whole, reads)));
             }
             Err(error) => {
                 tracing::debug!(error, namespace = whole.queue.namespace(), "the queue did not answer a scrape");
@@ -98,6 +109,9 @@ pub(super) async fn metrics(all: &[Arc<WholeQueue>]) -> String {
     }
     show_queues(&mut registry, &queues);
     show_quotas(&mut registry, &quotas);
+    if !budgets.is_empty() {
+        show_budgets(&mut registry, &budgets);
+    }
     exposition::text(&registry)
 }
 
@@ -179,6 +193,21 @@ fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, Vec<Account>)]) 
     show(registry, "quota_reset_seconds", "How long until each credential's window ends", reset);
     let parked = known(|account| Some(flag(account.parked_for_ms > 0)));
     show(registry, "credential_parked", "1 while a credential is left alone, else 0", parked);
+}
+
+fn show_budgets(registry: &mut Registry, all: &[(&WholeQueue, Reads)]) {
+    let of = |value: fn(&Reads) -> Option<f64>| {
+        all.iter().filter_map(move |(whole, reads)| Some((namespace(whole.queue.namespace()), value(reads)?)))
+    };
+    for (name, what, values) in [
+        ("budget_reads", "Posts read in this period, or reserved", of(|of| Some(of.reads as f64))),
+        ("budget_limit", "Posts that may be read in a period", of(|of| Some(of.limit? as f64))),
+        ("budget_reset_seconds", "How long until the period begins anew", of(|of| Some(seconds(of.reset_in_ms)))),
+        ("budget_spent", "1 while the budget of reads is used up, else 0", of(|of| Some(flag(of.spent)))),
+        ("budget_cost_dollars", "What the reads of this period cost at the most", of(|of| Some(of.dollars))),
+    ] {
+        show(registry, name, what, values);
+    }
 }
 
 fn flag(is: bool) -> f64 {

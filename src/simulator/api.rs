@@ -2,7 +2,7 @@
 
 mod timelines;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub struct Api {
     throttled: AtomicU64,
     faulted: AtomicU64,
     lookups: Mutex<HashMap<String, u64>>,
+    /// Posts of X that were returned, and on which UTC day: each is charged once.
+    charged: Mutex<HashSet<(String, Millis)>>,
     pub stop: CancellationToken,
 }
 
@@ -68,6 +70,8 @@ pub struct Counters {
     pub throttled: u64,
     /// Calls spoiled by a fault.
     pub faulted: u64,
+    /// Posts that X charges for: those it returned, each once in a UTC day.
+    pub charged: u64,
 }
 
 /// The addresses and what answers them.
@@ -156,6 +160,7 @@ impl Api {
             throttled: AtomicU64::new(0),
             faulted: AtomicU64::new(0),
             lookups: Mutex::default(),
+            charged: Mutex::default(),
             stop,
         }
     }
@@ -167,6 +172,7 @@ impl Api {
             ids: self.ids.load(Ordering::Relaxed),
             throttled: self.throttled.load(Ordering::Relaxed),
             faulted: self.faulted.load(Ordering::Relaxed),
+            charged: self.charged.lock().unwrap_or_else(PoisonError::into_inner).len() as u64,
         }
     }
 
@@ -233,7 +239,8 @@ impl Api {
             Ok(ids) => ids,
             Err((status, code)) => return dialect.with(window, dialect.refusal(status, code)),
         };
-        let found = || self.find(dialect, &ids, call);
+        // Charged is what was made, whether the answer arrives or not.
+        let found = || self.charge(dialect, self.find(dialect, &ids, call));
         let body = match self.strike(Endpoint::Lookup, &ids).await {
             None => dialect.write(&found()),
             Some(fault) => {
@@ -250,6 +257,17 @@ impl Api {
         self.answered(dialect, &ids, window, body)
     }
 
+    /// What X returns, it charges for.
+    fn charge<'a>(&self, dialect: Dialect, found: Found<'a>) -> Found<'a> {
+        if dialect == Dialect::XV2 {
+            let day = self.now().div_euclid(clock::millis(Duration::from_secs(86_400)));
+            let mut charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
+            let returned = found.ids.iter().zip(&found.objects).filter(|(_, object)| object.is_some());
+            charged.extend(returned.map(|(id, _)| ((*id).to_owned(), day)));
+        }
+        found
+    }
+
     /// Whether the simulated instance knows `GET /api/v1/statuses`, which came with 4.3.
     fn has_batches(&self) -> bool {
         let mut parts = self.options.mastodon_version.split('.').map_while(|part| part.parse::<u32>().ok());
@@ -262,7 +280,12 @@ impl Api {
             Ok(caller) => caller,
             Err((status, code)) => return dialect.refusal(status, code),
         };
-        let told = || success(json!({ "data": { "id": "7" } }).to_string());
+        let told = || {
+            // Who calls, and what was charged: both are asked of X.
+            let charged = self.counters().charged.to_string();
+            let data = json!({ "id": "7", "project_usage": charged, "project_cap": "2000000", "cap_reset_day": 1 });
+            success(json!({ "data": data }).to_string())
+        };
         if dialect != Dialect::Mastodon {
             return told();
         }

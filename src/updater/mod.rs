@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::queue::{Batch, Job, Lane, Verdict};
 use crate::store::{Observation, Seen, Standing, Store, StoreError};
 use crate::tweet::TweetState;
-use crate::tweet_age::AgeTable;
+use crate::tweet_age::{AgeTable, SameDay};
 use crate::worker::{Handled, Handler, Outlook};
 
 use self::request::Requested;
@@ -60,6 +60,8 @@ pub struct TweetUpdate {
     pub credentials: Arc<Credentials>,
     /// How often, by age. A batch is judged by one table.
     pub ages: Live<AgeTable>,
+    /// Whether an update is made before midnight UTC instead of shortly after it. The default is never.
+    pub same_day: Live<SameDay>,
     /// What becomes of tweets the provider does not return.
     pub unavailable: UnavailableSettings,
     /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
@@ -202,9 +204,9 @@ impl TweetUpdate {
             standings
         };
         let mut judged = Judged::default();
-        let ages = self.ages.load();
+        let (ages, same_day) = (self.ages.load(), self.same_day.load());
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
-            let (observation, verdict) = self.judge_one(&ages, &job, outcome, standing, at);
+            let (observation, verdict) = self.judge_one((&ages, *same_day), &job, outcome, standing, at);
             judged.jobs.push(job);
             judged.observations.push(observation);
             judged.verdicts.push(verdict);
@@ -239,7 +241,7 @@ impl TweetUpdate {
 
     fn judge_one(
         &self,
-        ages: &AgeTable,
+        (ages, same_day): (&AgeTable, SameDay),
         job: &Job,
         outcome: Outcome,
         standing: Option<Standing>,
@@ -280,11 +282,14 @@ impl TweetUpdate {
             }
         };
         let state = if lane.is_none() { TweetState::Ended } else { state };
-        let verdict = match lane {
-            Some(lane) => Verdict::Reschedule { lane: lane.clone(), delay: lane.patience },
+        // What was not returned today is not free today.
+        let same_day = if matches!(seen, Seen::Missing { .. }) { SameDay::default() } else { same_day };
+        let next = lane.map(|lane| (lane, same_day.delay(at, lane.patience)));
+        let verdict = match next {
+            Some((lane, delay)) => Verdict::Reschedule { lane: lane.clone(), delay },
             None => Verdict::Finish,
         };
-        let next_due = lane.map(|lane| at.saturating_add(lane.patience));
+        let next_due = next.map(|(_, delay)| at.saturating_add(delay));
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due }, verdict)
     }
 

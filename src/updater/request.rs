@@ -11,7 +11,7 @@ use super::TweetUpdate;
 use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
 use crate::crash;
-use crate::credential::{Leave, Permit, Used, Window};
+use crate::credential::{Leave, Permit, Settlement, Used, Window};
 use crate::lookup::{Answer, LookupError, Outcome};
 use crate::queue::{Batch, Job};
 use crate::worker::Outlook;
@@ -90,6 +90,12 @@ impl TweetUpdate {
             };
             let Some(permit) = leave else {
                 requested.unanswered.extend(part.jobs);
+                continue;
+            };
+            let Some((part, permit)) = self.within_budget(part, permit, &mut requested).await else {
+                if requested.outlook != Outlook::Fine {
+                    requested.unanswered.extend(parts.drain(..).flat_map(|part| part.jobs));
+                }
                 continue;
             };
             // An answer is at least as new as its question, on the queue's clock: no worker's own clock dates it.
@@ -207,7 +213,33 @@ impl TweetUpdate {
         }
     }
 
-    /// One call. What its answer, or its failure, says of the credential goes to the ledger.
+    /// What of a part the budget of reads has room for, and is counted as read from now on; all of it where reads are
+    /// not counted. The rest goes back as it was.
+    async fn within_budget(&self, mut part: Part, permit: Permit, requested: &mut Requested) -> Option<(Part, Permit)> {
+        let ids: Vec<String> = part.jobs.iter().map(|job| job.id.clone()).collect();
+        let granted = match self.credentials.reserve(&permit, &ids).await {
+            Ok(None) => return Some((part, permit)),
+            Ok(Some(granted)) => granted,
+            Err(error) => {
+                // Not counted is not asked for.
+                self.credentials.give_back(permit).await;
+                requested.outlook = Outlook::Outage(error.to_string());
+                requested.unanswered.append(&mut part.jobs);
+                return None;
+            }
+        };
+        let (jobs, rest): (Vec<_>, Vec<_>) = part.jobs.into_iter().zip(granted).partition(|(_, granted)| *granted);
+        requested.unanswered.extend(rest.into_iter().map(|(job, _)| job));
+        part.jobs = jobs.into_iter().map(|(job, _)| job).collect();
+        if part.jobs.is_empty() {
+            self.credentials.give_back(permit).await;
+            return None;
+        }
+        Some((part, permit))
+    }
+
+    /// One call. What its answer, or its failure, says of the credential goes to the ledger, and which ids were not
+    /// read after all.
     async fn look_up(&self, jobs: &[Job], permit: Permit) -> Result<Answer, LookupError> {
         let counters = &self.metrics.counters;
         let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
@@ -231,6 +263,7 @@ impl TweetUpdate {
                 self.used_in_vain(error, &permit.credential.name)
             }
         };
+        self.credentials.settle(&permit, &settlement(&ids, &answer)).await;
         self.credentials.used(permit, used).await;
         answer
     }
@@ -281,4 +314,27 @@ impl TweetUpdate {
         let needed = clock::millis(self.call_timeout + self.save_timeout);
         batch.fence.deadline - batch.now.now() <= needed
     }
+}
+
+/// What of a call was not read, or as another id: charged is what was returned.
+fn settlement(ids: &[String], answer: &Result<Answer, LookupError>) -> Settlement {
+    let mut settlement = Settlement::default();
+    match answer {
+        Ok(answer) => {
+            for (id, outcome) in ids.iter().zip(&answer.outcomes) {
+                match outcome {
+                    Outcome::Unavailable => settlement.unread.push(id.clone()),
+                    // An edited post comes as its last version.
+                    Outcome::Found(tweet) | Outcome::Withheld { tweet, .. } if tweet.id != *id => {
+                        settlement.edited.push((id.clone(), tweet.id.clone()));
+                    }
+                    Outcome::Found(_) | Outcome::Withheld { .. } | Outcome::Broken(_) => {}
+                }
+            }
+        }
+        Err(error) if error.is_refusal() => settlement.unread = ids.to_vec(),
+        // The answer was lost, and may have been charged: it stays counted.
+        Err(_) => {}
+    }
+    settlement
 }

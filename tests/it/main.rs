@@ -3,6 +3,7 @@
 
 mod addresses;
 mod agree;
+mod budget;
 mod cli;
 mod credentials;
 mod faults;

@@ -254,6 +254,48 @@ fn the_document_shows_what_the_command_prints() {
 }
 
 #[test]
+fn the_document_shows_what_reads_cost() {
+    let shown = QUOTA.split_once("## What X charges for").unwrap().1;
+    let output = shown.split("```").nth(3).unwrap();
+    let printed = run(&["plan", "--provider", "x", "--tweets-per-day", "1000"], &vec![]);
+    assert_eq!(printed.status.code(), Some(0), "{}", text(&printed.stderr));
+    let printed = text(&printed.stdout);
+    assert!(printed.ends_with(output.strip_prefix("text\n").unwrap()), "{printed}");
+    // Of no other provider is anything said of reads.
+    assert!(!text(&run(&["plan", "--tweets-per-day", "1000"], &vec![]).stdout).contains("reads"));
+}
+
+#[test]
+fn reads_are_planned_for_the_settings_in_effect() {
+    let settings = |more: &[(&str, &str)]| {
+        let own = [("tweet_age", "3d: 6h"), ("x.price_per_read", "0.01"), ("x.reads", "100")];
+        variables(&[&own, more].concat())
+    };
+    let plan = |more: &[(&str, &str)]| {
+        let output = run(&["plan", "--provider", "x", "--tweets-per-day", "10", "--json"], &settings(more));
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["reads"].clone()
+    };
+    let monthly = plan(&[]);
+    let is = |name: &str, value: f64| {
+        let told = monthly[name].as_f64().unwrap();
+        assert!((told - value).abs() < 1e-6 * value.max(1.0), "{name}: {told} and not {value}");
+    };
+    // At 6 h, 12 h and so on to 72 h: in 4 UTC days, and in 3 where the first falls into the next day.
+    is("reads_per_tweet", 3.75);
+    is("reads_per_month", 37.5 * 365.2425 / 12.0);
+    is("dollars_per_month", 0.375 * 365.2425 / 12.0);
+    is("reads_allowed_per_month", 100.0);
+    is("share_of_budget", 0.375 * 365.2425 / 12.0);
+    // A hundred a day are enough.
+    let daily = plan(&[("x.reads_per", "1d")]);
+    assert!((daily["share_of_budget"].as_f64().unwrap() - 0.375).abs() < 1e-9, "{daily}");
+    assert_eq!(plan(&[("x.reads", "0")])["share_of_budget"], Value::Null);
+    let too_long = run(&["plan", "--provider", "x", "--tweets-per-day", "1"], &settings(&[("tweet_age", "101y: 1d")]));
+    assert_eq!((too_long.status.code(), text(&too_long.stderr).lines().count()), (Some(64), 1));
+}
+
+#[test]
 fn the_command_plans_for_the_settings_in_effect() {
     let settings = variables(&[("tweet_age", "1d: 1h"), ("updater.buffer_ttl", "1s"), ("updater.lookahead", "0.5")]);
     let output = run(&["plan", "--tweets-per-day", "360000", "--json"], &settings);

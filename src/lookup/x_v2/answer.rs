@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::post::Post;
 use crate::lookup::asked::Asked;
-use crate::lookup::{LookupError, Outcome, not_json, scalar, text};
+use crate::lookup::{LookupError, Outcome, Usage, not_json, scalar, text};
 use crate::tweet::TweetId;
 
 /// What an answer says of ids it does not return: deleted or unknown; protected or suspended; taken down.
@@ -41,6 +42,22 @@ struct Problem<'a> {
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
     title: Option<Cow<'a, str>>,
+}
+
+/// Reads what X has counted: its figures are texts or numbers.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape.
+pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
+    let body: Value = serde_json::from_str(&text(body)).map_err(|error| not_json(&error))?;
+    let figure = |name: &str| {
+        let figure = &body["data"][name];
+        figure.as_u64().or_else(|| figure.as_str()?.parse().ok())
+    };
+    let posts = figure("project_usage");
+    let posts = posts.ok_or_else(|| LookupError::BadAnswer("it has no project_usage".to_owned()))?;
+    let reset_day = figure("cap_reset_day").and_then(|day| u32::try_from(day).ok());
+    Ok(Usage { posts, cap: figure("project_cap"), reset_day })
 }
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.

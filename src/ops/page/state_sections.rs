@@ -7,9 +7,10 @@ use maud::{Markup, html};
 use super::dead::tweet_link;
 use super::ways::Ways;
 use super::words::{bar, count, percent, relative, time};
-use crate::credential::Account;
+use crate::credential::{Account, Reads};
 use crate::figures::{figure, grouped, one_line};
 use crate::ops::figures::{Figures, Freshness};
+use crate::plan::money;
 use crate::queue::{Buried, WorkerStats};
 
 /// Workers that are named.
@@ -86,6 +87,7 @@ pub(super) fn quota(figures: &Figures) -> Markup {
         section.panel #quota aria-labelledby="quota-name" {
             h2 #quota-name { "Quota" }
             @for line in text.lines() { p.lead { (line) } }
+            @if let Some(reads) = &figures.status.budget { (budget(reads, figures.at_ms())) }
             div.note { @for account in &figures.accounts { (credential(account, figures.at_ms())) } }
             @if let Some(forecast) = &figures.forecast {
                 @let plan = &forecast.plan;
@@ -95,6 +97,32 @@ pub(super) fn quota(figures: &Figures) -> Markup {
                     @if let Some(ratio) = forecast.demand_by_quota { ", " (format!("{ratio:.2}")) " × the quota" }
                     "."
                 }
+            }
+        }
+    }
+}
+
+/// How many posts were read of those that may be.
+fn budget(reads: &Reads, now: i64) -> Markup {
+    let Reads { reads, limit, spent, reset_in_ms, today, dollars, .. } = reads;
+    html! {
+        div.note #budget {
+            div.account {
+                p {
+                    strong { "Reads" }
+                    span {
+                        (grouped(*reads))
+                        @match limit {
+                            Some(limit) => { " of " (grouped(*limit)) " posts read, reset " (relative(now + reset_in_ms, now, "ago")) }
+                            None => { " posts read: there is no bound" }
+                        }
+                    }
+                }
+                @if let Some(limit) = limit {
+                    (bar(*reads as f64 / (*limit).max(1) as f64, if *spent { "bad" } else { "" }))
+                }
+                @if *spent { p.bad { span { "The budget is spent: nothing is read until the reset" } } }
+                p.quiet { span { "$" (money(*dollars)) " at the most" } span { (grouped(*today)) " today (UTC)" } }
             }
         }
     }
@@ -304,6 +332,29 @@ mod tests {
             assert!(markup.contains(says), "{says}: {markup}");
         }
         assert!(!markup.contains("<script>") && markup.contains("&lt;script&gt;"), "{markup}");
+    }
+
+    #[test]
+    fn a_budget_is_a_bar_with_its_reset() {
+        let reads = Reads {
+            reads: 750,
+            limit: Some(1_000),
+            spent: false,
+            since_ms: 0,
+            reset_in_ms: 3_600_000,
+            today: 12,
+            dollars: 3.75,
+            has_room: true,
+        };
+        let shown = |reads| quota(&figures(Reading { reads: Some(reads), ..Reading::default() })).into_string();
+        let some = shown(reads.clone());
+        for says in ["750 of 1,000 posts read", "width=\"75.00\"", ">in 1h<", "$3.75 at the most", "12 today"] {
+            assert!(some.contains(says), "{says}: {some}");
+        }
+        assert!(!some.contains("is spent"));
+        let spent = shown(Reads { reads: 1_000, spent: true, ..reads.clone() });
+        assert!(spent.contains("The budget is spent") && spent.contains("width=\"100.00\""), "{spent}");
+        assert!(shown(Reads { limit: None, ..reads }).contains("750 posts read: there is no bound"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ const METRICS: &str = include_str!("../../../docs/metrics.md");
 const STARTER: &str = include_str!("../../../docs/starter.md");
 
 /// Name → type and labels, of what a role shows.
-fn shown(text: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
+pub fn shown(text: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     let mut metrics = BTreeMap::new();
     for line in text.lines() {
         if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) {
@@ -33,7 +33,7 @@ fn shown(text: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
 }
 
 /// The same of the document's tables.
-fn documented(heading: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
+pub fn documented(heading: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     let section = METRICS.split_once(heading).unwrap_or_else(|| panic!("no {heading}")).1;
     let rows = section.lines().skip_while(|line| !line.starts_with("|--")).skip(1);
     rows.take_while(|line| line.starts_with('|'))

@@ -14,6 +14,7 @@ use twitter_updater::shutdown::Stop;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{SqliteStore, Store};
 use twitter_updater::tweet::{TweetId, TweetState};
+use twitter_updater::tweet_age::SameDay;
 use twitter_updater::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
 
@@ -62,6 +63,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
             ages: Live::new("7d: 6h, 30d: 1d".parse().unwrap()),
+            same_day: Live::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
                 limit: 3,

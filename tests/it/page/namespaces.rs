@@ -60,6 +60,7 @@ impl Two {
                 provider: namespace.split(':').next().unwrap().to_owned(),
                 ledger: Arc::new(RedisLedger::new(redis.pool(), "any")),
                 names: vec!["main".to_owned()],
+                budget: None,
                 capabilities: CAPABILITIES,
                 health: Arc::new(Health::default()),
             });

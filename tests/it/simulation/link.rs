@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use twitter_updater::clock::Millis;
-use twitter_updater::credential::{Account, Ask, Credential, Grant, Ledger, LedgerError, Used};
+use twitter_updater::credential::{
+    Account, Ask, Budget, Counted, Credential, Grant, Ledger, LedgerError, Period, Settlement, Used,
+};
 use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
     Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
@@ -297,6 +299,21 @@ impl Ledger for LinkedLedger {
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
         let (endpoint, names) = (endpoint.to_owned(), names.to_vec());
         pass_on!(self.ledger.accounts(endpoint, names))
+    }
+
+    async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
+        let (call, ids, budget) = (call.to_owned(), ids.to_vec(), *budget);
+        pass_on!(self.ledger.reserve(call, ids, budget))
+    }
+
+    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+        let (call, settlement, budget) = (call.to_owned(), settlement.clone(), *budget);
+        pass_on!(self.ledger.settle(call, settlement, budget))
+    }
+
+    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+        let ledger = self.ledger.clone();
+        self.call(async move { ledger.counted(per).await }).await
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use twitter_updater::credential::{Credential, CredentialKind, Credentials, Pacing};
 use twitter_updater::metrics::Metrics;
 use twitter_updater::shutdown::Stop;
+use twitter_updater::tweet_age::SameDay;
 use twitter_updater::updater::{Doubts, TweetUpdate};
 use twitter_updater::worker::{Pipeline, Worker};
 
@@ -76,6 +77,7 @@ fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>)
         store: Arc::new(LinkedStore { way: way.clone(), store: world.store.clone() }),
         credentials: credentials.clone(),
         ages: setup.ages.clone().into(),
+        same_day: SameDay::default().into(),
         unavailable: setup.unavailable.clone(),
         max_deliveries: setup.max_deliveries,
         call_timeout: setup.lookup_timeout,

@@ -1,11 +1,13 @@
 //! A quota ledger in memory: the contract's rules once more, for simulations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use twitter_updater::clock::{Millis, millis, span};
-use twitter_updater::credential::{Account, Ask, Grant, Ledger, LedgerError, Used};
+use twitter_updater::credential::{
+    Account, Ask, Budget, Counted, Grant, Ledger, LedgerError, Period, Settlement, Span, Used,
+};
 
 use super::memory_queue::ServiceClock;
 
@@ -29,6 +31,19 @@ struct Inner {
     parked: BTreeMap<String, (Millis, String)>,
     /// Calls granted, by credential and day.
     calls: BTreeMap<(String, Millis), u64>,
+    /// Ids that were read, by day: by which calls, and in which period.
+    read: BTreeMap<(Millis, String), (BTreeSet<String>, Span)>,
+}
+
+impl Inner {
+    /// Reads that count in that period: none is kept twice, so they are counted anew each time.
+    fn reads(&self, span: Span) -> u64 {
+        let counts = |((day, _), (_, of)): &(&(Millis, String), &(BTreeSet<String>, Span))| match span {
+            Span::Days(from, to) => (from..to).contains(day),
+            Span::Part(..) => *of == span,
+        };
+        self.read.iter().filter(counts).count() as u64
+    }
 }
 
 /// A window, as far as it is known.
@@ -218,5 +233,62 @@ impl Ledger for MemoryLedger {
             }
         };
         Ok(names.iter().map(account).collect())
+    }
+
+    async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
+        let (mut inner, now) = (self.inner.lock().unwrap(), self.clock.now());
+        let days = budget.days(now);
+        let mut granted = Vec::new();
+        for id in ids {
+            let fresh: Vec<_> =
+                days.iter().filter(|(day, _)| !inner.read.contains_key(&(*day, id.clone()))).copied().collect();
+            let fits = |(_, span): &(Millis, Span)| {
+                let more = fresh.iter().filter(|(_, of)| of == span).count() as u64;
+                inner.reads(*span) + more <= budget.reads
+            };
+            let fits = budget.reads == 0 || fresh.iter().all(fits);
+            granted.push(fits);
+            if fits {
+                for (day, span) in &days {
+                    let read = inner.read.entry((*day, id.clone())).or_insert_with(|| (BTreeSet::new(), *span));
+                    read.0.insert(call.to_owned());
+                }
+            }
+        }
+        Ok(granted)
+    }
+
+    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+        let (mut inner, now) = (self.inner.lock().unwrap(), self.clock.now());
+        let alone = BTreeSet::from([call.to_owned()]);
+        let is_back = |id: &String, calls: &BTreeSet<String>| settlement.unread.contains(id) && *calls == alone;
+        inner.read.retain(|(_, id), (calls, _)| !is_back(id, calls));
+        for (asked, read) in &settlement.edited {
+            let ours = |((day, id), (calls, span)): (&(Millis, String), &(BTreeSet<String>, Span))| {
+                (id == asked && *calls == alone).then_some((*day, *span))
+            };
+            let days: Vec<_> = inner.read.iter().filter_map(ours).collect();
+            for (day, _) in &days {
+                inner.read.remove(&(*day, asked.clone()));
+            }
+            for (day, span) in if days.is_empty() { budget.days(now) } else { days } {
+                // Of no call that could take it back.
+                inner.read.entry((day, read.clone())).or_insert_with(|| (BTreeSet::new(), span));
+            }
+        }
+        Ok(())
+    }
+
+    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+        let (inner, now) = (self.inner.lock().unwrap(), self.clock.now());
+        let mut by_day = BTreeMap::new();
+        for (day, _) in inner.read.keys() {
+            *by_day.entry(*day).or_default() += 1;
+        }
+        let part = match per.span(day(now), now) {
+            Span::Part(length, number) => Some((number, inner.reads(Span::Part(length, number)))),
+            Span::Days(..) => None,
+        };
+        Ok(Counted { now, by_day, part })
     }
 }

@@ -25,7 +25,7 @@ use twitter_updater::shutdown::Stop;
 use twitter_updater::simulator::{self, Fault, Rule, Running, SimulatorOptions};
 use twitter_updater::store::{Observation, PostgresStore, Seen, SqliteStore, Store, StoredTweet};
 use twitter_updater::tweet::{Metrics as Counts, Tweet, TweetId, TweetState};
-use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::tweet_age::{AgeTable, SameDay};
 use twitter_updater::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
 
@@ -188,6 +188,7 @@ impl Rig {
             credentials: credentials.clone(),
             call_timeout: setup.lookup_timeout,
             ages: Live::new(setup.ages.parse().unwrap()),
+            same_day: Live::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
                 limit: setup.unavailable_limit,
