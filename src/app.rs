@@ -6,6 +6,7 @@ mod poll;
 mod provider;
 mod roles;
 mod service;
+mod sources;
 mod tuning;
 mod updater;
 mod upkeep;

@@ -1,79 +1,89 @@
-//! The poller: sources in their queues, their posts to the starter.
+//! The poller: sources in their queues, their posts to the starters of their providers.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::provider::http_options;
+use super::sources::{Sources, sources};
 use super::updater::{BEAT_EVERY, FAREWELL, worker_name};
-use super::{Follower, Service, Unavailable, Watched, follow, open_credentials, open_store_and_positions, starter};
-use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
+use super::{
+    Follower, Service, Unavailable, Watched, credentials, follow, open_credentials, open_store_and_positions, starter,
+};
+use crate::config::Settings;
 use crate::lateness::Lateness;
 use crate::live::Live;
-use crate::lookup::http::HttpClient;
 use crate::poll::pace::Pace;
-use crate::poll::source::{PIPELINE, SourcePoll, namespace};
-use crate::poll::timeline::Timeline;
-use crate::poll::twitter_v1::{Kind, TwitterApi};
+use crate::poll::source::{PIPELINE, SourcePoll, namespace_of};
 use crate::provider::Provider;
 use crate::queue::{Queue, QueueError};
 use crate::shutdown::Stop;
-use crate::updater::NAMESPACE;
+use crate::store::{Positions, Store};
+use crate::tweet_age::AgeTable;
 use crate::worker::{ClaimSettings, Pipeline, Worker};
 
 /// A source waits no longer than this once it is due.
 const LINGER: Duration = Duration::from_millis(10);
 
-/// The sources of the settings, by endpoint and name.
-type Sources = BTreeMap<&'static str, BTreeMap<String, Arc<dyn Timeline>>>;
+/// What all providers' pollers share.
+struct Shared {
+    settings: Settings,
+    service: Service,
+    store: Arc<dyn Store>,
+    positions: Arc<dyn Positions>,
+    ages: Live<AgeTable>,
+}
 
 /// Polls the sources until it is stopped; is seen from outside where it has an address.
 ///
-/// # Errors
-/// A setting is missing, a service is not there, the address is taken, or it can never work.
-pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
-    let sources = sources(settings)?;
-    let watched = Watched::new(PIPELINE, lease(settings), stop);
-    let _serving = Watched::serve(std::slice::from_ref(&watched), settings, listen).await?;
-    tokio::select! {
-        opened = open(settings, sources, follower, stop, &watched) => match opened {
-            Ok((worker, polls)) => work(worker, polls, stop).await,
-            Err(error) => Err(error),
-        },
-        () = stop.draining() => Ok(()), // while a service did not answer yet
-    }
-}
-
-/// The timelines that the settings name.
+/// Each provider has a [`Worker`] of its own, with its credentials: one that can never work, or whose API is out,
+/// stops no other.
 ///
 /// # Errors
-/// There is none, or the API's address is none.
-pub fn sources(settings: &Settings) -> Result<Sources> {
-    if settings.poll.sources.is_empty() {
-        let why = "no source to poll: name one in [poll.sources.NAME], with its kind".to_owned();
-        return Err(BadConfig(why).into());
+/// A setting is missing, a service is not there, the address is taken, or one can never work: said when all have ended.
+pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
+    // What is wrong with the settings is said before anything is connected.
+    let (mut crew, mut seen) = (Vec::new(), Vec::new());
+    for (provider, sources) in sources(settings)? {
+        credentials(settings, &provider)?;
+        let watched = Watched::new(&pipeline(&provider), lease(settings), stop);
+        seen.push(watched.clone());
+        crew.push((provider, sources, watched));
     }
-    let http = HttpClient::new(&http_options(settings));
-    let api = http.and_then(|http| TwitterApi::new(http, &settings.twitter.api));
-    let api = api.map_err(|why| BadConfig(format!("twitter.api: {why}")))?;
-    let mut sources = Sources::new();
-    for (name, source) in &settings.poll.sources {
-        let timeline = api.timeline(kind(source), source.out_of_order.unwrap_or(settings.poll.out_of_order));
-        let of_endpoint = sources.entry(timeline.endpoint()).or_default();
-        of_endpoint.insert(name.clone(), Arc::new(timeline));
-    }
-    Ok(sources)
+    let _serving = Watched::serve(&seen, settings, listen).await?;
+    let shared = tokio::select! {
+        shared = open_shared(settings) => shared?,
+        () = stop.draining() => return Ok(()), // while a service did not answer yet
+    };
+    let ages = shared.ages.clone();
+    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+    tokio::spawn(follow(follower, settings, take_over, stop.clone()));
+    let alone = crew.len() == 1;
+    let polling = crew.into_iter().map(async |(provider, sources, watched)| {
+        let own = stop.child();
+        let opened = tokio::select! {
+            opened = open(&shared, &provider, sources, &own, &watched) => opened,
+            () = stop.draining() => return Ok(()), // while a service did not answer yet
+        };
+        let ended = match opened {
+            Ok((worker, polls)) => work(worker, polls, &own).await,
+            Err(error) => Err(error),
+        };
+        if let (Err(error), false) = (&ended, alone) {
+            watched.health.ended(&format!("{error:#}"));
+            tracing::error!(provider = %provider, error = format!("{error:#}"), "stopped for good; the others go on");
+        }
+        ended
+    });
+    futures::future::join_all(polling).await.into_iter().collect()
 }
 
-fn kind(source: &SourceSettings) -> Kind {
-    match source.kind {
-        SourceKind::Search => Kind::Search { query: source.query.clone() },
-        SourceKind::User => Kind::User { screen_name: source.screen_name.clone() },
-        SourceKind::List => Kind::List { list_id: source.list_id.clone() },
-        SourceKind::Home => Kind::Home,
+/// How a provider's sources are named as a whole: each endpoint's namespace begins with it.
+fn pipeline(provider: &Provider) -> String {
+    match provider {
+        Provider::Twitter => PIPELINE.to_owned(),
+        other => format!("{PIPELINE}:{other}"),
     }
 }
 
@@ -86,25 +96,30 @@ fn lease(settings: &Settings) -> Duration {
     settings.lookup.timeout + 5 * settings.updater.save_timeout
 }
 
+async fn open_shared(settings: &Settings) -> Result<Shared> {
+    let service = Service::new(settings)?;
+    let (store, positions) = open_store_and_positions(settings).await?;
+    let ages = Live::new(settings.tweet_age.clone());
+    Ok(Shared { settings: settings.clone(), service, store, positions, ages })
+}
+
 async fn open(
-    settings: &Settings,
+    shared: &Shared,
+    provider: &Provider,
     sources: Sources,
-    follower: Follower,
     stop: &Stop,
     watched: &Watched,
 ) -> Result<(Worker, Polls)> {
-    let service = Service::new(settings)?;
-    let tweets = service.queue(NAMESPACE).await?;
-    let credentials = open_credentials(settings, &service, &Provider::Twitter).await?;
-    let (store, positions) = open_store_and_positions(settings).await?;
-    let ages = Live::new(settings.tweet_age.clone());
-    let starter = starter(&Provider::Twitter, tweets, Some(store), ages.clone());
+    let Shared { settings, service, store, positions, ages } = shared;
+    let posts = service.queue(&provider.namespace()).await?;
+    let credentials = open_credentials(settings, service, provider).await?;
+    let starter = starter(provider, posts, Some(store.clone()), ages.clone());
     let (call_timeout, save_timeout) = (settings.lookup.timeout, settings.updater.save_timeout);
     let poll = &settings.poll;
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let (mut polls, mut pipelines) = (Polls::new(), Vec::new());
     for (endpoint, sources) in sources {
-        let namespace = namespace(endpoint);
+        let namespace = namespace_of(provider, endpoint);
         let queue = service.queue(&namespace).await?;
         let handler = Arc::new(SourcePoll {
             polls: watched.metrics.polls(&namespace),
@@ -123,8 +138,6 @@ async fn open(
         polls.push((queue, handler));
     }
     watched.health.works();
-    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
-    tokio::spawn(follow(follower, settings, take_over, stop.clone()));
     let worker = Worker {
         name: worker_name(settings),
         pipelines,

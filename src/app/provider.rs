@@ -50,10 +50,7 @@ pub fn open_lookup(settings: &Settings, provider: &Provider) -> Result<Arc<dyn L
             TwitterV1::new(options).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>)
         }
         Provider::X => {
-            let field_names = match settings.x.field_names {
-                FieldNames::Tweet => x_v2::FieldNames::Tweet,
-                FieldNames::Post => x_v2::FieldNames::Post,
-            };
+            let field_names = field_names(settings);
             XV2::new(XV2Options { base_url, field_names, http }).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>)
         }
         Provider::Mastodon(name) => {
@@ -62,6 +59,14 @@ pub fn open_lookup(settings: &Settings, provider: &Provider) -> Result<Arc<dyn L
         Provider::Bluesky => Bluesky::new(BlueskyOptions { base_url, http }).map(|lookup| Arc::new(lookup) as _),
     };
     lookup.map_err(|why| BadConfig(format!("{setting}: {why}")).into())
+}
+
+/// By which names X is asked for fields.
+pub(super) fn field_names(settings: &Settings) -> x_v2::FieldNames {
+    match settings.x.field_names {
+        FieldNames::Tweet => x_v2::FieldNames::Tweet,
+        FieldNames::Post => x_v2::FieldNames::Post,
+    }
 }
 
 fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {

@@ -102,6 +102,7 @@ impl Settings {
         self.each_by_itself()?;
         self.leases()?;
         self.poll.contradictions()?;
+        self.sources_have_providers()?;
         self.listen()?;
         self.addresses()
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use humantime::format_duration;
 use serde::{Deserialize, Serialize};
 
-use super::BadConfig;
+use super::{BadConfig, Settings, word};
+use crate::provider::Provider;
 
 /// `[poll]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -31,6 +32,10 @@ pub struct PollSettings {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct SourceSettings {
+    /// As it is named in `providers`; Twitter where nothing is said.
+    #[serde(default = "twitter", with = "by_name")]
+    pub provider: Provider,
+    #[serde(deserialize_with = "word")]
     pub kind: SourceKind,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub query: String,
@@ -38,6 +43,15 @@ pub struct SourceSettings {
     pub screen_name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub list_id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub user_id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hashtag: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub account_id: String,
+    /// Of a timeline of Mastodon: what was written on the instance, and nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub local: bool,
     /// In place of `poll.out_of_order`.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<Duration>,
@@ -52,10 +66,51 @@ pub enum SourceKind {
     User,
     List,
     Home,
+    Public,
+    Hashtag,
+    Account,
 }
 
-/// The longest query that a search takes, in characters.
-const LONGEST_QUERY: usize = 500;
+/// The longest query that a search takes, in characters: of Twitter, and of X, where most plans take 512.
+const LONGEST_QUERY: [(Provider, usize); 2] = [(Provider::Twitter, 500), (Provider::X, 4_096)];
+
+fn twitter() -> Provider {
+    Provider::Twitter
+}
+
+/// A provider by its name.
+mod by_name {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use crate::provider::Provider;
+
+    pub fn serialize<S: Serializer>(provider: &Provider, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(provider)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Provider, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// The kinds of a provider's timelines, each with the setting that says what it is a timeline of.
+fn kinds(provider: &Provider) -> &'static [(SourceKind, &'static str, Option<&'static str>)] {
+    use SourceKind::{Account, Hashtag, Home, List, Public, Search, User};
+
+    match provider {
+        Provider::Twitter => &[
+            (Search, "search", Some("query")),
+            (User, "user", Some("screen_name")),
+            (List, "list", Some("list_id")),
+            (Home, "home", None),
+        ],
+        Provider::X => &[(Search, "search", Some("query")), (User, "user", Some("user_id"))],
+        Provider::Mastodon(_) => {
+            &[(Public, "public", None), (Hashtag, "hashtag", Some("hashtag")), (Account, "account", Some("account_id"))]
+        }
+        Provider::Bluesky => &[],
+    }
+}
 
 impl PollSettings {
     pub(super) fn contradictions(&self) -> Result<(), BadConfig> {
@@ -76,30 +131,57 @@ impl PollSettings {
     }
 }
 
+impl Settings {
+    /// Each source's provider has what it needs.
+    pub(super) fn sources_have_providers(&self) -> Result<(), BadConfig> {
+        for (name, source) in &self.poll.sources {
+            self.api(&source.provider).map_err(|why| BadConfig(format!("poll.sources.{name}.provider: {}", why.0)))?;
+        }
+        Ok(())
+    }
+}
+
 impl SourceSettings {
     /// Each kind has the one setting that says what it is a timeline of.
     fn check(&self) -> Result<(), String> {
-        let needed = match self.kind {
-            SourceKind::Search => Some("query"),
-            SourceKind::User => Some("screen_name"),
-            SourceKind::List => Some("list_id"),
-            SourceKind::Home => None,
+        let (provider, kinds) = (&self.provider, kinds(&self.provider));
+        if kinds.is_empty() {
+            return Err(format!(".provider: {provider} has no timelines that can be polled"));
+        }
+        let Some((_, _, needed)) = kinds.iter().find(|(kind, ..)| *kind == self.kind) else {
+            let words: Vec<&str> = kinds.iter().map(|(_, word, _)| *word).collect();
+            return Err(format!(".kind: {provider} has no timeline of that kind, but {}", words.join(", ")));
         };
-        for (key, value) in [("query", &self.query), ("screen_name", &self.screen_name), ("list_id", &self.list_id)] {
-            match (value.trim().is_empty(), Some(key) == needed) {
+        for (key, value) in [
+            ("query", &self.query),
+            ("screen_name", &self.screen_name),
+            ("list_id", &self.list_id),
+            ("user_id", &self.user_id),
+            ("hashtag", &self.hashtag),
+            ("account_id", &self.account_id),
+        ] {
+            match (value.trim().is_empty(), Some(key) == *needed) {
                 (true, true) => return Err(format!(".{key} is missing: it says what is polled")),
                 (false, false) => return Err(format!(".{key} is of no use to this kind of source: leave it out")),
                 _ => {}
             }
         }
-        if self.query.chars().count() > LONGEST_QUERY {
-            return Err(format!(".query is longer than {LONGEST_QUERY} characters"));
+        if self.local && !matches!(self.kind, SourceKind::Public | SourceKind::Hashtag) {
+            return Err(".local is of no use to this kind of source: leave it out".to_owned());
         }
-        if self.screen_name.starts_with('@') {
-            return Err(".screen_name stands without its @".to_owned());
+        let longest = LONGEST_QUERY.iter().find(|(of, _)| of == provider).map_or(0, |(_, longest)| *longest);
+        if self.query.chars().count() > longest {
+            return Err(format!(".query is longer than {longest} characters"));
         }
-        if !self.list_id.chars().all(|c| c.is_ascii_digit()) {
-            return Err(".list_id is a number".to_owned());
+        for (key, value, sign) in [("screen_name", &self.screen_name, '@'), ("hashtag", &self.hashtag, '#')] {
+            if value.starts_with(sign) {
+                return Err(format!(".{key} stands without its {sign}"));
+            }
+        }
+        for (key, id) in [("list_id", &self.list_id), ("user_id", &self.user_id), ("account_id", &self.account_id)] {
+            if !id.chars().all(|c| c.is_ascii_digit()) {
+                return Err(format!(".{key} is a number"));
+            }
         }
         Ok(())
     }
@@ -120,12 +202,43 @@ mod tests {
         let good = "[poll.sources.news]\nkind = \"search\"\nquery = \"rust\"\nout_of_order = \"2s\"\n\
                     [poll.sources.home]\nkind = \"home\"\n";
         assert_eq!(settings(good).unwrap().poll.sources.len(), 2);
+        let good = "[mastodon.instances.social]\napi = \"http://a\"\n[poll.sources.a]\nprovider = \"x\"\nkind = \"user\"\n\
+                    user_id = \"12\"\n[poll.sources.b]\nprovider = \"mastodon:social\"\nkind = \"public\"\nlocal = true\n";
+        let shown = settings(good).unwrap().shown();
+        assert!(shown.contains("provider = \"x\"") && shown.contains("provider = \"mastodon:social\""), "{shown}");
         for (text, says) in [
             ("[poll.sources.a]\nkind = \"search\"\n", "poll.sources.a.query is missing"),
             ("[poll.sources.a]\nkind = \"home\"\nquery = \"x\"\n", "poll.sources.a.query is of no use"),
             ("[poll.sources.a]\nkind = \"user\"\nscreen_name = \"@x\"\n", "without its @"),
             ("[poll.sources.a]\nkind = \"list\"\nlist_id = \"x\"\n", "is a number"),
             ("[poll.sources.a]\nkind = \"lists\"\n", "lists"),
+            ("[poll.sources.a]\nkind = \"public\"\n", "twitter has no timeline of that kind, but search, user"),
+            (
+                "[poll.sources.a]\nprovider = \"x\"\nkind = \"home\"\n",
+                "x has no timeline of that kind, but search, user",
+            ),
+            ("[poll.sources.a]\nprovider = \"x\"\nkind = \"search\"\n", "poll.sources.a.query is missing"),
+            ("[poll.sources.a]\nprovider = \"x\"\nkind = \"user\"\n", "poll.sources.a.user_id is missing"),
+            ("[poll.sources.a]\nprovider = \"x\"\nkind = \"user\"\nuser_id = \"jack\"\n", "user_id is a number"),
+            (
+                "[poll.sources.a]\nprovider = \"x\"\nkind = \"user\"\nuser_id = \"1\"\nscreen_name = \"a\"\n",
+                "poll.sources.a.screen_name is of no use",
+            ),
+            ("[poll.sources.a]\nkind = \"home\"\nlocal = true\n", "poll.sources.a.local is of no use"),
+            ("[poll.sources.a]\nprovider = \"bluesky\"\nkind = \"home\"\n", "bluesky has no timelines"),
+            ("[poll.sources.a]\nprovider = \"myspace\"\nkind = \"home\"\n", "\"myspace\" is no provider"),
+            (
+                "[poll.sources.a]\nprovider = \"mastodon:b\"\nkind = \"hashtag\"\nhashtag = \"#c\"\n",
+                "poll.sources.a.hashtag stands without its #",
+            ),
+            (
+                "[poll.sources.a]\nprovider = \"mastodon:b\"\nkind = \"account\"\n",
+                "poll.sources.a.account_id is missing",
+            ),
+            (
+                "[poll.sources.a]\nprovider = \"mastodon:b\"\nkind = \"public\"\n",
+                "poll.sources.a.provider: mastodon:b has no section: add [mastodon.instances.b]",
+            ),
             ("[poll.sources.\"a b\"]\nkind = \"home\"\n", "a name has up to 100"),
             ("[poll.sources.a]\nkind = \"home\"\nk = \"1s\"\n", "`k`"),
             ("[poll]\nlongest = \"1s\"\n", "poll.longest"),

@@ -9,7 +9,7 @@
 //! Sources: docs.joinmastodon.org (methods/statuses, api/rate-limits), the server's own code for the limit of 20
 //! (mastodon/mastodon#27871), recorded answers of two instances.
 
-mod errors;
+pub mod errors;
 mod status;
 
 use async_trait::async_trait;
@@ -17,6 +17,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::status::id_of;
 use super::asked::{batch, share};
 use super::authority;
 use super::http::{HttpClient, HttpOptions, base, below, cannot_build};

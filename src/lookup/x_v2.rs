@@ -12,13 +12,14 @@
 //! documents 2.166 and 2.167, recorded answers of 2021.
 
 mod answer;
-mod errors;
+pub mod errors;
 mod post;
 
 use async_trait::async_trait;
 use reqwest::{Request, Url};
 
 pub use self::answer::read as read_answer;
+pub use self::post::id_of;
 use super::asked::batch;
 use super::authority::{Authority, asked_as};
 use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
@@ -50,7 +51,8 @@ pub enum FieldNames {
 
 impl FieldNames {
     /// The parameter, and what is wanted beside the id and the text, which always come.
-    fn parameter(self) -> (&'static str, &'static str) {
+    #[must_use]
+    pub fn parameter(self) -> (&'static str, &'static str) {
         match self {
             Self::Tweet => {
                 ("tweet.fields", "author_id,created_at,edit_history_tweet_ids,note_tweet,public_metrics,withheld")

@@ -1,12 +1,15 @@
 //! Polling starters: they ask a network for what is new in a timeline, and miss nothing.
 //!
 //! The parts, pure: [`since`] says which id to ask from, [`paging`] how to go back until all is had, [`pace`] how
-//! often to come. [`timeline`] is the seam to a network, [`twitter_v1`] the first; [`source`] puts them together, as a
-//! handler of the worker's loop.
+//! often to come; [`position`] is what is kept. [`timeline`] is the seam to a network: [`twitter_v1`], [`x_v2`], [`mastodon`].
+//! [`source`] puts them together, as a handler of the worker's loop.
 
+pub mod mastodon;
 pub mod pace;
 pub mod paging;
+pub mod position;
 pub mod since;
 pub mod source;
 pub mod timeline;
 pub mod twitter_v1;
+pub mod x_v2;

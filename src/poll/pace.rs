@@ -9,6 +9,9 @@
 //!     ideal = elapsed × fill × page ÷ fresh
 //! ```
 //!
+//! A page of fewer than [`FEWEST`] counts as one of so many: what a poll asks again (what may still appear, and a known
+//! post) would be a tenth of a small one.
+//!
 //! A source that got faster is followed at once (`ideal`). One that got slower is followed half the way, and by no
 //! more than half of the interval at a time: after a burst, or an hour without a word, the next
 //! polls find out what is so. At a steady rate this ends at the ideal interval, from wherever it starts.
@@ -18,6 +21,9 @@ use std::time::Duration;
 
 use crate::clock::{self, Millis};
 use crate::lane::Lane;
+
+/// Posts that a page is taken for, at the least.
+pub const FEWEST: u32 = 100;
 
 /// Bounds and aim.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +54,7 @@ impl Pace {
             most
         } else {
             // Whole numbers up to 2^53 are exact, which 285 years in ms do not reach; the cast saturates.
-            let ideal = elapsed.max(1) as f64 * self.fill * f64::from(page) / fresh as f64;
+            let ideal = elapsed.max(1) as f64 * self.fill * f64::from(page.max(FEWEST)) / fresh as f64;
             let ideal = ideal as Millis;
             if ideal <= interval { ideal } else { (interval + (ideal - interval) / 2).min(most) }
         };

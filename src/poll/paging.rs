@@ -14,14 +14,18 @@
 //! the last one. The last is one that the API says is the last ([`More::No`]); or an empty one; or one that
 //! holds a post that is known already from below `since`. For the last, networks that charge for calls are asked
 //! from just below such a post, the *anchor*: one post more on the page, instead of an empty page for
-//! each round. An anchor that was deleted costs that empty page, once.
+//! each round.
+//!
+//! **Where a page is empty and should not be.** A page whose posts are all deleted is as empty as the last. So where the
+//! anchor is gone, the next page is asked from a little further down, the *footing*: a page that holds a post from there
+//! shows that nothing is left in between. One that is empty, too, leaves a gap. An anchor that was deleted costs
+//! these two pages, once.
 //!
 //! **What cannot be had any more** (only the newest 3,200 posts of a user, only 7 days of a search) is a [`Gap`].
 //! Nothing says that a limit was met: a round that found no anchor before the end, and asked for as many posts
 //! as the limit, may have met it. It is told as what may be missing, never left out.
 
-use serde::{Deserialize, Serialize};
-
+pub use super::position::{Position, Span};
 use super::since::{IdLayout, Reading};
 use crate::clock::Millis;
 
@@ -41,55 +45,6 @@ pub struct Rules {
     pub depth: Option<u64>,
     /// Only posts younger than this can be had, in ms.
     pub window: Option<Millis>,
-}
-
-/// How far a source has been read. What it says stays true whatever is read later, so of two positions either may be
-/// gone on from: the older one only repeats more.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Position {
-    /// The newest id ever seen; it never falls. `None` while nothing was.
-    #[serde(with = "optional_text")]
-    pub latest: Option<u64>,
-    /// Every post up to this id is handed over or in a gap, also those that are not visible yet: there are none. It never
-    /// falls.
-    #[serde(with = "text")]
-    pub since: u64,
-    /// The greatest known id up to `since`.
-    #[serde(with = "optional_text")]
-    pub anchor: Option<u64>,
-    /// When the last whole round began, by their clock as well as it was known, ms since the Unix epoch.
-    pub swept_at: Option<Millis>,
-    /// The interval in force, ms.
-    pub interval: Option<Millis>,
-    /// A round that is not at its end.
-    pub open: Option<Span>,
-}
-
-/// A round on its way: everything from `below` on, upwards, is handed over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Span {
-    /// The next page ends below this id; `None` while no post came.
-    #[serde(with = "optional_text")]
-    pub below: Option<u64>,
-    /// The API's own word for the next page.
-    pub token: Option<String>,
-    /// Posts asked for so far: not fewer than were passed.
-    pub passed: u64,
-    /// Posts so far that are newer than what was known when it began.
-    pub fresh: u64,
-    /// The newest id known when it began.
-    #[serde(with = "optional_text")]
-    pub known: Option<u64>,
-    /// What `since` will be at its end.
-    #[serde(with = "text")]
-    pub next_since: u64,
-    /// The greatest id met up to `next_since`.
-    #[serde(with = "optional_text")]
-    pub next_anchor: Option<u64>,
-    /// When it began, by their clock as well as it was known, ms since the Unix epoch.
-    pub began_at: Millis,
 }
 
 /// What to ask the API for.
@@ -115,6 +70,8 @@ pub enum More {
     No,
     /// Asked for with this word.
     Token(String),
+    /// The word this page was asked for with is no longer good: nothing came, and it is to be asked for by ids.
+    Anew,
 }
 
 /// Posts that cannot be had any more, or may be missing.
@@ -137,6 +94,9 @@ pub enum GapReason {
     /// Older than the API gives.
     #[error("the API gives no posts older than {} days", .0 / 86_400_000)]
     Window(Millis),
+    /// Below a page that came empty, where posts that were known are gone, too.
+    #[error("a page came empty, and the posts known below it are gone: what was deleted may hide others")]
+    Hidden,
 }
 
 /// A round that came to its end.
@@ -175,11 +135,15 @@ const WINDOW_MARGIN: Millis = 60_000;
 #[must_use]
 pub fn ask(position: Option<&Position>, rules: &Rules, now: Millis) -> Ask {
     let Some(position) = position else { return Ask { since: None, below: None, token: None, count: rules.count } };
-    let mut since = match position.anchor {
-        Some(anchor) if rules.anchored => anchor.saturating_sub(1),
+    let open = position.open.as_ref();
+    let known = match open {
+        Some(span) if span.sounding => position.footing,
+        _ => position.anchor,
+    };
+    let mut since = match known {
+        Some(known) if rules.anchored => known.saturating_sub(1),
         _ => position.since,
     };
-    let open = position.open.as_ref();
     let below = open.and_then(|span| span.below);
     if let Some(window) = rules.window {
         // Some refuse an id from beyond their limit. What may be missing for it is told by `take`.
@@ -207,6 +171,12 @@ pub fn take(
     more: More,
     reading: &Reading,
 ) -> Result<Taken, NotHeeded> {
+    if more == More::Anew {
+        if let Some(span) = position.as_mut().and_then(|position| position.open.as_mut()) {
+            span.token = None;
+        }
+        return Ok(Taken::default());
+    }
     let is_first = position.is_none();
     let mut next = position.clone().unwrap_or_default();
     let (newest, least) = (ids.iter().max().copied(), ids.iter().min().copied());
@@ -225,20 +195,27 @@ pub fn take(
     taken.hand_over.dedup();
     let is_fresh = |id: &&u64| span.known.is_none_or(|known| **id > known);
     span.fresh += taken.hand_over.iter().filter(is_fresh).count() as u64;
-    span.next_anchor = span.next_anchor.or(ids.iter().copied().filter(|id| *id <= span.next_since).max());
+    if span.next_anchor.is_none() {
+        (span.next_anchor, span.next_footing) = footholds(ids, span.next_since);
+    }
     span.passed += u64::from(rules.count);
     span.below = least.or(span.below);
 
     let met = least.is_some_and(|least| least <= next.since) && !is_first;
     let is_last = match &more {
         More::No => true,
-        More::Token(_) => false,
+        More::Token(_) | More::Anew => false,
         More::Unsaid => ids.is_empty(),
     };
-    if !(met || is_last || is_first) {
+    let sounds = is_last && can_sound(&next, rules, &span, ask, &more);
+    if sounds || !(met || is_last || is_first) {
+        if sounds {
+            span.sounding = true;
+            span.passed -= u64::from(rules.count); // an empty page passed nothing
+        }
         span.token = match more {
             More::Token(token) => Some(token),
-            More::No | More::Unsaid => None,
+            More::No | More::Unsaid | More::Anew => None,
         };
         next.open = Some(span);
         *position = Some(next);
@@ -247,12 +224,13 @@ pub fn take(
 
     if !met && !is_first {
         taken.gaps.extend(too_old(&next, rules, ask));
-        taken.gaps.extend(too_deep(&next, rules, &span, ids.is_empty()));
+        taken.gaps.extend(too_deep(&next, rules, &span, ids.is_empty()).or_else(|| hidden(&next, &span)));
     }
     let elapsed = next.swept_at.map(|then| span.began_at.saturating_sub(then));
     taken.whole = Some(Whole { fresh: span.fresh, elapsed });
     // An anchor that was not met may be deleted: it would cost an empty page in each round.
     next.anchor = span.next_anchor.or(next.anchor.filter(|_| met));
+    next.footing = span.next_footing.or(next.footing.filter(|_| met || !span.sounding));
     next.since = span.next_since;
     next.swept_at = Some(span.began_at);
     *position = Some(next);
@@ -277,8 +255,41 @@ fn begin(position: &Position, rules: &Rules, newest: Option<u64>, reading: &Read
         known: position.latest,
         next_since,
         next_anchor: None,
+        next_footing: None,
+        sounding: false,
         began_at: reading.about(),
     }
+}
+
+/// How many known posts below `since` are between the footing and the anchor, at the most, both counted: all of them
+/// have to be deleted before an empty page is a gap.
+const FOOTHOLDS: usize = 8;
+
+/// The greatest id up to `since`, and one a few posts below it.
+fn footholds(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
+    let mut known: Vec<u64> = ids.iter().copied().filter(|id| *id <= since).collect();
+    known.sort_unstable_by(|a, b| b.cmp(a));
+    known.truncate(FOOTHOLDS);
+    let footing = known.last().copied().filter(|_| known.len() > 1);
+    (known.first().copied(), footing)
+}
+
+/// Whether a page from the footing can tell if an empty one was the last. Not where the API gives nothing that old, and
+/// not where nothing was passed: then `since` stays.
+fn can_sound(position: &Position, rules: &Rules, span: &Span, ask: &Ask, more: &More) -> bool {
+    let reaches = ask.since.unwrap_or(0) <= position.since;
+    *more == More::Unsaid
+        && rules.anchored
+        && reaches
+        && !span.sounding
+        && span.below.is_some()
+        && position.footing.is_some()
+}
+
+/// What an empty page may hide, where not even the footing is left.
+fn hidden(position: &Position, span: &Span) -> Option<Gap> {
+    let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
+    (span.sounding && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
 }
 
 /// What grew too old since the last whole round, or during this one: it was not asked for. A source without a post for
@@ -297,36 +308,4 @@ fn too_deep(position: &Position, rules: &Rules, span: &Span, is_empty: bool) -> 
     let passed = if is_empty { span.passed - u64::from(rules.count) } else { span.passed };
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
     (passed >= depth && from <= to).then_some(Gap { from, to, reason: GapReason::Depth(depth) })
-}
-
-/// Ids as text in JSON: a number there has 53 bits for many readers.
-mod text {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-    pub fn serialize<S: Serializer>(id: &u64, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(id)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
-    }
-}
-
-/// The same where there may be none.
-mod optional_text {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    #[allow(clippy::ref_option)] // serde's signature
-    pub fn serialize<S: Serializer>(id: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-        match id {
-            Some(id) => to.collect_str(&format_args!("{id}")),
-            None => to.serialize_none(),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-        let text: Option<String> = Option::deserialize(from)?;
-        text.map(|text| text.parse().map_err(de::Error::custom)).transpose()
-    }
 }

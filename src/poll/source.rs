@@ -23,6 +23,7 @@ use crate::crash;
 use crate::credential::{Credentials, Leave, Permit, Used, Window};
 use crate::lookup::LookupError;
 use crate::metrics::Polls;
+use crate::provider::Provider;
 use crate::queue::{Batch, Job, NewJob, Queue, QueueError, Verdict};
 use crate::starter::{Ingested, Queued, Starter, StarterError};
 use crate::store::{Positions, SourceGap, StoreError};
@@ -32,10 +33,27 @@ use crate::worker::{Handled, Handler, Outlook};
 /// its permits are for that endpoint.
 pub const PIPELINE: &str = "source:poll";
 
-/// The namespace of an endpoint's sources.
+/// The namespace of an endpoint's sources on Twitter.
 #[must_use]
 pub fn namespace(endpoint: &str) -> String {
     format!("{PIPELINE}:{endpoint}")
+}
+
+/// The namespace of an endpoint's sources; each provider's endpoints are its own.
+///
+/// ```
+/// # use twitter_updater::poll::source::namespace_of;
+/// # use twitter_updater::provider::Provider;
+/// assert_eq!(namespace_of(&Provider::Twitter, "search/tweets"), "source:poll:search/tweets");
+/// let instance = Provider::Mastodon("social".to_owned());
+/// assert_eq!(namespace_of(&instance, "statuses"), "source:poll:mastodon:social:statuses");
+/// ```
+#[must_use]
+pub fn namespace_of(provider: &Provider, endpoint: &str) -> String {
+    match provider {
+        Provider::Twitter => namespace(endpoint),
+        other => namespace(&format!("{other}:{endpoint}")),
+    }
 }
 
 /// The sources of one endpoint, and what is done with their posts.

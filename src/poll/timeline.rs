@@ -1,12 +1,17 @@
 //! The seam to a timeline: a page of posts, newest first.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use serde_json::value::RawValue;
 
 use super::paging::{Ask, More, Rules};
 use super::since::Reading;
+use crate::clock::{self, Millis, Stopwatch};
 use crate::credential::Credential;
+use crate::lookup::http::Reply;
 use crate::lookup::{LookupError, Quota};
-use crate::tweet::Tweet;
+use crate::tweet::{Metrics, Tweet};
 
 /// A post on a page.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,4 +49,76 @@ pub trait Timeline: Send + Sync + std::fmt::Debug {
 
     /// One call.
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
+}
+
+/// A request that is about to leave.
+#[derive(Debug)]
+pub struct Departure {
+    at: Millis,
+    watch: Stopwatch,
+}
+
+impl Departure {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { at: clock::wall_ms(), watch: Stopwatch::start() }
+    }
+
+    /// What its answer tells of the moment at which the timeline was looked at, by an API that shows nothing younger
+    /// than `behind`.
+    ///
+    /// An answer out of a cache has the `Date` at which it left the cache, which proves nothing: it is left out where
+    /// the answer says that it comes from one, or might. `Age` is no remedy: nginx keeps answers and sends none, and it is
+    /// what stands in front of most Mastodon instances (their own `dist/nginx.conf`).
+    #[must_use]
+    pub fn reading(&self, reply: &Reply, behind: Duration) -> Reading {
+        let behind = clock::millis(behind);
+        let date = reply.date().filter(|_| !may_be_cached(reply));
+        Reading {
+            sent_at: self.at.saturating_sub(behind),
+            took: self.watch.elapsed_ms() + 1, // rounded up
+            date: date.map(|date| date.saturating_sub(behind)),
+        }
+    }
+}
+
+/// Whether an answer may be somebody else's, kept by a cache on the way.
+fn may_be_cached(reply: &Reply) -> bool {
+    let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
+    reply.header("age").is_some() || ["public", "s-maxage"].iter().any(|word| control.contains(word))
+}
+
+/// Reads the posts of a page. Answers how many came in a shape we cannot read, too: those are known by their ids, which
+/// `id_of` finds.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] where a post has no id, or none that is a number: passed over, it would be lost.
+pub fn read_posts(
+    raws: Vec<&RawValue>,
+    parse: impl Fn(&str) -> Result<Tweet, String>,
+    id_of: impl Fn(&str) -> Option<String>,
+) -> Result<(Vec<Post>, usize), LookupError> {
+    let mut broken = 0;
+    let mut posts = Vec::with_capacity(raws.len());
+    for raw in raws {
+        let tweet = match parse(raw.get()) {
+            Ok(tweet) => tweet,
+            Err(why) => {
+                tracing::warn!(why, "a post came in a shape we cannot read: it is scheduled by its id");
+                broken += 1;
+                bare(id_of(raw.get()).unwrap_or_default())
+            }
+        };
+        let number = tweet.id.parse().ok().filter(|_| tweet.id.bytes().all(|byte| byte.is_ascii_digit()));
+        let id = number.ok_or_else(|| LookupError::BadAnswer("a post in it has no id that is a number".to_owned()))?;
+        posts.push(Post { id, tweet });
+    }
+    Ok((posts, broken))
+}
+
+/// A post of which the id is all that can be read.
+fn bare(id: String) -> Tweet {
+    let (created_at, metrics) = (None, Metrics::default());
+    Tweet { id, created_at, text: None, author_id: None, author_name: None, metrics, raw: String::new() }
 }

@@ -14,15 +14,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::paging::{Ask, More, Rules};
-use super::since::{IdLayout, Reading};
-use super::timeline::{Page, Post, Timeline};
-use crate::clock::{self, Millis, Stopwatch};
+use super::since::IdLayout;
+use super::timeline::{Departure, Page, Post, Timeline, read_posts};
+use crate::clock::{self, Millis};
 use crate::credential::Credential;
 use crate::lookup::LookupError;
 use crate::lookup::authority::Authority;
 use crate::lookup::http::{HttpClient, base, cannot_build};
 use crate::lookup::twitter_v1::{errors, limits, parse_tweet};
-use crate::tweet::{Metrics, Tweet, TweetId};
 
 const DAY_MS: Millis = 86_400_000;
 
@@ -147,17 +146,16 @@ impl Timeline for TwitterTimeline {
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
         let address = self.address(ask)?;
-        let (sent_at, watch) = (clock::wall_ms(), Stopwatch::start());
+        let departure = Departure::now();
         let request = || self.api.http.client().get(address.clone()).build().map_err(cannot_build);
         let reply = self.api.authority.call(&request, credential).await?;
-        let took = watch.elapsed_ms() + 1; // rounded up
+        let reading = departure.reading(&reply, Duration::ZERO);
         if reply.status != 200 {
             let error = refusal::decide(&reply, self.kind.endpoint());
             self.api.authority.heed(&error);
             return Err(error);
         }
         let (posts, broken) = read(&reply.body)?;
-        let reading = Reading { sent_at, took, date: reply.date() };
         Ok(Page { posts, broken, more: More::Unsaid, reading, quota: limits::of_headers(&reply) })
     }
 }
@@ -169,7 +167,7 @@ struct Search<'a> {
     statuses: Vec<&'a RawValue>,
 }
 
-/// The ids of an object, whatever else is in it.
+/// The ids that an object may have.
 #[derive(Deserialize)]
 struct Ids {
     id_str: Option<String>,
@@ -192,27 +190,11 @@ pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
         }
         _ => return Err(bad("it is neither a list of tweets nor an answer to a search")),
     };
-    let mut broken = 0;
-    let mut posts = Vec::with_capacity(raws.len());
-    for raw in raws {
-        let tweet = match parse_tweet(raw.get()) {
-            Ok(tweet) => tweet,
-            Err(why) => {
-                tracing::warn!(why, "a post came in a shape we cannot read: it is scheduled by its id");
-                broken += 1;
-                bare(raw.get()).ok_or_else(|| bad("a post in it has no id"))?
-            }
-        };
-        let id = TweetId::parse(&tweet.id).map_err(|_| bad("a post in it has no id"))?;
-        posts.push(Post { id: id.get(), tweet });
-    }
-    Ok((posts, broken))
+    read_posts(raws, parse_tweet, id_of)
 }
 
-/// A post of which the id is all that can be read.
-fn bare(raw: &str) -> Option<Tweet> {
+/// The id of an object, whatever else is in it.
+fn id_of(raw: &str) -> Option<String> {
     let ids: Ids = serde_json::from_str(raw).ok()?;
-    let id = ids.id_str.or_else(|| ids.id.map(|id| id.to_string()))?;
-    let (created_at, metrics) = (None, Metrics::default());
-    Some(Tweet { id, created_at, text: None, author_id: None, author_name: None, metrics, raw: String::new() })
+    ids.id_str.or_else(|| ids.id.map(|id| id.to_string()))
 }

@@ -54,6 +54,7 @@ pub struct Api {
     lookups: Mutex<HashMap<String, u64>>,
     /// Posts of X that were returned, and on which UTC day: each is charged once.
     charged: Mutex<HashSet<(String, Millis)>>,
+    kept: timelines::Kept,
     pub stop: CancellationToken,
 }
 
@@ -161,6 +162,7 @@ impl Api {
             faulted: AtomicU64::new(0),
             lookups: Mutex::default(),
             charged: Mutex::default(),
+            kept: timelines::Kept::default(),
             stop,
         }
     }

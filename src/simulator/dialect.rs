@@ -10,6 +10,7 @@ use axum::response::Response;
 
 pub use self::bluesky::bluesky_uri;
 pub use self::mastodon::mastodon_id;
+pub use self::x_v2::{not_there as x_not_there, refusal_of as x_refusal_of};
 use super::SimulatorOptions;
 use super::call::Call;
 use super::gate::{Pool, Refused};

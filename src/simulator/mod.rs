@@ -8,7 +8,9 @@
 //! | `GET /1.1/search/tweets.json`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline` | timelines whose ids become visible out of order |
 //! | `POST /oauth2/token` | an application's bearer token, for its keys |
 //! | `GET /2/tweets` | X API v2: `ids`; who calls: `GET /2/usage/tweets`, `GET /2/users/me` |
+//! | `GET /2/tweets/search/recent`, `/2/users/{id}/tweets` | X's timelines, by tokens or ids; a search is of 7 days, and behind |
 //! | `GET /api/v1/statuses`, `/api/v1/statuses/{id}` | Mastodon: `id[]`; `GET /api/v2/instance`, `/api/v1/apps/verify_credentials` |
+//! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; kept on the way for whoever shows no token |
 //! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession` |
 //! | `GET /simulator/credentials` | how each credential stands: `{"name": "good"}` |
 //! | `PUT /simulator/credentials/{name}` | switches it: `"good"`, `"revoked"`, `"locked"`, `"suspended"` |
@@ -109,6 +111,12 @@ pub struct SimulatorOptions {
     pub posts_per_second: f64,
     /// A post of a timeline is visible this long after it was made, at the most.
     pub posts_late: Duration,
+    /// A search of X shows nothing younger than this.
+    pub x_search_behind: Duration,
+    /// X takes the token of a page no longer than this; zero: none at all.
+    pub x_tokens_last: Duration,
+    /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
+    pub mastodon_kept: Duration,
     /// Count the lookups of every single id (memory grows with the ids).
     pub count_ids: bool,
 }
@@ -139,6 +147,9 @@ impl Default for SimulatorOptions {
             body_padding: 1_500,
             posts_per_second: 1.0,
             posts_late: Duration::from_secs(1),
+            x_search_behind: Duration::from_secs(30),
+            x_tokens_last: Duration::from_secs(3_600),
+            mastodon_kept: Duration::from_secs(15),
             count_ids: false,
         }
     }

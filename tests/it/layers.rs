@@ -47,7 +47,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "poll",
-        &["clock", "crash", "credential", "lane", "lookup", "metrics", "queue", "starter", "store", "tweet", "worker"],
+        &[
+            "clock",
+            "crash",
+            "credential",
+            "lane",
+            "lookup",
+            "metrics",
+            "provider",
+            "queue",
+            "starter",
+            "store",
+            "tweet",
+            "worker",
+        ],
     ),
     (
         "ops",

@@ -6,7 +6,7 @@ mod contract;
 mod mastodon;
 mod pipelines;
 mod providers;
-mod recorded;
+pub mod recorded;
 mod x_v2;
 
 use std::time::Duration;

@@ -2,9 +2,12 @@
 //! missed.
 
 mod losses;
+mod networks;
 mod pace;
 mod paging;
 mod process;
+mod providers;
+mod recorded;
 mod since;
 mod source;
 mod timeline;

@@ -11,6 +11,7 @@ use crate::lookup::limits::{FIVE_MINUTES, throttled, window};
 use crate::lookup::{LookupError, Quota, scalar};
 
 /// The window, from the `x-ratelimit-*` headers, whose reset is a date. Of several limits they tell the tightest.
+#[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
     let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
     window(reply, names, |reset, _| scalar::rfc3339(reset))
@@ -18,11 +19,13 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
 
 /// Whether the one status that was asked for is not there: the instance's own 404, and not that of something in
 /// front of it.
+#[must_use]
 pub fn means_not_there(reply: &Reply) -> bool {
     reply.status == 404 && says_error(reply)
 }
 
 /// What to do about an answer that is not a success.
+#[must_use]
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};
 
@@ -50,7 +53,9 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
-fn says_error(reply: &Reply) -> bool {
+/// Whether the instance itself says that it is an error.
+#[must_use]
+pub fn says_error(reply: &Reply) -> bool {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     body["error"].is_string()
 }

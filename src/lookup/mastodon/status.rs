@@ -46,6 +46,12 @@ pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     (id, tweet)
 }
 
+/// The id of a status, whatever else is in it.
+#[must_use]
+pub fn id_of(raw: &str) -> Option<String> {
+    read(raw).0
+}
+
 impl Status<'_> {
     fn tweet(&self, id: String, raw: &str) -> Result<Tweet, String> {
         let created_at = match present(self.created_at) {

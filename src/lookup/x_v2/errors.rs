@@ -41,11 +41,13 @@ const KNOWN: &[&str] = &[
 ];
 
 /// The lookup's window, from the headers (reset in seconds since the epoch).
+#[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
     of_headers(reply, ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"])
 }
 
 /// What to do about an answer that is not a success.
+#[must_use]
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
 

@@ -51,6 +51,12 @@ struct Withheld<'a> {
     country_codes: Vec<Cow<'a, str>>,
 }
 
+/// The id of a post, whatever else is in it.
+#[must_use]
+pub fn id_of(raw: &str) -> Option<String> {
+    Some(Post::parse(raw).ok()?.id().ok()?.to_string())
+}
+
 impl<'a> Post<'a> {
     /// Splits an object into its fields.
     pub fn parse(raw: &'a str) -> Result<Self, String> {

@@ -66,6 +66,33 @@ fn problem(id: &str) -> Value {
     })
 }
 
+/// A success without what was asked for: a user, say.
+pub fn not_there(id: &str, kind: &str) -> String {
+    let problem = json!({
+        "value": id,
+        "detail": format!("Could not find user with id: [{id}]."),
+        "title": "Not Found Error",
+        "resource_type": "user",
+        "parameter": "id",
+        "resource_id": id,
+        "type": format!("https://api.twitter.com/2/problems/{kind}"),
+    });
+    json!({ "errors": [problem] }).to_string()
+}
+
+/// A parameter that is refused.
+pub fn refusal_of(parameter: &str, why: &str) -> Response {
+    let body = json!({
+        "errors": [{ "parameters": { parameter: [] }, "message": format!("The `{parameter}` query parameter {why}") }],
+        "title": "Invalid Request",
+        "detail": "One or more parameters to your request was invalid.",
+        "type": "https://api.twitter.com/2/problems/invalid-request",
+    });
+    let mut response = success(body.to_string());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
 /// Problems; v1.1's form for what stands in front of the API.
 pub fn refusal(status: u16, code: u32) -> Response {
     let about_ids = |message: &str| {

@@ -30,13 +30,18 @@ fn row(file: &Path, provider: Provider, asked: usize, answer: &Answer) {
     );
 }
 
-async fn ask(provider: Provider, headers: &[(String, String)], body: &str, asked: &[String]) -> Answer {
+/// A recorded answer, as it goes out again.
+pub fn canned(headers: &[(String, String)], body: &str) -> Canned {
     let transport = ["content-length", "content-encoding", "transfer-encoding", "connection", "set-cookie"];
     let mut canned = Canned::new(200, body);
     for (name, value) in headers.iter().filter(|(name, _)| !transport.contains(&name.to_lowercase().as_str())) {
         canned = canned.header(name, value);
     }
-    let server = CannedServer::start(canned).await;
+    canned
+}
+
+async fn ask(provider: Provider, headers: &[(String, String)], body: &str, asked: &[String]) -> Answer {
+    let server = CannedServer::start(canned(headers, body)).await;
     let bounds = Bounds { max_body_bytes: 16 << 20, ..Bounds::default() };
     provider.at(&server.base_url(), bounds).look_up(asked, &anonymous()).await.unwrap()
 }
@@ -47,11 +52,11 @@ fn plain_date(text: &str) -> Option<i64> {
 }
 
 /// A recorded exchange: address, status, headers, body.
-struct Exchange {
-    address: String,
-    status: u64,
-    headers: Vec<(String, String)>,
-    body: Value,
+pub struct Exchange {
+    pub address: String,
+    pub status: u64,
+    pub headers: Vec<(String, String)>,
+    pub body: Value,
 }
 
 /// Every object with a request and a response, wherever it stands.
@@ -79,7 +84,7 @@ fn exchanges(value: &Value, all: &mut Vec<Exchange>) {
     }
 }
 
-fn cassette(file: &Path) -> Vec<Exchange> {
+pub fn cassette(file: &Path) -> Vec<Exchange> {
     let yaml = || {
         let is_yaml = file.extension().is_some_and(|end| end == "yml" || end == "yaml");
         serde_saphyr::from_str::<Value>(&std::fs::read_to_string(file).ok().filter(|_| is_yaml)?).ok()

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use twitter_updater::clock::Millis;
-use twitter_updater::poll::paging::{Gap, GapReason, More, Position, Rules, ask, take};
+use twitter_updater::poll::paging::{Gap, GapReason, More, Position, Rules, Taken, ask, take};
 use twitter_updater::poll::since::IdLayout;
 
 use super::timeline::{DAY, Lots, Post, T, Timeline, page, reading, rules};
@@ -95,10 +95,57 @@ fn an_anchor_that_was_deleted_costs_one_empty_page_and_hides_nothing() {
     let (got, _) = round(&mut timeline, &mut position, &rules, after(100) + 10_000);
     assert_eq!((got.len(), timeline.calls - calls), (0, 1));
     assert_eq!(position.as_ref().unwrap().latest, Some(newest), "it stays the newest that was seen");
-    let (got, _) = round(&mut timeline, &mut position, &rules, after(110));
-    assert_eq!((got, timeline.calls - calls), (ids(&timeline, 100, 110), 1 + 2));
+    // Ten posts, the empty page, and the one from the footing, which is there.
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(110));
+    let new = ids(&timeline, 100, 110);
+    assert!(got.is_superset(&new) && got.len() < new.len() + 8, "{}", got.len());
+    assert_eq!((gaps.len(), timeline.calls - calls), (0, 1 + 3));
     let (got, _) = round(&mut timeline, &mut position, &rules, after(120));
-    assert_eq!((got, timeline.calls - calls), (ids(&timeline, 110, 120), 1 + 2 + 1), "it has an anchor again");
+    assert_eq!((got, timeline.calls - calls), (ids(&timeline, 110, 120), 1 + 3 + 1), "it has an anchor again");
+}
+
+#[test]
+fn a_page_whose_posts_are_all_deleted_is_not_taken_for_the_last() {
+    let mut timeline = minutely(300);
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    // Sixty posts came, then half of them went, more than a page in one piece.
+    for post in &mut timeline.posts[120..150] {
+        post.deleted_at = 0;
+    }
+    let known = position.clone();
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(160));
+    // Whatever is below the piece is either had or in a gap.
+    let [gap] = &gaps[..] else { panic!("{gaps:?}") };
+    assert_eq!(gap.reason, GapReason::Hidden);
+    let unseen = |post: &&Post| post.deleted_at > 0 && !got.contains(&post.id);
+    let lost: Vec<u64> = timeline.posts[100..160].iter().filter(unseen).map(|post| post.id).collect();
+    assert!(lost.len() == 20 && lost.iter().all(|id| (gap.from..=gap.to).contains(id)), "{gap:?} {lost:?}");
+    assert_eq!(gap.from, known.unwrap().since + 1);
+    let (_, gaps) = round(&mut timeline, &mut position, &rules, after(170));
+    assert_eq!(gaps, vec![], "it is told once");
+}
+
+#[test]
+fn a_token_that_is_refused_is_dropped_and_the_round_goes_on_by_ids() {
+    let mut timeline = minutely(300);
+    (timeline.says_last, timeline.refuses) = (true, 2);
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    let calls = timeline.calls;
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(200));
+    assert_eq!((got, gaps.len()), (ids(&timeline, 100, 200), 0));
+    assert_eq!(timeline.calls - calls, 5 + 2, "four tokens, of which two are refused");
+    // Also where nothing but empty pages came so far: then from the newest on.
+    let mut open = position.clone();
+    let read = reading(after(250), 0, true);
+    let asked = ask(position.as_ref(), &rules, T);
+    take(&mut open, &rules, &asked, &[], More::Token("next".into()), &read).unwrap();
+    let again = ask(open.as_ref(), &rules, T);
+    let taken = take(&mut open, &rules, &again, &[], More::Anew, &read).unwrap();
+    assert_eq!((taken, ask(open.as_ref(), &rules, T)), (Taken::default(), asked));
 }
 
 #[test]
@@ -209,6 +256,9 @@ fn ids_stay_text_in_what_is_saved() {
     let saved = serde_json::to_string(&position).unwrap();
     assert!(saved.contains(&format!("\"{id}\"")), "{saved}");
     assert!(serde_json::from_str::<Position>(&saved.replace("since", "sinse")).is_err());
+    // One that was saved before there was a footing.
+    let older = saved.replace("\"footing\":null,", "");
+    assert!(older != saved && serde_json::from_str::<Option<Position>>(&older).unwrap() == position, "{saved}");
 }
 
 proptest! {
@@ -220,18 +270,19 @@ proptest! {
         seed in any::<u64>(),
         gaps in prop::collection::vec(prop_oneof![0..20i64, 0..3_000i64], 50..300),
         pauses in prop::collection::vec(100..40_000i64, 3..30),
-        // With fewer, a page may hold nothing but deleted posts: to whom empty means the last, that is the last.
+        // With fewer, a page may hold nothing but deleted posts: then some are in a gap.
         count in 10..40u32,
         ahead in prop_oneof![Just(0), -100_000..100_000i64],
         has_date in any::<bool>(),
         says_last in any::<bool>(),
+        refuses in 0..4u64,
         mastodon in any::<bool>(),
     ) {
         let mut lots = Lots::new(seed);
         let layout = if mastodon { IdLayout::MASTODON } else { IdLayout::TWITTER };
         let made = gaps.iter().scan(T, |at, gap| { *at += gap; Some(*at) });
         let mut timeline = Timeline::new(layout, K, made, &mut lots);
-        timeline.says_last = says_last;
+        (timeline.says_last, timeline.refuses) = (says_last, refuses);
         for post in &mut timeline.posts {
             if lots.below(6) == 0 {
                 post.deleted_at = post.visible_at + lots.below(30_000) as Millis;

@@ -1,6 +1,6 @@
 //! A timeline whose posts appear out of order, and pollers of it. All in simulated time, ms.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use twitter_updater::clock::Millis;
 use twitter_updater::poll::paging::{Ask, More, Position, Rules, Taken, ask, take};
@@ -42,8 +42,18 @@ pub struct Timeline {
     /// The API gives only so many of the newest, and only those younger than that.
     pub depth: usize,
     pub window: Millis,
+    /// Posts in a page.
+    pub count: u32,
     /// Whether it says which page is the last.
     pub says_last: bool,
+    /// It shows nothing younger than this.
+    pub behind: Millis,
+    /// Whoever asks the same within this gets the same answer, with a `Date` of its own.
+    pub kept_for: Millis,
+    kept: HashMap<(Option<u64>, Option<u64>), Millis>,
+    /// One token in so many is refused; 0: none.
+    pub refuses: u64,
+    tokens: u64,
     pub calls: u64,
     pub fetched: u64,
 }
@@ -66,16 +76,38 @@ impl Timeline {
             })
             .collect();
         posts.sort_by_key(|post| post.id);
-        Self { posts, layout, k, depth: usize::MAX, window: Millis::MAX / 4, says_last: false, calls: 0, fetched: 0 }
+        Self {
+            posts,
+            layout,
+            k,
+            depth: usize::MAX,
+            window: Millis::MAX / 4,
+            count: 200,
+            says_last: false,
+            behind: 0,
+            kept_for: 0,
+            kept: HashMap::new(),
+            refuses: 0,
+            tokens: 0,
+            calls: 0,
+            fetched: 0,
+        }
     }
 
     pub fn end(&self) -> Millis {
-        self.posts.iter().map(|post| post.visible_at).max().unwrap()
+        self.posts.iter().map(|post| post.visible_at).max().unwrap() + self.behind
     }
 
     /// The newest that are visible at that moment, above and below; the deleted are left out afterwards.
     pub fn page(&mut self, ask: &Ask, at: Millis) -> (Vec<u64>, More) {
         self.calls += 1;
+        if ask.token.is_some() && self.refuses > 0 {
+            self.tokens += 1;
+            if self.tokens.is_multiple_of(self.refuses) {
+                return (Vec::new(), More::Anew);
+            }
+        }
+        let at = self.seen_at(ask, at);
         let top = self.posts.partition_point(|post| post.id < self.layout.first_at(at + 1));
         let oldest = self.layout.first_at(at - self.window);
         let since = ask.since.unwrap_or(0);
@@ -108,13 +140,25 @@ impl Timeline {
         };
         (ids, more)
     }
+
+    /// The moment that an answer shows.
+    fn seen_at(&mut self, ask: &Ask, at: Millis) -> Millis {
+        if self.kept_for == 0 {
+            return at - self.behind;
+        }
+        let kept = self.kept.entry((ask.since, ask.below)).or_insert(at);
+        if *kept + self.kept_for <= at {
+            *kept = at;
+        }
+        *kept
+    }
 }
 
 pub fn rules(timeline: &Timeline) -> Rules {
     Rules {
         layout: timeline.layout,
         k: timeline.k,
-        count: 200,
+        count: timeline.count,
         anchored: !timeline.says_last,
         depth: (timeline.depth != usize::MAX).then_some(timeline.depth as u64),
         window: (timeline.window < DAY * 1_000).then_some(timeline.window),
@@ -125,6 +169,12 @@ pub fn rules(timeline: &Timeline) -> Rules {
 pub fn reading(sent: Millis, ahead: Millis, has_date: bool) -> Reading {
     let date = (sent + 41) / 1_000 * 1_000;
     Reading { sent_at: sent + ahead, took: 80, date: has_date.then_some(date) }
+}
+
+/// The same of a timeline that is behind, or whose answers may come out of a cache.
+pub fn reading_of(timeline: &Timeline, sent: Millis, ahead: Millis, has_date: bool) -> Reading {
+    let Reading { sent_at, took, date } = reading(sent, ahead, has_date && timeline.kept_for == 0);
+    Reading { sent_at: sent_at - timeline.behind, took, date: date.map(|date| date - timeline.behind) }
 }
 
 /// One page of ours at that moment: what is to be handed over, and the position to be saved after that.

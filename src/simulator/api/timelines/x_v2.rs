@@ -1,0 +1,172 @@
+//! `GET /2/tweets/search/recent`, `GET /2/users/{id}/tweets`: pages by tokens that belong to their parameters, filtered after
+//! they were cut; a search is of seven days, and behind.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::json;
+
+use super::{DAY_MS, Network, Slice};
+use crate::clock::{self, Millis};
+use crate::simulator::api::Api;
+use crate::simulator::call::Call;
+use crate::simulator::dialect::{Dialect, Shown, x_not_there, x_refusal_of};
+use crate::simulator::gate::{Caller, Pool};
+use crate::simulator::render::View;
+use crate::simulator::reply::success;
+use crate::simulator::windows::Limit;
+use crate::simulator::world::mix;
+
+/// A user that is not there,
+const NOBODY: &str = "404";
+/// and one whose posts are not for everybody.
+const PROTECTED: &str = "403";
+
+/// An endpoint's limits.
+#[derive(Debug, Clone, Copy)]
+struct Endpoint {
+    name: &'static str,
+    /// Calls per window of a user and of an application.
+    calls: (u32, u32),
+    /// Posts in a page, at the least and at the most.
+    count: (u64, u64),
+    /// The token's name.
+    token: &'static str,
+    depth: Option<i64>,
+    days: Option<i64>,
+}
+
+const SEARCH: Endpoint = Endpoint {
+    name: "/2/tweets/search/recent",
+    calls: (300, 450),
+    count: (10, 100),
+    token: "next_token",
+    depth: None,
+    days: Some(7),
+};
+const USER: Endpoint = Endpoint {
+    name: "/2/users/:id/tweets",
+    calls: (900, 10_000),
+    count: (5, 100),
+    token: "pagination_token",
+    depth: Some(3_200),
+    days: None,
+};
+
+/// The addresses.
+pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    let search = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => {
+            let query = call.parameter("query").unwrap_or_default().to_owned();
+            api.x_timeline(&SEARCH, &query, &call).await
+        }
+        Err(refused) => refused,
+    };
+    let user = async |State(api): State<Arc<Api>>, Path(user): Path<String>, request: Request| match Call::read(request)
+        .await
+    {
+        Ok(call) => api.x_timeline(&USER, &user, &call).await,
+        Err(refused) => refused,
+    };
+    router.route("/2/tweets/search/recent", get(search)).route("/2/users/{id}/tweets", get(user))
+}
+
+/// A parameter that is refused, and why.
+type Refused = (&'static str, &'static str);
+
+impl Api {
+    async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Response {
+        self.pause(self.options.latency).await;
+        let Caller { name, pool } = match self.gate.admit(call, self.now()) {
+            Ok(caller) => caller,
+            Err((status, code)) => return Dialect::XV2.refusal(status, code),
+        };
+        let calls = match pool {
+            _ if self.options.x_calls_per_window == 0 => 0,
+            Pool::Users => endpoint.calls.0,
+            Pool::Applications => endpoint.calls.1,
+        };
+        let limit = Limit { calls, length: clock::millis(self.options.window), aligned: false };
+        let window = match self.take(&name, endpoint.name, limit) {
+            Ok(window) => window,
+            Err(window) => return Dialect::XV2.with(Some(window), Dialect::XV2.refusal(429, 88)),
+        };
+        let body = match (endpoint.days, target) {
+            (Some(_), "") => Err(("query", "can not be empty")),
+            (None, NOBODY) => Ok(x_not_there(NOBODY, "resource-not-found")),
+            (None, PROTECTED) => Ok(x_not_there(PROTECTED, "not-authorized-for-resource")),
+            _ => self.x_page(endpoint, target, call),
+        };
+        let response = match body {
+            Ok(body) => success(body),
+            Err((parameter, why)) => x_refusal_of(parameter, why),
+        };
+        Dialect::XV2.with(window, response)
+    }
+
+    fn x_page(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Result<String, Refused> {
+        let number = |name| match call.parameter(name).map(str::parse::<u64>) {
+            None => Ok(None),
+            Some(Ok(number)) => Ok(Some(number)),
+            Some(Err(_)) => Err((name, "is not valid")),
+        };
+        let now = self.now();
+        let oldest = endpoint.days.map_or(0, |days| now - days * DAY_MS);
+        let (since, until) = (number("since_id")?, number("until_id")?);
+        for (name, id) in [("since_id", since), ("until_id", until)] {
+            if id.is_some_and(|id| Network::Twitter.made_at(id) < oldest) {
+                return Err((name, "must be a post id created after the oldest that can be had"));
+            }
+        }
+        let count = number("max_results")?.unwrap_or(10);
+        if !(endpoint.count.0..=endpoint.count.1).contains(&count) {
+            return Err(("max_results", "is not between the least and the most"));
+        }
+        // What a token was given for.
+        let asked = format!("{target} {since:?} {until:?} {count}");
+        let asked = asked.bytes().fold(self.options.seed, |sum, byte| mix(sum ^ u64::from(byte)));
+        let below = match call.parameter(endpoint.token) {
+            None => until.unwrap_or(u64::MAX),
+            Some(token) => self.below(token, asked, now).ok_or((endpoint.token, "is not valid"))?,
+        };
+        let behind = if endpoint.days.is_some() { clock::millis(self.options.x_search_behind) } else { 0 };
+        let slice = Slice { since: since.unwrap_or(0), below, depth: endpoint.depth, oldest, now: now - behind };
+        let mut raw: Vec<u64> = self.ids(Network::Twitter, target, slice).take(count as usize + 1).collect();
+        raw.sort_unstable_by(|a, b| b.cmp(a));
+        let is_last = raw.len() <= count as usize;
+        raw.truncate(count as usize);
+        let next_token = raw.last().filter(|_| !is_last).map(|least| token(now, *least, asked));
+        let view = View { extended: true, trim_user: true, entities: false };
+        let shown = Shown { world: &self.world, now, padding: &self.padding, view };
+        let posts: Vec<(u64, String)> =
+            raw.iter().filter_map(|id| Some((*id, self.object(Dialect::XV2, &id.to_string(), &shown)?))).collect();
+        let mut meta = json!({ "result_count": posts.len() });
+        if let (Some((newest, _)), Some((oldest, _))) = (posts.first(), posts.last()) {
+            meta["newest_id"] = newest.to_string().into();
+            meta["oldest_id"] = oldest.to_string().into();
+        }
+        if let Some(token) = next_token {
+            meta["next_token"] = token.into();
+        }
+        let data: Vec<&str> = posts.iter().map(|(_, object)| object.as_str()).collect();
+        Ok(match data.is_empty() {
+            true => format!("{{\"meta\":{meta}}}"),
+            false => format!("{{\"data\":[{}],\"meta\":{meta}}}", data.join(",")),
+        })
+    }
+
+    /// Where a token's page begins; `None` where it is none of ours, was given for something else, or has ended.
+    fn below(&self, token: &str, asked: u64, now: Millis) -> Option<u64> {
+        let part = |n| u64::from_str_radix(token.split('-').nth(n)?, 16).ok();
+        let (issued, below, given_for) = (part(0)?, part(1)?, part(2)?);
+        let age = now - Millis::try_from(issued).ok()?;
+        (given_for == asked && age < clock::millis(self.options.x_tokens_last)).then_some(below)
+    }
+}
+
+fn token(now: Millis, below: u64, asked: u64) -> String {
+    format!("{now:x}-{below:x}-{asked:x}")
+}
