@@ -27,7 +27,7 @@ pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
 pub use self::files::Files;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
-pub use self::poll::{PollSettings, SourceKind, SourceSettings};
+pub use self::poll::{PollSettings, SourceKind, SourceSettings, StreamProvider, StreamSettings};
 pub use self::providers::{
     BlueskySettings, CallsWanted, FieldNames, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings,
     XSettings,

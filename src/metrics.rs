@@ -106,6 +106,12 @@ counters! {
         incoming_accepted,
         /// Malformed members of `incoming`.
         incoming_refused,
+        /// Connections of streams that were made.
+        stream_connects,
+        /// Posts that streams brought.
+        stream_posts,
+        /// Lines and posts of streams that could not be read, or not be scheduled.
+        stream_broken,
         /// Changed configurations that were taken over.
         config_reloads,
         /// Changed configurations that were refused.

@@ -1,5 +1,7 @@
 //! The poller: sources in their queues, their posts to the starters of their providers.
 
+mod streams;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,7 @@ use crate::lateness::Lateness;
 use crate::live::Live;
 use crate::poll::pace::Pace;
 use crate::poll::source::{PIPELINE, SourcePoll, namespace_of};
+use crate::poll::stream::reader::StreamSource;
 use crate::provider::Provider;
 use crate::queue::{Queue, QueueError};
 use crate::shutdown::Stop;
@@ -45,11 +48,13 @@ struct Shared {
 pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
     // What is wrong with the settings is said before anything is connected.
     let (mut crew, mut seen) = (Vec::new(), Vec::new());
+    let mut openings = streams::streams(settings)?;
     for (provider, sources) in sources(settings)? {
         credentials(settings, &provider)?;
+        let openings: Vec<_> = openings.extract_if(.., |opening| opening.provider == provider).collect();
         let watched = Watched::new(&pipeline(&provider), lease(settings), stop);
         seen.push(watched.clone());
-        crew.push((provider, sources, watched));
+        crew.push((provider, sources, openings, watched));
     }
     let _serving = Watched::serve(&seen, settings, listen).await?;
     let shared = tokio::select! {
@@ -60,14 +65,14 @@ pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower:
     let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
     tokio::spawn(follow(follower, settings, take_over, stop.clone()));
     let alone = crew.len() == 1;
-    let polling = crew.into_iter().map(async |(provider, sources, watched)| {
+    let polling = crew.into_iter().map(async |(provider, sources, openings, watched)| {
         let own = stop.child();
         let opened = tokio::select! {
-            opened = open(&shared, &provider, sources, &own, &watched) => opened,
+            opened = open(&shared, &provider, sources, openings, &own, &watched) => opened,
             () = stop.draining() => return Ok(()), // while a service did not answer yet
         };
         let ended = match opened {
-            Ok((worker, polls)) => work(worker, polls, &own).await,
+            Ok((worker, polls, streams)) => tokio::join!(work(worker, polls, &own), streams::run(streams, &own)).0,
             Err(error) => Err(error),
         };
         if let (Err(error), false) = (&ended, alone) {
@@ -107,9 +112,10 @@ async fn open(
     shared: &Shared,
     provider: &Provider,
     sources: Sources,
+    openings: Vec<streams::Opening>,
     stop: &Stop,
     watched: &Watched,
-) -> Result<(Worker, Polls)> {
+) -> Result<(Worker, Polls, Vec<StreamSource>)> {
     let Shared { settings, service, store, positions, ages } = shared;
     let posts = service.queue(&provider.namespace()).await?;
     let credentials = open_credentials(settings, service, provider).await?;
@@ -137,6 +143,7 @@ async fn open(
         pipelines.push(Pipeline { queue: queue.clone(), handler: handler.clone(), claims: Live::new(claims) });
         polls.push((queue, handler));
     }
+    let streams = streams::open(settings, openings, service, &polls, watched).await?;
     watched.health.works();
     let worker = Worker {
         name: worker_name(settings),
@@ -147,7 +154,7 @@ async fn open(
         health: watched.health.clone(),
         stop: stop.clone(),
     };
-    Ok((worker, polls))
+    Ok((worker, polls, streams))
 }
 
 async fn work(worker: Worker, polls: Polls, stop: &Stop) -> Result<()> {

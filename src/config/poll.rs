@@ -1,11 +1,14 @@
 //! `[poll]` and `[poll.sources.*]`: which timelines are polled, and how often.
 
+mod streams;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use humantime::format_duration;
 use serde::{Deserialize, Serialize};
 
+pub use self::streams::{StreamProvider, StreamSettings};
 use super::{BadConfig, Settings, word};
 use crate::provider::Provider;
 
@@ -25,6 +28,9 @@ pub struct PollSettings {
     /// By name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, SourceSettings>,
+    /// By name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub streams: BTreeMap<String, StreamSettings>,
 }
 
 /// `[poll.sources.NAME]`
@@ -121,14 +127,52 @@ impl PollSettings {
         }
         for (name, source) in &self.sources {
             let place = format!("poll.sources.{name}");
-            let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
-            if name.is_empty() || name.len() > 100 || !name.chars().all(is_fit) {
-                return refuse(format!("{place}: a name has up to 100 of a to z, 0 to 9, _ and -"));
-            }
+            check_name(&place, name)?;
             source.check().or_else(|why| refuse(format!("{place}{why}")))?;
+        }
+        self.streams()
+    }
+
+    fn streams(&self) -> Result<(), BadConfig> {
+        let refuse = |text: String| Err(BadConfig(text));
+        for (at, (name, stream)) in self.streams.iter().enumerate() {
+            let place = format!("poll.streams.{name}");
+            check_name(&place, name)?;
+            stream.check().or_else(|why| refuse(format!("{place}{why}")))?;
+            let Some(source) = self.sources.get(&stream.fills) else {
+                return refuse(format!(
+                    "{place}.fills ({:?}) must be the NAME of a [poll.sources.NAME] with the same posts: what a stream \
+                     misses is polled",
+                    stream.fills
+                ));
+            };
+            if source.provider != stream.provider.provider() {
+                return refuse(format!(
+                    "{place}.fills ({:?}) is a source of {}, whose posts are others: name one of {}",
+                    stream.fills,
+                    source.provider,
+                    stream.provider.provider()
+                ));
+            }
+            let is_same =
+                |other: &&StreamSettings| other.provider == stream.provider && other.credential == stream.credential;
+            if self.streams.values().take(at).any(|other| is_same(&other)) {
+                return refuse(format!(
+                    "{place}: an account has one stream, and another of poll.streams has its credential already; name \
+                     another in {place}.credential"
+                ));
+            }
         }
         Ok(())
     }
+}
+
+fn check_name(place: &str, name: &str) -> Result<(), BadConfig> {
+    let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+    if name.is_empty() || name.len() > 100 || !name.chars().all(is_fit) {
+        return Err(BadConfig(format!("{place}: a name has up to 100 of a to z, 0 to 9, _ and -")));
+    }
+    Ok(())
 }
 
 impl Settings {
@@ -246,5 +290,30 @@ mod tests {
             let error = settings(text).unwrap_err();
             assert!(error.contains(says) && !error.contains('\n'), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn streams_have_a_filter_and_a_source_that_fills_their_gaps() {
+        let source = "[poll.sources.rust]\nkind = \"search\"\nquery = \"rust\"\n";
+        let stream = |name: &str, rest: &str| format!("[poll.streams.{name}]\nfills = \"rust\"\n{rest}\n");
+        let twitter = "provider = \"twitter\"\ntrack = \"rust, cargo\"";
+        let good = format!("{source}{}", stream("a", twitter)) + &stream("b", "provider = \"x\"");
+        assert_eq!(settings(&good).unwrap().poll.streams.len(), 2);
+        for (rest, says) in [
+            ("provider = \"twitter\"", "poll.streams.b: track, follow or locations is missing"),
+            ("provider = \"x\"\ntrack = \"rust\"", "poll.streams.b.track is of no use"),
+            ("provider = \"mastodon\"", "mastodon"),
+            ("provider = \"twitter\"\nfollow = \"jack\"", "poll.streams.b.follow has up to 5000 ids"),
+            ("provider = \"twitter\"\nlocations = \"1,2,3\"", "poll.streams.b.locations has up to 25 boxes"),
+            ("provider = \"twitter\"\nlocations = \"1,2,3,n\"", "poll.streams.b.locations"),
+            ("provider = \"twitter\"\ntrack = \"x\"", "an account has one stream"),
+            ("provider = \"x\"\nrules = \"x\"", "`rules`"),
+        ] {
+            let text = format!("{source}{}{}", stream("a", twitter), stream("b", rest));
+            let error = settings(&text).unwrap_err();
+            assert!(error.contains(says) && !error.contains('\n'), "{rest:?}: {error}");
+        }
+        let error = settings(&stream("a", twitter)).unwrap_err();
+        assert!(error.contains("poll.streams.a.fills (\"rust\") must be the NAME"), "{error}");
     }
 }

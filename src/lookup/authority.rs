@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::LookupError;
-use super::http::{HttpClient, Reply, authorize, bearer, below, cannot_build, sign};
+use super::http::{HttpClient, Opened, Reply, authorize, bearer, below, cannot_build, sign};
 use super::twitter_v1::errors;
 use crate::clock;
 use crate::credential::{AppToken, Credential, CredentialKind};
@@ -68,43 +68,70 @@ impl Authority {
 
     /// One call in the credential's name.
     pub async fn call(&self, build: Build<'_>, credential: &Credential) -> Result<Reply, LookupError> {
-        let mut request = build()?;
         match &credential.kind {
-            CredentialKind::Anonymous => {}
+            // The ids' lease is measured by one call's timeout, so the exchange has to fit in, too.
+            CredentialKind::App(app) => HttpClient::within(self.http.timeout(), self.call_as_app(build, app)).await,
+            kind => self.http.send(self.signed(build, kind)?).await,
+        }
+    }
+
+    /// One call in the credential's name whose answer goes on: [`HttpClient::open`].
+    ///
+    /// # Errors
+    /// [`LookupError::Outage`] where no answer came; the others are about the credential, or its token.
+    pub async fn open(&self, build: Build<'_>, credential: &Credential) -> Result<Opened, LookupError> {
+        let app = match &credential.kind {
+            CredentialKind::App(app) => app,
+            kind => return self.http.open(self.signed(build, kind)?).await,
+        };
+        let token = self.token(app).await?;
+        let opened = self.http.open(with_bearer(build, &token)?).await?;
+        match &opened {
+            Opened::Refused(reply) if (self.means_bad_token)(reply) => match self.next_token(app, &token).await? {
+                Some(next) => self.http.open(with_bearer(build, &next)?).await,
+                None => Ok(opened),
+            },
+            _ => Ok(opened),
+        }
+    }
+
+    /// A request with what the credential itself says, which an application's keys do not.
+    fn signed(&self, build: Build<'_>, kind: &CredentialKind) -> Result<Request, LookupError> {
+        let mut request = build()?;
+        match kind {
+            CredentialKind::Anonymous | CredentialKind::App(_) => {}
             CredentialKind::Bearer(token) => bearer(&mut request, token)?,
             CredentialKind::User(keys) => {
                 let now = clock::wall_ms().saturating_add(self.clock_offset.load(Ordering::Relaxed));
                 sign(&mut request, keys, now)?;
             }
-            // The ids' lease is measured by one call's timeout, so the exchange has to fit in, too.
-            CredentialKind::App(app) => {
-                return HttpClient::within(self.http.timeout(), self.call_as_app(build, app)).await;
-            }
         }
-        self.http.send(request).await
+        Ok(request)
     }
 
     /// A refused token is exchanged for a new one and the call repeated, once: who is refused spends
     /// nothing of the window, and parking the credential for a token that merely ended would cost it.
     async fn call_as_app(&self, build: Build<'_>, app: &AppToken) -> Result<Reply, LookupError> {
         let token = self.token(app).await?;
-        let reply = self.call_with(build, &token).await?;
+        let reply = self.http.send(with_bearer(build, &token)?).await?;
         if !(self.means_bad_token)(&reply) {
             return Ok(reply);
         }
-        app.refused(&token).await;
-        let next = self.token(app).await?;
-        if next.expose_secret() == token.expose_secret() {
-            return Ok(reply);
+        match self.next_token(app, &token).await? {
+            Some(next) => self.http.send(with_bearer(build, &next)?).await,
+            None => Ok(reply),
         }
-        tracing::info!("the API no longer took the application's token and gave another");
-        self.call_with(build, &next).await
     }
 
-    async fn call_with(&self, build: Build<'_>, token: &SecretString) -> Result<Reply, LookupError> {
-        let mut request = build()?;
-        bearer(&mut request, token)?;
-        self.http.send(request).await
+    /// Another token in place of one that was refused; `None` where the same is given again.
+    async fn next_token(&self, app: &AppToken, refused: &SecretString) -> Result<Option<SecretString>, LookupError> {
+        app.refused(refused).await;
+        let next = self.token(app).await?;
+        if next.expose_secret() == refused.expose_secret() {
+            return Ok(None);
+        }
+        tracing::info!("the API no longer took the application's token and gave another");
+        Ok(Some(next))
     }
 
     /// The application's token. It may take half of a call's time, so that a token endpoint without an
@@ -129,6 +156,12 @@ impl Authority {
         let token = good.map(|issued| issued.access_token).filter(|token| !token.expose_secret().is_empty());
         token.ok_or_else(|| LookupError::BadAnswer(format!("it holds no bearer token: {}", reply.what())))
     }
+}
+
+fn with_bearer(build: Build<'_>, token: &SecretString) -> Result<Request, LookupError> {
+    let mut request = build()?;
+    bearer(&mut request, token)?;
+    Ok(request)
 }
 
 /// What it means for a call that there is no token for it. No id was asked for, so none can be why; and

@@ -6,7 +6,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Request, Response, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -17,6 +17,9 @@ use crate::credential::{Stamp, UserKeys, authorization};
 /// How much of an error's body is read. Twitter's error bodies are under 300 bytes; a proxy's error
 /// page of any size must not keep a worker.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// The client's own bound cannot be taken off a request, only set anew: more than any process runs.
+const LONGEST_BODY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Bounds of an exchange.
 #[derive(Debug, Clone)]
@@ -50,6 +53,19 @@ pub struct HttpClient {
     timeout: Duration,
     max_body_bytes: usize,
 }
+
+/// What came of a request whose answer goes on for as long as it may.
+#[derive(Debug)]
+pub enum Opened {
+    /// It was taken: the answer's body as it comes.
+    Open(OpenBody),
+    /// It was not: the whole answer.
+    Refused(Reply),
+}
+
+/// A body that is read as it comes, without an end in sight. Dropped, its connection is closed.
+#[derive(Debug)]
+pub struct OpenBody(Response);
 
 /// A whole answer, whatever its status.
 #[derive(Debug)]
@@ -106,6 +122,27 @@ impl HttpClient {
         Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
     }
 
+    /// A request whose answer goes on: its head has to be there in the time of an exchange, its body may come for
+    /// as long as somebody reads it, and of any size. It comes as it was sent, not compressed: a decoder would hold
+    /// back what it cannot unpack yet.
+    ///
+    /// # Errors
+    /// [`LookupError::Outage`] where no answer came.
+    pub async fn open(&self, mut request: Request) -> Result<Opened, LookupError> {
+        *request.timeout_mut() = Some(LONGEST_BODY);
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let opening = async {
+            let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
+            if response.status().is_success() {
+                return Ok(Opened::Open(OpenBody(response)));
+            }
+            let body = error_body(&mut response).await;
+            let status = response.status().as_u16();
+            Ok(Opened::Refused(Reply { status, headers: std::mem::take(response.headers_mut()), body }))
+        };
+        Self::within(self.timeout, opening).await
+    }
+
     /// How long an exchange may take.
     #[must_use]
     pub fn timeout(&self) -> Duration {
@@ -153,6 +190,17 @@ impl HttpClient {
         } else {
             causes(error)
         })
+    }
+}
+
+impl OpenBody {
+    /// The next piece, at least a byte; `None` at the end.
+    ///
+    /// # Errors
+    /// The connection broke; says how.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let chunk = self.0.chunk().await.map_err(|error| format!("the connection broke: {}", causes(error)))?;
+        Ok(chunk.map(Vec::from))
     }
 }
 

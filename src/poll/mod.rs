@@ -2,7 +2,8 @@
 //!
 //! The parts, pure: [`since`] says which id to ask from, [`paging`] how to go back until all is had, [`pace`] how
 //! often to come; [`position`] is what is kept. [`timeline`] is the seam to a network: [`twitter_v1`], [`x_v2`], [`mastodon`].
-//! [`source`] puts them together, as a handler of the worker's loop.
+//! [`source`] puts them together, as a handler of the worker's loop. A [`stream`] brings posts sooner, and has its gaps
+//! polled.
 
 pub mod mastodon;
 pub mod pace;
@@ -10,6 +11,7 @@ pub mod paging;
 pub mod position;
 pub mod since;
 pub mod source;
+pub mod stream;
 pub mod timeline;
 pub mod twitter_v1;
 pub mod x_v2;

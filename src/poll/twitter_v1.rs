@@ -194,7 +194,8 @@ pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
 }
 
 /// The id of an object, whatever else is in it.
-fn id_of(raw: &str) -> Option<String> {
+#[must_use]
+pub fn id_of(raw: &str) -> Option<String> {
     let ids: Ids = serde_json::from_str(raw).ok()?;
     ids.id_str.or_else(|| ids.id.map(|id| id.to_string()))
 }

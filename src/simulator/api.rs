@@ -1,5 +1,6 @@
 //! The simulated endpoints.
 
+mod streams;
 mod timelines;
 
 use std::collections::{HashMap, HashSet};
@@ -18,6 +19,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+pub use self::streams::StreamCounts;
+use self::streams::Streams;
 pub use self::timelines::TimelinePost;
 use super::call::Call;
 use super::dialect::{Dialect, Shown};
@@ -46,6 +49,7 @@ pub struct Api {
     pub gate: Gate,
     padding: String,
     pub windows: Windows,
+    pub streams: Arc<Streams>,
     requests: AtomicU64,
     exchanges: AtomicU64,
     ids: AtomicU64,
@@ -133,7 +137,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/simulator/faults", get(rules).put(set_rules).delete(no_rules))
         .route("/simulator/stats", get(stats))
         .fallback(async || twitter_refusal(404, 34));
-    let router = timelines::routes(router);
+    let router = streams::routes(timelines::routes(router));
     let dated = async |State(api): State<Arc<Api>>, mut response: Response| {
         if api.options.clock_skew != 0 {
             response.headers_mut().insert(DATE, http_date(api.now()));
@@ -155,6 +159,7 @@ impl Api {
             faults: Faults::default(),
             gate,
             windows: Windows::default(),
+            streams: Arc::default(),
             requests: AtomicU64::new(0),
             exchanges: AtomicU64::new(0),
             ids: AtomicU64::new(0),

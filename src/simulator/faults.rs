@@ -75,6 +75,28 @@ pub enum Fault {
         /// Extra milliseconds.
         ms: u64,
     },
+    /// A stream breaks off after so many posts.
+    Drops {
+        /// Posts before it.
+        after: u64,
+    },
+    /// A stream says nothing more after so many posts, not even that it lives.
+    Stalls {
+        /// Posts before it.
+        after: u64,
+    },
+    /// A stream breaks off in the middle of the post after so many.
+    HalfLine {
+        /// Posts before it.
+        after: u64,
+    },
+    /// After so many posts a stream says this, once, and goes on.
+    Line {
+        /// Posts before it.
+        after: u64,
+        /// The line, without its end.
+        line: String,
+    },
     /// Every call that asks for one of these ids fails whole, with a 400.
     Poison {
         /// The ids.
@@ -83,13 +105,18 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Whether it is something that a stream alone does.
+    fn is_of_streams(&self) -> bool {
+        matches!(self, Self::Drops { .. } | Self::Stalls { .. } | Self::HalfLine { .. } | Self::Line { .. })
+    }
+
     /// Whether it spoils the tweets of an answer, and not the answer.
     fn is_about_tweets(&self) -> bool {
         matches!(self, Self::BrokenTweet | Self::AllMissing | Self::Duplicates | Self::Unasked | Self::Poison { .. })
     }
 }
 
-/// What a fault strikes. In JSON: `"lookup"`, `"token"`.
+/// What a fault strikes. In JSON: `"lookup"`, `"token"`, `"stream"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
@@ -98,6 +125,8 @@ pub enum Endpoint {
     Lookup,
     /// `oauth2/token`. What is about tweets does not concern it.
     Token,
+    /// A stream's connection, v1.1's or v2's. What is about tweets does not concern it.
+    Stream,
 }
 
 /// A fault and when it applies.
@@ -183,6 +212,7 @@ impl Faults {
                 Fault::Slow { .. } => true,
                 _ if drawn.fault.is_some() => false,
                 Fault::Poison { ids: poison } => asked(poison),
+                fault if fault.is_of_streams() => at == Endpoint::Stream,
                 fault => at == Endpoint::Lookup || !fault.is_about_tweets(),
             };
             let concerns = concerns && rule.at == at && (rule.asked.is_empty() || asked(&rule.asked));

@@ -67,6 +67,8 @@ pub async fn answer(
         Fault::Slow { .. } | Fault::BrokenTweet | Fault::AllMissing | Fault::Duplicates | Fault::Unasked => {
             return None;
         }
+        // A stream begins like any other.
+        Fault::Drops { .. } | Fault::Stalls { .. } | Fault::HalfLine { .. } | Fault::Line { .. } => return None,
     };
     Some(response)
 }
@@ -170,6 +172,7 @@ fn oversized(bytes: u64) -> Response {
     response
 }
 
-fn broken() -> io::Error {
+/// What makes the server drop a connection.
+pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "a simulated fault")
 }

@@ -6,6 +6,7 @@
 //! | `GET`, `POST /1.1/statuses/lookup.json` | the endpoint: `id`, `map`, `tweet_mode`, `trim_user`, `include_entities` |
 //! | `GET /1.1/application/rate_limit_status.json` | the windows as they stand |
 //! | `GET /1.1/search/tweets.json`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline` | timelines whose ids become visible out of order |
+//! | `GET`, `POST /1.1/statuses/filter.json`, `GET /2/tweets/search/stream` | streams of the same posts; `GET /2/tweets/search/stream/rules` |
 //! | `POST /oauth2/token` | an application's bearer token, for its keys |
 //! | `GET /2/tweets` | X API v2: `ids`; who calls: `GET /2/usage/tweets`, `GET /2/users/me` |
 //! | `GET /2/tweets/search/recent`, `/2/users/{id}/tweets` | X's timelines, by tokens or ids; a search is of 7 days, and behind |
@@ -49,7 +50,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::api::Api;
-pub use self::api::{Counters, TimelinePost};
+pub use self::api::{Counters, StreamCounts, TimelinePost};
 pub use self::dialect::{bluesky_uri, id_of, mastodon_id};
 pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
@@ -117,6 +118,12 @@ pub struct SimulatorOptions {
     pub x_tokens_last: Duration,
     /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
     pub mastodon_kept: Duration,
+    /// How often a stream that has nothing to say sends a blank line, v1.1's
+    pub keep_alive: Duration,
+    /// and v2's.
+    pub x_keep_alive: Duration,
+    /// The rules of v2's stream: each is a timeline's target.
+    pub stream_rules: Vec<String>,
     /// Count the lookups of every single id (memory grows with the ids).
     pub count_ids: bool,
 }
@@ -150,6 +157,9 @@ impl Default for SimulatorOptions {
             x_search_behind: Duration::from_secs(30),
             x_tokens_last: Duration::from_secs(3_600),
             mastodon_kept: Duration::from_secs(15),
+            keep_alive: Duration::from_secs(30),
+            x_keep_alive: Duration::from_secs(20),
+            stream_rules: vec!["rust lang".to_owned()],
             count_ids: false,
         }
     }

@@ -48,6 +48,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "poll",
         &[
+            "chance",
             "clock",
             "crash",
             "credential",
@@ -56,6 +57,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "metrics",
             "provider",
             "queue",
+            "retry",
+            "shutdown",
             "starter",
             "store",
             "tweet",

@@ -10,4 +10,5 @@ mod providers;
 mod recorded;
 mod since;
 mod source;
+mod stream;
 mod timeline;

@@ -22,7 +22,7 @@ const DAY_MS: Millis = 86_400_000;
 
 /// Whose ids a timeline has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Network {
+pub(super) enum Network {
     /// Twitter's and X's.
     Twitter,
     Mastodon,
@@ -73,11 +73,11 @@ impl Api {
             .filter(move |id| *id > slice.since && *id < slice.below)
     }
 
-    fn pace_ms(&self) -> f64 {
+    pub(super) fn pace_ms(&self) -> f64 {
         1_000.0 / self.options.posts_per_second.clamp(0.001, 500.0)
     }
 
-    fn slot(&self, at: Millis) -> i64 {
+    pub(super) fn slot(&self, at: Millis) -> i64 {
         (at as f64 / self.pace_ms()) as i64
     }
 
@@ -91,7 +91,7 @@ impl Api {
         ((slot as f64 + unit(self.dice(target, slot, 1))) * self.pace_ms()) as Millis
     }
 
-    fn post(&self, network: Network, target: &str, slot: i64) -> TimelinePost {
+    pub(super) fn post(&self, network: Network, target: &str, slot: i64) -> TimelinePost {
         let made = self.made(target, slot);
         let late = clock::millis(self.options.posts_late) as f64 * unit(self.dice(target, slot, 2));
         let sequence = self.dice(target, slot, 3) & network.sequence();

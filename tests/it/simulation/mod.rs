@@ -2,8 +2,8 @@
 //! over services in memory, on one thread and a clock that jumps from timer to timer. An hour takes a
 //! second, and a seed says all that happens in it.
 
-mod link;
-mod network;
+pub mod link;
+pub mod network;
 mod outage;
 mod process;
 mod provider;

@@ -1,0 +1,127 @@
+//! The streams of the settings, beside the polled sources that have their gaps.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use futures::future::join_all;
+
+use super::Polls;
+use crate::app::provider::{credentials, field_names, http_options};
+use crate::app::updater::worker_name;
+use crate::app::{Service, Watched};
+use crate::clock;
+use crate::config::{BadConfig, Settings, StreamProvider, StreamSettings};
+use crate::credential::Credential;
+use crate::lookup::http::HttpClient;
+use crate::poll::pace::lane;
+use crate::poll::stream::Stream;
+use crate::poll::stream::feed::Feed;
+use crate::poll::stream::fill::Fill;
+use crate::poll::stream::hold::{Hold, HoldTerms, namespace};
+use crate::poll::stream::reader::StreamSource;
+use crate::poll::stream::twitter_v1::{Filter, FilterStream};
+use crate::poll::stream::x_v2::SearchStream;
+use crate::provider::Provider;
+use crate::shutdown::Stop;
+
+/// A stream before its services are open: whose it is, and as whom it is connected.
+pub struct Opening {
+    name: String,
+    pub provider: Provider,
+    account: String,
+    stream: Arc<dyn Stream>,
+}
+
+/// The streams that the settings name. Nobody is called.
+///
+/// # Errors
+/// A credential is missing or cannot be told from others, or an API's address is none.
+pub fn streams(settings: &Settings) -> Result<Vec<Opening>> {
+    settings.poll.streams.iter().map(|(name, stream)| opening(settings, name, stream)).collect()
+}
+
+fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<Opening> {
+    let provider = stream.provider.provider();
+    let credential = Arc::new(credential(settings, name, &provider, stream)?);
+    let account = credential.name.clone();
+    let (setting, api) = settings.api(&provider)?;
+    // Not that of the lookups: a connection that is stuck is closed with all that is on it.
+    let http = HttpClient::new(&http_options(settings));
+    let stream = http.and_then(|http| -> Result<Arc<dyn Stream>, String> {
+        Ok(match stream.provider {
+            StreamProvider::Twitter => {
+                let StreamSettings { track, follow, locations, .. } = stream.clone();
+                Arc::new(FilterStream::new(http, api, Filter { track, follow, locations }, credential)?)
+            }
+            StreamProvider::X => Arc::new(SearchStream::new(http, api, field_names(settings), credential)?),
+        })
+    });
+    let stream = stream.map_err(|why| BadConfig(format!("{setting}: {why}")))?;
+    Ok(Opening { name: name.to_owned(), provider, account, stream })
+}
+
+/// The credential that it names, or else the only one there is.
+fn credential(settings: &Settings, name: &str, provider: &Provider, stream: &StreamSettings) -> Result<Credential> {
+    let mut all = credentials(settings, provider)?;
+    let names: Vec<String> = all.iter().map(|credential| credential.name.clone()).collect();
+    let at = match (names.iter().position(|known| *known == stream.credential), all.len()) {
+        (Some(at), _) => at,
+        (None, 1) if stream.credential.is_empty() => 0,
+        _ => {
+            let names = names.join(", ");
+            return Err(BadConfig(format!(
+                "poll.streams.{name}.credential ({:?}) must be one of {names}: an account has one stream",
+                stream.credential
+            ))
+            .into());
+        }
+    };
+    Ok(all.swap_remove(at))
+}
+
+/// Puts each beside the source that has its gaps: their posts go the same way.
+///
+/// # Errors
+/// The queue is not there.
+pub async fn open(
+    settings: &Settings,
+    openings: Vec<Opening>,
+    service: &Service,
+    polls: &Polls,
+    watched: &Watched,
+) -> Result<Vec<StreamSource>> {
+    let poll = &settings.poll;
+    let mut streams = Vec::new();
+    for Opening { name, provider, account, stream } in openings {
+        let fills = poll.streams.get(&name).map(|stream| stream.fills.clone()).unwrap_or_default();
+        let with_source = polls.iter().find(|(_, poll)| poll.sources.contains_key(&fills));
+        let (queue, source) = with_source.with_context(|| format!("poll.streams.{name}.fills: no source {fills:?}"))?;
+        let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
+        let metrics = watched.metrics.clone();
+        let held_in = service.queue(&namespace(&provider.to_string(), &account)).await?;
+        streams.push(StreamSource {
+            hold: Hold::new(held_in, worker_name(settings), HoldTerms::of_lease(settings.updater.lease)),
+            fill: Fill {
+                queue: queue.clone(),
+                source: fills,
+                lane: lane(source.pace.first()),
+                delay: clock::millis(out_of_order),
+            },
+            feed: Feed {
+                name: name.clone(),
+                starter: source.starter.clone(),
+                save_timeout: settings.updater.save_timeout,
+                metrics: metrics.clone(),
+            },
+            name,
+            stream,
+            metrics,
+        });
+    }
+    Ok(streams)
+}
+
+/// Reads all of them until they are stopped.
+pub async fn run(streams: Vec<StreamSource>, stop: &Stop) {
+    join_all(streams.iter().map(|stream| stream.run(stop))).await;
+}

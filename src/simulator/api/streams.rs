@@ -1,0 +1,339 @@
+//! Simulated streams: `statuses/filter` and `GET /2/tweets/search/stream`.
+//!
+//! A stream has the posts of the timelines that it names, each at the moment at which it becomes visible there, and none
+//! from before it was connected. An account has one: v1.1 ends the older of two (disconnect code 7), v2 refuses the
+//! newer (429).
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures::stream;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::super::Running;
+use super::super::call::Call;
+use super::super::dialect::{Dialect, Shown};
+use super::super::faults::{Endpoint, Fault};
+use super::super::faulty;
+use super::super::gate::Caller;
+use super::super::render::View;
+use super::super::reply::success;
+use super::super::windows::Limit;
+use super::Api;
+use super::timelines::{Network, TimelinePost};
+use crate::clock::{self, Millis};
+
+/// Connections in a window: v2's limit.
+const X_CONNECTS: u32 = 50;
+
+/// What a connection that is ended for another one hears last.
+const KICKED: &str =
+    r#"{"disconnect":{"code":7,"stream_name":"simulated","reason":"admin logout: a newer stream of this account"}}"#;
+
+/// The streams that are open, and those that were.
+#[derive(Debug, Default)]
+pub struct Streams {
+    state: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// By account: each connection, and what ends it.
+    open: HashMap<String, Vec<(u64, CancellationToken)>>,
+    counts: StreamCounts,
+}
+
+/// What became of streams so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Connections made.
+    pub connects: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Connections that met an older one of the same account.
+    pub collisions: u64,
+    /// Posts sent.
+    pub posts: u64,
+}
+
+impl Streams {
+    pub fn counts(&self) -> StreamCounts {
+        let state = self.lock();
+        StreamCounts { open: state.open.values().map(|of| of.len() as u64).sum(), ..state.counts }
+    }
+
+    /// One more connection; `None` where the account has one and keeps it.
+    fn enter(self: &Arc<Self>, account: &str, keeps_the_older: bool) -> Option<Place> {
+        let mut state = self.lock();
+        let Open { open, counts } = &mut *state;
+        let of_account = open.entry(account.to_owned()).or_default();
+        if !of_account.is_empty() {
+            counts.collisions += 1;
+            if keeps_the_older {
+                return None;
+            }
+            of_account.iter().for_each(|(_, ends)| ends.cancel());
+        }
+        counts.connects += 1;
+        let (number, ended) = (counts.connects, CancellationToken::new());
+        of_account.push((number, ended.clone()));
+        Some(Place { streams: self.clone(), account: account.to_owned(), number, ended })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's place among those that are open.
+struct Place {
+    streams: Arc<Streams>,
+    account: String,
+    number: u64,
+    ended: CancellationToken,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(of_account) = self.streams.lock().open.get_mut(&self.account) {
+            of_account.retain(|(number, _)| *number != self.number);
+        }
+    }
+}
+
+/// The addresses.
+pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    let answer = |dialect: Dialect| {
+        async move |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+            Ok(call) => api.stream(dialect, &call).await,
+            Err(refused) => refused,
+        }
+    };
+    let rules = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => api.stream_rules(&call),
+        Err(refused) => refused,
+    };
+    router
+        .route("/1.1/statuses/filter.json", get(answer(Dialect::TwitterV1)).post(answer(Dialect::TwitterV1)))
+        .route("/2/tweets/search/stream", get(answer(Dialect::XV2)))
+        .route("/2/tweets/search/stream/rules", get(rules))
+}
+
+impl Api {
+    fn stream_rules(&self, call: &Call) -> Response {
+        if let Err((status, code)) = self.gate.admit(call, self.now()) {
+            return Dialect::XV2.refusal(status, code);
+        }
+        let rule = |(number, value): (usize, &String)| json!({ "id": format!("{}", 1_000 + number), "value": value });
+        let rules: Vec<_> = self.options.stream_rules.iter().enumerate().map(rule).collect();
+        let mut body = json!({ "meta": { "sent": "2026-11-20T00:00:00.000Z", "result_count": rules.len() } });
+        if !rules.is_empty() {
+            body["data"] = rules.into();
+        }
+        success(body.to_string())
+    }
+
+    async fn stream(self: Arc<Self>, dialect: Dialect, call: &Call) -> Response {
+        self.pause(self.options.latency).await;
+        let Caller { name, .. } = match self.gate.admit(call, self.now()) {
+            Ok(caller) => caller,
+            Err((status, code)) => return dialect.refusal(status, code),
+        };
+        let mut window = None;
+        if dialect == Dialect::XV2 && self.options.x_calls_per_window > 0 {
+            let limit = Limit { calls: X_CONNECTS, length: clock::millis(self.options.window), aligned: false };
+            match self.take(&name, "/2/tweets/search/stream", limit) {
+                Ok(taken) => window = taken,
+                Err(window) => return dialect.with(Some(window), dialect.refusal(429, 88)),
+            }
+        }
+        let fault = self.strike(Endpoint::Stream, &[]).await;
+        if let Some(fault) = &fault
+            && let Some(response) = faulty::answer(&self, dialect, fault, window, String::new).await
+        {
+            return response;
+        }
+        let targets: Vec<String> = match dialect {
+            Dialect::XV2 => self.options.stream_rules.clone(),
+            _ => ["track", "follow", "locations"]
+                .iter()
+                .filter_map(|name| call.parameter(name))
+                .flat_map(|list| list.split(','))
+                .map(|one| one.trim().to_owned())
+                .filter(|one| !one.is_empty())
+                .collect(),
+        };
+        if targets.is_empty() {
+            return match dialect {
+                Dialect::XV2 => dialect.with(window, conflict()),
+                _ => (
+                    StatusCode::NOT_ACCEPTABLE,
+                    "No filter parameters found. Expect at least one parameter: follow track locations\r\n",
+                )
+                    .into_response(),
+            };
+        }
+        let Some(place) = self.streams.enter(&name, dialect == Dialect::XV2) else {
+            return dialect.with(window, dialect.refusal(429, 88));
+        };
+        let cursor = (self.now(), 0);
+        let sending = Sending { api: self, dialect, targets, cursor, sent: 0, fault, place, over: false };
+        let body = Body::from_stream(stream::unfold(sending, async |mut sending| {
+            let bytes = sending.next().await?;
+            Some((bytes, sending))
+        }));
+        dialect.with(window, ([(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response())
+    }
+
+    /// The first post of these timelines that becomes visible after a moment; of one moment, by their ids.
+    fn next_visible(&self, targets: &[String], after: (Millis, u64)) -> Option<(TimelinePost, usize)> {
+        let mut first: Option<(TimelinePost, usize)> = None;
+        for (at, target) in targets.iter().enumerate() {
+            // No post is visible before its slot begins, nor later than so much after the slot's end.
+            let late = clock::millis(self.options.posts_late);
+            let mut slot = self.slot(after.0 - late) - 1;
+            let begins = |slot: i64| (slot as f64 * self.pace_ms()) as Millis;
+            while first.is_none_or(|(post, _)| begins(slot) <= post.visible_at) {
+                let post = self.post(Network::Twitter, target, slot);
+                let key = |post: &TimelinePost| (post.visible_at, post.id.get());
+                if key(&post) > after && first.is_none_or(|(known, _)| key(&post) < key(&known)) {
+                    first = Some((post, at));
+                }
+                slot += 1;
+            }
+        }
+        first
+    }
+
+    /// A post as a stream writes it.
+    fn streamed(&self, dialect: Dialect, post: TimelinePost, rule: usize) -> Option<String> {
+        let view = View { extended: false, trim_user: false, entities: true };
+        let shown = Shown { world: &self.world, now: self.now(), padding: &self.padding, view };
+        let object = self.object(dialect, &post.id.to_string(), &shown)?;
+        Some(match dialect {
+            Dialect::XV2 => {
+                format!("{{\"data\":{object},\"matching_rules\":[{{\"id\":\"{}\",\"tag\":\"\"}}]}}\r\n", 1_000 + rule)
+            }
+            _ => format!("{object}\r\n"),
+        })
+    }
+}
+
+/// A connection that is being written to.
+struct Sending {
+    api: Arc<Api>,
+    dialect: Dialect,
+    targets: Vec<String>,
+    /// The last post that was sent: when it became visible, and its id.
+    cursor: (Millis, u64),
+    /// Posts sent.
+    sent: u64,
+    fault: Option<Fault>,
+    place: Place,
+    /// What was sent last was the last.
+    over: bool,
+}
+
+impl Sending {
+    /// What is sent next; `None` at the end.
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if self.over {
+            return None;
+        }
+        let line = |line: String| Some(Ok(Bytes::from(line)));
+        let due = |after: u64| self.sent >= after;
+        match &self.fault {
+            Some(Fault::Drops { after }) if due(*after) => {
+                // The server gets a turn to send what it has.
+                tokio::task::yield_now().await;
+                return Some(Err(faulty::broken()));
+            }
+            Some(Fault::Stalls { after }) if due(*after) => {
+                tokio::select! {
+                    () = self.api.stop.cancelled() => {}
+                    () = self.place.ended.cancelled() => {}
+                }
+                return None;
+            }
+            Some(Fault::Line { after, line: said }) if due(*after) => {
+                let said = format!("{said}\r\n");
+                self.fault = None;
+                return line(said);
+            }
+            _ => {}
+        }
+        let keep_alive = match self.dialect {
+            Dialect::XV2 => self.api.options.x_keep_alive,
+            _ => self.api.options.keep_alive,
+        };
+        let blank = tokio::time::sleep(keep_alive);
+        tokio::pin!(blank);
+        loop {
+            let (post, rule) = self.api.next_visible(&self.targets, self.cursor)?;
+            tokio::select! {
+                biased;
+                () = self.api.stop.cancelled() => return None,
+                () = self.place.ended.cancelled() => {
+                    self.over = true;
+                    return line(format!("{KICKED}\r\n"));
+                }
+                () = &mut blank => return line("\r\n".to_owned()),
+                () = until(&self.api, post.visible_at) => {}
+            }
+            self.cursor = (post.visible_at, post.id.get());
+            // One that was deleted before it was seen is nowhere.
+            let Some(mut text) = self.api.streamed(self.dialect, post, rule) else { continue };
+            if let Some(Fault::HalfLine { after }) = &self.fault
+                && self.sent >= *after
+            {
+                self.fault = Some(Fault::Drops { after: 0 });
+                text.truncate((0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
+                return line(text);
+            }
+            self.sent += 1;
+            self.place.streams.lock().counts.posts += 1;
+            return line(text);
+        }
+    }
+}
+
+/// Until that moment of the simulated clock, ms since the epoch.
+async fn until(api: &Api, at: Millis) {
+    let left = at - api.now();
+    if left > 0 {
+        tokio::time::sleep(Duration::from_millis(left.unsigned_abs())).await;
+    }
+}
+
+/// What v2 answers where there is no rule.
+fn conflict() -> Response {
+    let mut response = success(
+        json!({
+            "title": "ConnectionException",
+            "detail": "Rules must be configured before connecting.",
+            "connection_issue": "RuleConfigurationIssue",
+            "type": "https://api.twitter.com/2/problems/streaming-connection",
+        })
+        .to_string(),
+    );
+    *response.status_mut() = StatusCode::CONFLICT;
+    response
+}
+
+impl Running {
+    /// What became of streams so far.
+    #[must_use]
+    pub fn streams(&self) -> StreamCounts {
+        self.api.streams.counts()
+    }
+}

@@ -1,0 +1,137 @@
+//! Two pollers with one stream, as their users run them: it breaks, it is refused, one of them is killed, and no post is
+//! lost, though the polled source comes by itself only after an hour.
+
+use std::path::Path;
+use std::time::Duration;
+
+use twitter_updater::clock::wall_ms;
+use twitter_updater::simulator::{self, Endpoint, Fault, Rule, Running, SimulatorOptions};
+use twitter_updater::updater::NAMESPACE;
+
+use crate::support::process::{Process, run, text, variables};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const WITHIN: Duration = Duration::from_secs(60);
+const TARGET: &str = "rust lang";
+
+fn logged(log: &Path) -> String {
+    std::fs::read_to_string(log).unwrap_or_default()
+}
+
+/// Posts since then are all in the queue, each once, and in the store; answers how many.
+async fn all_are_there(api: &Running, world: &World, since: i64) -> usize {
+    let due: Vec<String> = api.timeline(TARGET, since, wall_ms()).iter().map(|post| post.id.to_string()).collect();
+    let are_there = async || world.queue.locate(&due).await.unwrap().iter().all(|of| of.len() == 1);
+    until_true("every post is in the queue, once", WITHIN, are_there).await;
+    let recorded = world.store.standing(NAMESPACE, &due).await.unwrap();
+    assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
+    due.len()
+}
+
+async fn survives(backends: Backends, provider: &str, filter: Option<(&str, &str)>) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.1, ..SimulatorOptions::default() };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let mut world = World::new(backends, folder.path(), &api.base_url()).await;
+    world.settings.extend(variables(&[
+        ("x.api", &api.base_url()),
+        ("poll.shortest", "1h"),
+        ("poll.longest", "1h"),
+        // A source is nobody's for lookup.timeout + 5 × updater.save_timeout when its poller was killed.
+        ("lookup.timeout", "1s"),
+        ("updater.save_timeout", "500ms"),
+        // A stream is nobody's for so long.
+        ("updater.lease", "9s"),
+        ("poll.sources.rust.kind", "search"),
+        ("poll.sources.rust.query", TARGET),
+        ("poll.streams.rust.provider", provider),
+        ("poll.streams.rust.fills", "rust"),
+    ]));
+    if let Some((key, value)) = filter {
+        world.settings.extend(variables(&[(key, value)]));
+    }
+    // One fault a connection, in this order.
+    for fault in [
+        Fault::Drops { after: 40 },
+        Fault::HalfLine { after: 20 },
+        Fault::Status { status: 503, code: None },
+        Fault::Close,
+        Fault::Line { after: 10, line: "{\"id\":".to_owned() },
+    ] {
+        api.faults().add(Rule { times: Some(1), at: Endpoint::Stream, ..Rule::from(fault) });
+    }
+    let logs = [folder.path().join("one.log"), folder.path().join("other.log")];
+    let start = |log: &Path| Process::start(&["poll"], &world.settings, log);
+    let begun = wall_ms();
+    let mut pollers = [Some(start(&logs[0])), Some(start(&logs[1]))];
+    until_true("it got over all of them", WITHIN, async || {
+        api.faults().rules().is_empty()
+            && logs.iter().any(|log| logged(log).contains("a line of a stream is passed over"))
+    })
+    .await;
+    let before = all_are_there(&api, &world, begun).await;
+    assert!(before > 100, "{before}");
+
+    // The one that is connected dies; the other has to wait for its lease, and posts are made meanwhile.
+    let has_it = |log: &Path| logged(log).contains("a stream is this poller's");
+    assert!(
+        has_it(&logs[0]) != has_it(&logs[1]),
+        "one of them is connected:\n{}\n{}",
+        logged(&logs[0]),
+        logged(&logs[1])
+    );
+    let first = usize::from(has_it(&logs[1]));
+    let (connects, killed) = (api.streams().connects, wall_ms());
+    pollers[first].take().unwrap().kill();
+    until_true("the other has it", WITHIN, async || api.streams().connects > connects).await;
+    let away = wall_ms() - killed;
+    assert!(has_it(&logs[1 - first]) && away < 12_000, "it was away for {away} ms, with a lease of 9 s");
+    let in_the_gap = all_are_there(&api, &world, killed).await;
+    assert!(in_the_gap > 40, "{in_the_gap}");
+
+    // One that is stopped lets go at once, to one that was started again.
+    let again = start(&logs[first]);
+    until_true("it runs again", WITHIN, async || logged(&logs[first]).matches(" polls").count() == 2).await;
+    let (connects, stopped) = (api.streams().connects, wall_ms());
+    let status = pollers[1 - first].take().unwrap().terminate();
+    assert_eq!(status.code(), Some(0), "{}", logged(&logs[1 - first]));
+    until_true("the next has it", WITHIN, async || api.streams().connects > connects).await;
+    let away = wall_ms() - stopped;
+    let whole = all_are_there(&api, &world, begun).await;
+    assert_eq!(again.terminate().code(), Some(0), "{}", logged(&logs[first]));
+    let streams = api.streams();
+    assert_eq!(streams.collisions, 0, "no two were ever connected: {streams:?}");
+    println!(
+        "{provider}, {backends:?}: {whole} posts, {} of them by the stream in {} connections, away for {away} ms when \
+         stopped; none lost",
+        streams.posts, streams.connects
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn v1_over_files() {
+    survives(Backends { redis: false, postgres: false }, "twitter", Some(("poll.streams.rust.track", TARGET))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn v2_over_servers() {
+    survives(Backends { redis: true, postgres: true }, "x", None).await;
+}
+
+#[test]
+fn a_stream_whose_credential_cannot_be_told_is_refused() {
+    let settings = variables(&[
+        ("twitter.api", "http://127.0.0.1:9"),
+        ("log.level", "error"),
+        ("poll.sources.rust.kind", "home"),
+        ("poll.streams.rust.provider", "twitter"),
+        ("poll.streams.rust.track", "rust"),
+        ("poll.streams.rust.fills", "rust"),
+        ("poll.streams.rust.credential", "other"),
+    ]);
+    let output = run(&["poll"], &settings);
+    assert_eq!(output.status.code(), Some(64));
+    let said = text(&output.stderr);
+    assert!(said.contains("poll.streams.rust.credential (\"other\") must be one of anonymous"), "{said}");
+}

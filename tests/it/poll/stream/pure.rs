@@ -1,0 +1,163 @@
+//! What needs no connection.
+
+use std::time::Duration;
+
+use twitter_updater::lookup::LookupError;
+use twitter_updater::poll::stream::backoff::Backoff;
+use twitter_updater::poll::stream::lines::{Cut, Lines};
+use twitter_updater::poll::stream::{Broken, Message, twitter_v1, x_v2};
+use twitter_updater::starter::LONGEST_LINE;
+
+fn network() -> Broken {
+    Broken::Network("x".into())
+}
+
+fn http() -> Broken {
+    Broken::Http("x".into())
+}
+
+fn rate(at_least: u64) -> Broken {
+    Broken::RateLimited { why: "x".into(), at_least: Duration::from_secs(at_least) }
+}
+
+/// In ms.
+fn delays(backoff: &mut Backoff, times: usize, broken: &Broken) -> Vec<u128> {
+    (0..times).map(|_| backoff.after(broken).as_millis()).collect()
+}
+
+/// "Connecting to a streaming endpoint": 250 ms more up to 16 s; 5 s doubled up to 320 s; a minute doubled.
+#[test]
+fn the_delays_are_those_that_are_documented() {
+    let mut backoff = Backoff::default();
+    let linear: Vec<u128> = (1..=64).map(|n| n * 250).chain([16_000; 6]).collect();
+    assert_eq!(delays(&mut backoff, 70, &network()), linear);
+    let doubled = [5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 320_000, 320_000];
+    assert_eq!(delays(&mut backoff, 9, &http()), doubled);
+    let minutes = [60_000, 120_000, 240_000, 480_000, 960_000, 960_000];
+    assert_eq!(delays(&mut backoff, 6, &rate(0)), minutes);
+    assert_eq!(delays(&mut backoff, 40, &http()).last(), Some(&320_000), "no doubling overflows");
+    backoff.delivered();
+    assert_eq!(delays(&mut backoff, 2, &network()), [250, 500]);
+    assert_eq!(delays(&mut backoff, 2, &http()), [5_000, 10_000]);
+    // What the answer says is heeded where it is longer, and makes no step shorter.
+    assert_eq!(delays(&mut backoff, 1, &rate(900)), [900_000]);
+    assert_eq!(delays(&mut backoff, 1, &rate(1)), [120_000]);
+    assert_eq!(delays(&mut backoff, 3, &Broken::Refused("x".into())), [320_000; 3]);
+}
+
+#[test]
+fn what_a_refusal_means_for_a_stream() {
+    let pause = Duration::from_secs(7);
+    let refused = |error| Broken::refused(error);
+    assert!(matches!(refused(LookupError::Outage("x".into())), Broken::Http(_)));
+    assert!(matches!(refused(LookupError::Clock(5)), Broken::Http(_)));
+    let throttled = LookupError::Throttled { status: 429, pause, quota: None };
+    assert!(matches!(refused(throttled), Broken::RateLimited { at_least, .. } if at_least == pause));
+    for error in [
+        LookupError::Credential("x".into()),
+        LookupError::Unready("x".into()),
+        LookupError::Stop("x".into()),
+        LookupError::BadRequest("x".into()),
+    ] {
+        assert!(matches!(refused(error), Broken::Refused(_)));
+    }
+    assert!(matches!(Broken::unanswered(LookupError::Outage("x".into())), Broken::Network(_)));
+    assert!(matches!(Broken::unanswered(LookupError::Unready("x".into())), Broken::Http(_)));
+    assert!(matches!(Broken::unanswered(LookupError::Credential("x".into())), Broken::Refused(_)));
+}
+
+#[test]
+fn lines_are_the_same_however_the_bytes_come() {
+    let long = "x".repeat(LONGEST_LINE + 1);
+    let bytes = [b"{\"a\":1}\r\n\r\n\n{\"b\":\"\xff\"}\n  \r\n", long.as_bytes(), b"\r\n{\"c\":2}\r\n{\"half"].concat();
+    let line = |text: &str| Cut::Line(text.to_owned());
+    let whole = [line("{\"a\":1}"), line("{\"b\":\"\u{fffd}\"}"), Cut::TooLong, line("{\"c\":2}")];
+    for size in [1, 2, 7, 1_000, bytes.len()] {
+        let mut lines = Lines::default();
+        let cut: Vec<Cut> = bytes.chunks(size).flat_map(|chunk| lines.push(chunk)).collect();
+        assert!(cut == whole, "in pieces of {size}");
+        assert_eq!(lines.push(b"\":3}\r\n"), [line("{\"half\":3}")], "what was not whole was kept");
+    }
+}
+
+/// A message in a few words.
+fn said(message: Message) -> String {
+    match message {
+        Message::Post { post, broken: None } => format!("post {} {:?}", post.id, post.created_at),
+        Message::Post { post, broken: Some(why) } => format!("id {} {}: {why}", post.id, post.content.is_none()),
+        Message::Limited(count) => format!("limited {count}"),
+        Message::Notice(notice) => format!("notice {notice}"),
+        Message::Ended(Broken::Network(why)) => format!("network {why}"),
+        Message::Ended(Broken::Refused(why)) => format!("refused {why}"),
+        Message::Ended(Broken::RateLimited { why, .. }) => format!("rate {why}"),
+        Message::Ended(Broken::Http(why)) => format!("http {why}"),
+        Message::Other => "other".to_owned(),
+        Message::Unreadable(why) => format!("unreadable {why}"),
+    }
+}
+
+#[test]
+fn each_message_of_v1_is_read() {
+    let post = r#"{"created_at":"Fri Nov 20 20:00:00 +0000 2026","id":2000000000000000001,"id_str":"2000000000000000001","text":"canary"}"#;
+    for (line, says) in [
+        (post, "post 2000000000000000001 Some(1795204800000)"),
+        (r#"{"id":5,"id_str":"5","text":{},"created_at":12}"#, "id 5 true: created_at"),
+        (r#"{"id":{},"text":"canary"}"#, "unreadable"),
+        (r#"{"limit":{"track":1234,"timestamp_ms":"1"}}"#, "limited 1234"),
+        (r#"{"limit":"canary"}"#, "unreadable it is neither"),
+        (
+            r#"{"disconnect":{"code":4,"stream_name":"canary","reason":"canary"}}"#,
+            "network the API ended the connection (disconnect code 4)",
+        ),
+        (r#"{"disconnect":{"code":7,"reason":"canary"}}"#, "refused another stream of the same account"),
+        (r#"{"disconnect":{"code":2}}"#, "refused another stream of the same account"),
+        (r#"{"disconnect":{"code":6}}"#, "refused the credential was revoked"),
+        (r#"{"disconnect":"canary"}"#, "network the API ended the connection"),
+        (
+            r#"{"warning":{"code":"FALLING_BEHIND","message":"canary","percent_full":60}}"#,
+            "notice read too slowly: 60 %",
+        ),
+        (r#"{"warning":{"code":"canary"}}"#, "notice one that we do not know"),
+        (r#"{"delete":{"status":{"id":1,"id_str":"1","user_id":3}}}"#, "other"),
+        (r#"{"status_withheld":{"id":1,"user_id":2,"withheld_in_countries":["DE"]}}"#, "other"),
+        (r#"{"canary":1}"#, "unreadable it is neither"),
+        (r#"{"id_str":"5","text":"can"#, "unreadable it is no JSON object, at column"),
+        ("[]", "unreadable it is no JSON object"),
+        ("canary", "unreadable it is no JSON object"),
+    ] {
+        let told = said(twitter_v1::read(line));
+        assert!(told.starts_with(says) && !told.contains("canary"), "{line}: {told}");
+    }
+}
+
+#[test]
+fn each_message_of_v2_is_read() {
+    let data = r#""data":{"id":"2000000000000000001","text":"canary","created_at":"2026-11-20T20:00:00.000Z"}"#;
+    let post = format!(r#"{{{data},"matching_rules":[{{"id":"1","tag":"canary"}}]}}"#);
+    let beside = format!(r#"{{{data},"errors":[{{"title":"canary","parameter":"referenced_tweets.id"}}]}}"#);
+    for (line, says) in [
+        (&*post, "post 2000000000000000001 Some(1795204800000)"),
+        (&*beside, "post 2000000000000000001"),
+        (r#"{"data":{"id":"5","created_at":12,"text":"canary"}}"#, "id 5 true: created_at"),
+        (r#"{"data":{"text":"canary"}}"#, "unreadable"),
+        (
+            r#"{"errors":[{"title":"operational-disconnect","disconnect_type":"UpstreamOperationalDisconnect","detail":"canary","type":"https://api.twitter.com/2/problems/operational-disconnect"}]}"#,
+            "network the API ended the connection (operational-disconnect)",
+        ),
+        (
+            r#"{"errors":[{"title":"operational-disconnect","detail":"canary","type":"https://api.x.com/2/problems/operational-disconnect"}]}"#,
+            "network the API ended",
+        ),
+        (
+            r#"{"errors":[{"title":"ConnectionException","connection_issue":"TooManyConnections","detail":"canary"}]}"#,
+            "rate too many connections",
+        ),
+        (r#"{"errors":[{"title":"canary"}]}"#, "notice an error without a post"),
+        (r#"{"meta":{}}"#, "unreadable it has neither"),
+        (r#"{"data":{"id":"5"#, "unreadable it is no JSON object, at column"),
+        ("7", "unreadable it is no JSON object"),
+    ] {
+        let told = said(x_v2::read(line));
+        assert!(told.starts_with(says) && !told.contains("canary"), "{line}: {told}");
+    }
+}

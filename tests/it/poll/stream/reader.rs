@@ -1,0 +1,328 @@
+//! A stream from its hold to its posts, in simulated time: when it comes again, and what it has polled.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use twitter_updater::app;
+use twitter_updater::clock::{Stopwatch, wall_ms};
+use twitter_updater::metrics::Metrics;
+use twitter_updater::poll::pace::lane;
+use twitter_updater::poll::source;
+use twitter_updater::poll::stream::feed::Feed;
+use twitter_updater::poll::stream::fill::Fill;
+use twitter_updater::poll::stream::hold::{Hold, HoldTerms, JOB};
+use twitter_updater::poll::stream::reader::StreamSource;
+use twitter_updater::poll::stream::{Broken, Chunks, Message, Stream, twitter_v1};
+use twitter_updater::provider::Provider;
+use twitter_updater::queue::{ClaimRequest, NewJob, Place, Queue, Verdict};
+use twitter_updater::shutdown::Stop;
+use twitter_updater::tweet::TweetId;
+use twitter_updater::tweet_age::AgeTable;
+
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::memory_store::MemoryStore;
+use crate::support::queue_model::Rules;
+
+const SILENCE: Duration = Duration::from_secs(90);
+const LATE: i64 = 1_000;
+
+/// What a connection does next.
+#[derive(Debug, Clone)]
+enum Then {
+    Says(String),
+    Waits(Duration),
+    Breaks,
+    Ends,
+    /// For ever silent.
+    Stalls,
+}
+
+/// One attempt to connect.
+type Attempt = Result<Vec<Then>, Broken>;
+
+/// An API that does what it is told to; then it stalls for ever.
+#[derive(Debug)]
+struct Scripted {
+    attempts: Mutex<VecDeque<Attempt>>,
+    /// When each attempt was made.
+    made: Arc<Mutex<Vec<Duration>>>,
+    watch: Stopwatch,
+}
+
+struct Connection(VecDeque<Then>);
+
+#[async_trait]
+impl Stream for Scripted {
+    async fn connect(&self) -> Result<Box<dyn Chunks>, Broken> {
+        self.made.lock().unwrap().push(self.watch.elapsed());
+        let attempt = self.attempts.lock().unwrap().pop_front().unwrap_or_else(|| Ok(vec![]));
+        attempt.map(|script| Box::new(Connection(script.into())) as Box<dyn Chunks>)
+    }
+
+    fn silence(&self) -> Duration {
+        SILENCE
+    }
+
+    fn read(&self, line: &str) -> Message {
+        twitter_v1::read(line)
+    }
+}
+
+#[async_trait]
+impl Chunks for Connection {
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            match self.0.pop_front() {
+                Some(Then::Says(text)) => return Ok(Some(text.into_bytes())),
+                Some(Then::Waits(span)) => tokio::time::sleep(span).await,
+                Some(Then::Breaks) => return Err("the connection broke".into()),
+                Some(Then::Ends) => return Ok(None),
+                Some(Then::Stalls) | None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A post that was just made: its id and its line.
+fn post() -> (String, Then) {
+    let id = TweetId::at(wall_ms() - 1_000, NEXT.fetch_add(1, Ordering::Relaxed)).to_string();
+    let line = format!("{{\"id\":{id},\"id_str\":\"{id}\",\"text\":\"hello\"}}\r\n");
+    (id, Then::Says(line))
+}
+
+fn says(line: &str) -> Then {
+    Then::Says(format!("{line}\r\n"))
+}
+
+/// A stream and all that is around it.
+struct Rig {
+    tweets: Arc<MemoryQueue>,
+    sources: Arc<MemoryQueue>,
+    holds: Arc<MemoryQueue>,
+    store: Arc<MemoryStore>,
+    metrics: Arc<Metrics>,
+    made: Arc<Mutex<Vec<Duration>>>,
+    stop: Stop,
+    run: tokio::task::JoinHandle<()>,
+}
+
+impl Rig {
+    async fn start(attempts: Vec<Attempt>) -> Self {
+        let clock = ServiceClock::right();
+        let queue = |namespace: &str| Arc::new(MemoryQueue::new(namespace, clock.clone(), Rules::default()));
+        let (tweets, sources) = (queue("tweet:update"), queue(&source::namespace("search/tweets")));
+        let holds = queue("source:stream:twitter:main");
+        let (store, metrics, stop) = (Arc::new(MemoryStore::default()), Arc::new(Metrics::new()), Stop::new());
+        let made = Arc::new(Mutex::new(Vec::new()));
+        let rig = Self {
+            tweets: tweets.clone(),
+            sources: sources.clone(),
+            holds: holds.clone(),
+            store: store.clone(),
+            metrics: metrics.clone(),
+            made: made.clone(),
+            stop: stop.clone(),
+            run: tokio::spawn(std::future::ready(())),
+        };
+        rig.put_off().await;
+        let ages: AgeTable = "30d: 1h".parse().unwrap();
+        let scripted = Scripted { attempts: Mutex::new(attempts.into()), made, watch: Stopwatch::start() };
+        let source = StreamSource {
+            name: "rust".into(),
+            stream: Arc::new(scripted),
+            hold: Hold::new(holds, "poller".into(), HoldTerms::of_lease(Duration::from_secs(30))),
+            fill: Fill { queue: sources, source: "rust".into(), lane: lane(5_000), delay: LATE },
+            feed: Feed {
+                name: "rust".into(),
+                starter: app::starter(&Provider::Twitter, tweets, Some(store), ages),
+                save_timeout: Duration::from_secs(20),
+                metrics: metrics.clone(),
+            },
+            metrics,
+        };
+        let run = tokio::spawn(async move { source.run(&stop).await });
+        Self { run, ..rig }
+    }
+
+    /// The polled source is due in a quarter of an hour.
+    async fn put_off(&self) {
+        let job = NewJob { id: "rust".into(), lane: lane(5_000), delay: 900_000 };
+        self.sources.forget(&["rust".into()]).await.unwrap();
+        self.sources.schedule(&[job]).await.unwrap();
+    }
+
+    /// In how many ms the polled source is due; `None` while it is being polled.
+    async fn polled_in(&self) -> Option<i64> {
+        match self.sources.locate(&["rust".into()]).await.unwrap().remove(0).as_slice() {
+            [Place::Delayed { due, .. }] => Some(due - self.sources.now()),
+            [Place::Leased { .. }] => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn attempts(&self) -> usize {
+        self.made.lock().unwrap().len()
+    }
+
+    /// Waits until so many attempts were made.
+    async fn attempted(&self, times: usize) {
+        while self.attempts() < times {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn is_scheduled_once(&self, ids: &[String]) -> bool {
+        let places = self.tweets.locate(ids).await.unwrap();
+        places.iter().all(|of| matches!(&of[..], [Place::Delayed { .. }]))
+    }
+
+    async fn stop(self) {
+        self.stop.drain();
+        self.run.await.unwrap();
+    }
+}
+
+fn refused() -> Attempt {
+    Err(Broken::Refused("the API refuses the credential: it is not accepted".into()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_comes_again_when_the_documents_say() {
+    let network = || Err(Broken::Network("cannot connect".into()));
+    let http = || Err(Broken::Http("HTTP 503".into()));
+    let rate = |at_least| Err(Broken::RateLimited { why: "HTTP 420".into(), at_least: Duration::from_secs(at_least) });
+    let (id, says_it) = post();
+    let delivers = Ok(vec![says_it, Then::Breaks]);
+    let stalls = Ok(vec![says(""), Then::Waits(SILENCE - Duration::from_secs(1)), says(""), Then::Stalls]);
+    let attempts = vec![
+        network(), // 250 ms
+        network(), // 500 ms
+        http(),    // 5 s
+        http(),    // 10 s
+        rate(0),   // 1 min
+        rate(0),   // 2 min
+        rate(400), // its 400 s, where 4 min would be shorter
+        refused(), // 320 s
+        delivers,  // all is as at first: 250 ms
+        network(), // 500 ms
+        // Keep-alives are no data, so the next wait is 750 ms; they come for 89 s, then none for 90.
+        stalls,
+        Ok(vec![Then::Ends]), // 1 s
+    ];
+    let rig = Rig::start(attempts).await;
+    rig.attempted(13).await;
+    let made = rig.made.lock().unwrap().clone();
+    let waits: Vec<u128> = made.windows(2).map(|two| (two[1] - two[0]).as_millis()).collect();
+    let expected = [250, 500, 5_000, 10_000, 60_000, 120_000, 400_000, 320_000, 250, 500, 179_000 + 750, 1_000];
+    for (at, (waited, expected)) in waits.iter().zip(expected).enumerate() {
+        // Timers are a millisecond late.
+        assert!((expected..expected + 20).contains(waited), "attempt {}: {waits:?}", at + 2);
+    }
+    assert!(rig.is_scheduled_once(&[id]).await);
+    assert_eq!(rig.metrics.counters.stream_connects.get(), 4);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whenever_it_is_connected_its_gap_is_polled() {
+    let (_, first) = post();
+    let long = Duration::from_secs(3_600);
+    let attempts = vec![
+        refused(),
+        Ok(vec![first, Then::Waits(Duration::from_secs(60)), Then::Breaks]),
+        Err(Broken::Http("HTTP 503".into())),
+        Ok(vec![says(r#"{"limit":{"track":5}}"#), Then::Waits(Duration::from_secs(80)), Then::Waits(long)]),
+    ];
+    let rig = Rig::start(attempts).await;
+    rig.attempted(1).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(rig.polled_in().await.unwrap() > 600_000, "nothing is polled for a stream that is not connected");
+    rig.attempted(2).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // As much later as a post may appear.
+    let due = rig.polled_in().await.unwrap();
+    assert!((LATE - 200..=LATE).contains(&due), "{due}");
+    rig.put_off().await;
+
+    // A poll is on its way when the stream is connected again: it may have begun before that, so there is another.
+    rig.attempted(3).await;
+    rig.sources.forget(&["rust".into()]).await.unwrap();
+    rig.sources.schedule(&[NewJob { id: "rust".into(), lane: lane(5_000), delay: 0 }]).await.unwrap();
+    let lease = Duration::from_secs(60);
+    let request = ClaimRequest { token: "p-1", limit: 1, linger: Duration::ZERO, lookahead: 0.0, lease };
+    let twitter_updater::queue::Claim::Batch(batch) = rig.sources.claim(&request).await.unwrap() else { panic!() };
+    rig.attempted(4).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(rig.polled_in().await, None);
+    let done = Verdict::Reschedule { lane: lane(5_000), delay: 900_000 };
+    rig.sources.settle(&batch.fence, &[(batch.jobs[0].clone(), done)]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let due = rig.polled_in().await.unwrap();
+    assert!((0..=LATE).contains(&due), "{due}");
+
+    // What its limit held back is polled, too: a minute later, so that a stream that is always over it is not all
+    // that is polled for.
+    rig.put_off().await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert!(rig.polled_in().await.unwrap() > 600_000);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(rig.polled_in().await.unwrap() <= LATE);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_line_costs_itself_and_no_post_waits_long() {
+    let (posts, lines): (Vec<String>, Vec<Then>) = (0..250).map(|_| post()).unzip();
+    let (last, says_last) = post();
+    let bare = TweetId::at(wall_ms() - 1_000, 77).to_string();
+    let mut script = lines;
+    for (at, bad) in ["canary", "{\"id\":", "{\"canary\":1}"].into_iter().enumerate() {
+        script.insert(50 * (at + 1), says(bad));
+    }
+    script.insert(10, says(&format!("{{\"id_str\":\"{bare}\",\"text\":7}}")));
+    script.insert(11, says(r#"{"delete":{"status":{"id_str":"5"}}}"#));
+    script.push(Then::Waits(Duration::from_secs(30)));
+    script.push(says_last);
+    let rig = Rig::start(vec![Ok(script)]).await;
+    rig.attempted(1).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(rig.is_scheduled_once(&posts).await, "before anything else comes");
+    assert!(rig.is_scheduled_once(std::slice::from_ref(&bare)).await, "what has an id is scheduled by it");
+    assert_eq!(rig.metrics.counters.stream_broken.get(), 4);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(rig.is_scheduled_once(std::slice::from_ref(&last)).await);
+    assert_eq!(rig.metrics.counters.stream_posts.get(), 252);
+    assert_eq!(rig.attempts(), 1, "nothing of it ended the connection");
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_waits_for_a_store_that_is_out() {
+    let (id, line) = post();
+    let rig = Rig::start(vec![Ok(vec![Then::Waits(Duration::from_secs(5)), line])]).await;
+    rig.attempted(1).await;
+    rig.store.set_down(Some("maintenance"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.tweets.locate(std::slice::from_ref(&id)).await.unwrap(), [vec![]]);
+    rig.store.set_down(None);
+    tokio::time::sleep(Duration::from_secs(31)).await; // the longest step of the back-off
+    assert!(rig.is_scheduled_once(&[id]).await);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_stopped_hands_over_what_it_has_read_and_lets_go() {
+    let (id, line) = post();
+    let rig = Rig::start(vec![Ok(vec![line])]).await;
+    rig.attempted(1).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let (tweets, holds) = (rig.tweets.clone(), rig.holds.clone());
+    rig.stop().await;
+    assert!(matches!(&tweets.locate(&[id]).await.unwrap()[0][..], [Place::Delayed { .. }]));
+    assert!(matches!(&holds.locate(&[JOB.into()]).await.unwrap()[0][..], [Place::Delayed { .. }]), "nobody waits");
+}
