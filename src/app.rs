@@ -3,6 +3,7 @@
 mod follow;
 mod logging;
 mod poll;
+mod polled;
 mod provider;
 mod roles;
 mod service;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use futures::future::join_all;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
@@ -38,7 +40,7 @@ use crate::queue::Queue;
 use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
 use crate::starter::{EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue};
-use crate::status::Status;
+use crate::status::{Report, Status};
 use crate::store::{Positions, PostgresStore, SqliteStore, Store};
 use crate::tweet_age::AgeTable;
 
@@ -101,18 +103,36 @@ pub async fn migrate(settings: &Settings) -> Result<()> {
     connect_store(settings).await?.0.migrate().await.context("the store's tables cannot be made")
 }
 
-/// The queue, its quota and who is parked, at this moment. Needs the names of the credentials, and no
-/// secret.
+/// The queue, its quota and who is parked, of each provider at this moment; and the polled sources. Needs the names of the
+/// credentials, and no secret.
 ///
 /// # Errors
-/// The queue is not there.
-pub async fn status(settings: &Settings, provider: &Provider) -> Result<Status> {
+/// A setting makes no sense; or the queue of the only provider is not there. Of several, one that is out is a part of the
+/// report.
+pub async fn status(settings: &Settings) -> Result<Report> {
+    let mut asked = Vec::new();
+    for provider in settings.providers()? {
+        let names: Vec<String> = callers(settings, &provider)?.into_iter().map(|(name, _)| name).collect();
+        asked.push((provider, names));
+    }
     let service = Service::new(settings)?;
+    let reading = asked.iter().map(|(provider, names)| status_of(settings, &service, provider, names));
+    let (mut read, sources) = tokio::join!(join_all(reading), polled::read(settings, &service));
+    if asked.len() == 1 && read.first().is_some_and(Result::is_err) {
+        read.swap_remove(0)?;
+    }
+    let read = asked.iter().zip(read).map(|((provider, _), read)| {
+        // One line, as every error of a command.
+        (provider.namespace(), read.map_err(|error| format!("{error:#}")))
+    });
+    Ok(Report::new(read.collect(), sources))
+}
+
+async fn status_of(settings: &Settings, service: &Service, provider: &Provider, names: &[String]) -> Result<Status> {
     let stats = service.queue(&provider.namespace()).await?.stats().await?;
-    let names: Vec<String> = callers(settings, provider)?.into_iter().map(|(name, _)| name).collect();
     let capabilities = capabilities(provider);
     let ledger = service.ledger(provider).await?;
-    let accounts = ledger.accounts(capabilities.endpoint, &names).await?;
+    let accounts = ledger.accounts(capabilities.endpoint, names).await?;
     let reads = reads(settings, provider, &*ledger).await?;
     Ok(Status::new(stats, accounts, capabilities).with_reads(reads))
 }

@@ -21,7 +21,6 @@ use crate::provider::Provider;
 use crate::queue::QueueError;
 use crate::shutdown::Stop;
 use crate::starter::{EnqueueError, StarterError};
-use crate::status;
 use crate::store::StoreError;
 
 /// What the process ends with, as in `sysexits.h` where it has a word for it.
@@ -138,7 +137,9 @@ enum Command {
         url: String,
     },
     /// Print the queue at this moment: what is scheduled, due and late, whether the quota suffices, who works.
-    #[command(after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due")]
+    #[command(
+        after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due\n  twitter-updater status --json | jq .sources\n\nOf several providers one after the other; --provider names one. Polled sources follow, where there are any.\nExits with 69 when no queue answers."
+    )]
     Status {
         /// One JSON object.
         #[arg(long)]
@@ -433,9 +434,9 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Health { .. } | Command::Completions { .. } => Ok(0), // above
         Command::Status { json } => {
-            let status = app::status(&settings, &settings.provider()?).await?;
-            app::write_answer(json, &status, &status::table(&status))?;
-            Ok(0)
+            let report = app::status(&settings).await?;
+            app::write_answer(json, &report, &report.to_string())?;
+            Ok(if report.answers() { 0 } else { exit::UNAVAILABLE })
         }
         Command::Rebuild { every, rate, json } => {
             let provider = settings.provider()?;

@@ -38,7 +38,7 @@
 //! - [`ops`] — what is seen of a process, and of the whole queue, from outside
 //!
 //! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
-//! credentials), [`overload`] (whether they suffice), [`accounts`] and [`status`] (for people), [`picture`]
+//! credentials), [`overload`] (whether they suffice), [`accounts`], [`sources`] and [`status`] (for people), [`picture`]
 //! (the same for redis-cli), [`dead`] (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
 //!
 //! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
@@ -101,6 +101,7 @@ pub mod queue;
 pub mod retry;
 pub mod shutdown;
 pub mod simulator;
+pub mod sources;
 pub mod starter;
 pub mod status;
 pub mod store;

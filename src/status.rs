@@ -1,15 +1,17 @@
-//! The queue and its quota at one moment, for people.
+//! The queues and their quotas at one moment, for people; and the polled sources.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::accounts::{budget_line, parked};
+use crate::clock;
 use crate::credential::{Account, Reads};
 use crate::figures::span;
 use crate::lookup::Capabilities;
 use crate::overload::Overload;
 use crate::queue::Stats;
+use crate::sources::Sources;
 
 /// What a worker says in more than a word, on a line of its own; empty mostly.
 const SENTENCES: [&str; 2] = ["config_refused", "config_needs_restart"];
@@ -42,6 +44,96 @@ impl Status {
     #[must_use]
     pub fn with_reads(self, budget: Option<Reads>) -> Self {
         Self { budget, ..self }
+    }
+}
+
+/// What is known of a namespace.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Known {
+    /// What there is to say.
+    Status(Box<Status>),
+    /// It does not answer.
+    Out {
+        /// Its name.
+        namespace: String,
+        /// Why, in one line.
+        error: String,
+    },
+}
+
+/// What there is to say of all namespaces that are asked for: of a single one its status, of several a list. And of the
+/// polled sources, where there are any.
+#[derive(Debug, Clone)]
+pub struct Report {
+    namespaces: Vec<Known>,
+    sources: Sources,
+}
+
+impl Report {
+    /// Of what each answered, by its name.
+    #[must_use]
+    pub fn new(read: Vec<(String, Result<Status, String>)>, sources: Sources) -> Self {
+        let known = |(namespace, read): (String, Result<Status, String>)| match read {
+            Ok(status) => Known::Status(Box::new(status)),
+            Err(error) => Known::Out { namespace, error },
+        };
+        let mut report = Self { namespaces: read.into_iter().map(known).collect(), sources: Sources::default() };
+        report.sources = sources.at(report.now());
+        report
+    }
+
+    /// Whether any of them answered.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.namespaces.iter().any(|known| matches!(known, Known::Status(_)))
+    }
+
+    /// Now, by the queue's clock; by our own while it is out. ms since the epoch.
+    fn now(&self) -> clock::Millis {
+        let answered = self.namespaces.iter().find_map(|known| match known {
+            Known::Status(status) => Some(status.stats.now_ms),
+            Known::Out { .. } => None,
+        });
+        answered.unwrap_or_else(clock::wall_ms)
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            #[serde(flatten)]
+            known: &'a Known,
+            #[serde(flatten)]
+            sources: &'a Sources,
+        }
+        #[derive(Serialize)]
+        struct Several<'a> {
+            namespaces: &'a [Known],
+            #[serde(flatten)]
+            sources: &'a Sources,
+        }
+        let sources = &self.sources;
+        match &self.namespaces[..] {
+            [known] => One { known, sources }.serialize(to),
+            namespaces => Several { namespaces, sources }.serialize(to),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for known in &self.namespaces {
+            match known {
+                Known::Status(status) => writeln!(text, "{}", table(status))?,
+                Known::Out { namespace, error } => writeln!(text, "{namespace}\nOUT: {error}")?,
+            }
+            text.push('\n');
+        }
+        self.sources.write(&mut text, self.now())?;
+        f.write_str(text.trim_end())
     }
 }
 
@@ -110,4 +202,36 @@ fn write_table(out: &mut String, Status { stats, quota, parked: left_alone, budg
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lookup::twitter_v1::CAPABILITIES;
+
+    fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
+        let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
+        let read = read.map(|()| Status::new(stats, Vec::new(), CAPABILITIES)).map_err(str::to_owned);
+        (namespace.to_owned(), read)
+    }
+
+    #[test]
+    fn one_namespace_is_told_by_itself_and_several_as_a_list() {
+        let none = Sources::default;
+        let one = Report::new(vec![of("x:update", Ok(()))], none());
+        let told = serde_json::to_value(&one).unwrap();
+        assert_eq!((&told["namespace"], told.get("sources")), (&"x:update".into(), None));
+        assert!(one.to_string().starts_with("x:update\n") && !one.to_string().contains("sources"), "{one}");
+
+        let sources = Sources { error: Some("no route".to_owned()), ..none() };
+        let two = Report::new(vec![of("x:update", Err("refused")), of("tweet:update", Ok(()))], sources.clone());
+        let told = serde_json::to_value(&two).unwrap();
+        assert_eq!(told["namespaces"][0], serde_json::json!({"namespace": "x:update", "error": "refused"}));
+        assert_eq!(told["namespaces"][1]["now_ms"], 9);
+        assert_eq!(told["sources_error"], "no route");
+        let text = two.to_string();
+        assert!(text.starts_with("x:update\nOUT: refused\n\ntweet:update\n"), "{text}");
+        assert!(text.ends_with("\n\nsources\nnot known: no route"), "{text}");
+        assert!(two.answers() && !Report::new(vec![of("x:update", Err("refused"))], sources).answers());
+    }
 }

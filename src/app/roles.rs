@@ -12,8 +12,8 @@ use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Follower, InForce, Service, Updater, callers, credentials, follow, live_budget, open_lookup, open_store, starter,
-    tuning, upkeep,
+    Follower, InForce, Service, Updater, callers, credentials, follow, live_budget, open_lookup, open_store,
+    open_store_and_positions, polled, starter, tuning, upkeep,
 };
 use crate::config::Settings;
 use crate::credential::Budget;
@@ -25,6 +25,7 @@ use crate::ops::{self, Archive, Server, Shown, Site, Terms, WholeQueue};
 use crate::provider::Provider;
 use crate::queue::Queue;
 use crate::shutdown::Stop;
+use crate::sources::PositionsAtHand;
 use crate::starter::{Hook, Starter};
 use crate::store::Store;
 use crate::worker::LONGEST_PAUSE;
@@ -263,19 +264,24 @@ pub async fn open_site(
     let token = settings.ops_token()?;
     // One store for all, opened once.
     let store: Arc<OnceCell<Arc<dyn Store>>> = Arc::default();
+    let positions = PositionsAtHand::new(Err("it has not answered yet".to_owned()));
     let mut shown = Vec::new();
     for Overseen { provider, queue, health, budget } in queues {
         let names: Vec<String> = callers(settings, provider)?.into_iter().map(|(name, _)| name).collect();
         let ledger = service.ledger(provider).await?;
         let open = {
             let (settings, provider) = (settings.clone(), provider.clone());
-            let (queue, store) = (queue.clone(), store.clone());
+            let (queue, store, positions) = (queue.clone(), store.clone(), positions.clone());
             move || {
                 let (settings, provider) = (settings.clone(), provider.clone());
-                let (queue, store) = (queue.clone(), store.clone());
+                let (queue, store, positions) = (queue.clone(), store.clone(), positions.clone());
                 async move {
-                    let store = store.get_or_try_init(async || open_store(&settings).await).await;
-                    let store = store.map_err(|error| format!("{error:#}"))?;
+                    let open = async || {
+                        let opened = open_store_and_positions(&settings).await.map_err(|error| format!("{error:#}"));
+                        positions.set(opened.as_ref().map(|(_, positions)| positions.clone()).map_err(Clone::clone));
+                        opened.map(|(store, _)| store)
+                    };
+                    let store = store.get_or_try_init(open).await?;
                     Ok(upkeep::dead_of(&settings, &provider, queue, store.clone()))
                 }
             }
@@ -293,7 +299,8 @@ pub async fn open_site(
         // Opened at the same time: a store that does not answer holds up all of them once.
         shown.push(async move { Shown { whole, archive: Archive::open(open).await, terms } });
     }
-    Ok(Site::new(join_all(shown).await, token.as_ref()))
+    let book = polled::book(settings, service, positions);
+    Ok(Site::new(join_all(shown).await, token.as_ref(), Some(book)))
 }
 
 /// What of these settings the page's figures are reckoned by.

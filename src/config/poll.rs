@@ -297,7 +297,9 @@ mod tests {
         let source = "[poll.sources.rust]\nkind = \"search\"\nquery = \"rust\"\n";
         let stream = |name: &str, rest: &str| format!("[poll.streams.{name}]\nfills = \"rust\"\n{rest}\n");
         let twitter = "provider = \"twitter\"\ntrack = \"rust, cargo\"";
-        let good = format!("{source}{}", stream("a", twitter)) + &stream("b", "provider = \"x\"");
+        let of_x = "[poll.sources.x]\nprovider = \"x\"\nkind = \"search\"\nquery = \"rust\"\n\
+                    [poll.streams.b]\nprovider = \"x\"\nfills = \"x\"\n";
+        let good = format!("{source}{of_x}{}", stream("a", twitter));
         assert_eq!(settings(&good).unwrap().poll.streams.len(), 2);
         for (rest, says) in [
             ("provider = \"twitter\"", "poll.streams.b: track, follow or locations is missing"),
@@ -308,6 +310,7 @@ mod tests {
             ("provider = \"twitter\"\nlocations = \"1,2,3,n\"", "poll.streams.b.locations"),
             ("provider = \"twitter\"\ntrack = \"x\"", "an account has one stream"),
             ("provider = \"x\"\nrules = \"x\"", "`rules`"),
+            ("provider = \"x\"", "is a source of twitter, whose posts are others: name one of x"),
         ] {
             let text = format!("{source}{}{}", stream("a", twitter), stream("b", rest));
             let error = settings(&text).unwrap_err();

@@ -18,7 +18,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::Credential;
-use super::budget::{Budget, Counted, Period, Purse, Settlement};
+use super::budget::{Budget, Counted, Period, Settlement};
+use super::purse::Purse;
 pub use crate::backend::BackendError as LedgerError;
 use crate::chance;
 use crate::clock::{self, Millis};

@@ -11,6 +11,7 @@ mod budget;
 mod embedded;
 mod ledger;
 mod oauth1;
+mod purse;
 mod redis;
 
 use std::fmt;

@@ -17,6 +17,7 @@ use async_trait::async_trait;
 
 use super::pace::{Pace, lane};
 use super::paging::{self, NotHeeded, Position, Taken};
+use super::places::Places;
 use super::timeline::{Page, Timeline};
 use crate::clock::{self, Millis};
 use crate::crash;
@@ -151,7 +152,7 @@ impl SourcePoll {
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
             let handed = self.hand_over(page, &taken).await?;
             let interval = self.paced(&mut position, &taken, rules.count);
-            let gaps: Vec<SourceGap> = taken.gaps.iter().map(gap).collect();
+            let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
             let text = serde_json::to_string(&position)
                 .map_err(|error| Ended::Later(Outlook::Stop(format!("cannot write a position: {error}"))))?;
             crash::point("before_commit");
@@ -216,6 +217,19 @@ impl SourcePoll {
 
     /// One call, accounted for.
     async fn read(&self, timeline: &dyn Timeline, ask: &paging::Ask, permit: Permit) -> Result<Page, Ended> {
+        let places = Places::of(ask.count);
+        match self.credentials.reserve_all(&permit, places.names()).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::debug!(posts = ask.count, "the budget of reads has no room for a page");
+                self.credentials.give_back(permit).await;
+                return Err(Ended::Later(Outlook::Unchanged));
+            }
+            Err(error) => {
+                self.credentials.give_back(permit).await;
+                return Err(Ended::Later(Outlook::Outage(error.to_string())));
+            }
+        }
         let answer = tokio::time::timeout(self.call_timeout, timeline.page(ask, &permit.credential)).await;
         let answer = answer.unwrap_or_else(|_| {
             Err(LookupError::Outage(format!("no whole answer within {} ms", self.call_timeout.as_millis())))
@@ -226,6 +240,7 @@ impl SourcePoll {
             Err(_) => None,
         };
         let park = answer.as_ref().err().and_then(LookupError::park);
+        self.credentials.settle(&permit, &places.settled(&answer)).await;
         self.credentials.used(permit, Used { window, park }).await;
         answer.map_err(|error| match error {
             LookupError::Outage(_) | LookupError::BadAnswer(_) => Ended::Later(Outlook::Outage(error.to_string())),
@@ -306,8 +321,8 @@ impl SourcePoll {
 }
 
 /// As the store keeps it.
-fn gap(gap: &paging::Gap) -> SourceGap {
-    SourceGap { from: gap.from.to_string(), to: gap.to.to_string(), reason: gap.reason.to_string() }
+fn gap(gap: &paging::Gap, noted_at: Millis) -> SourceGap {
+    SourceGap { from: gap.from.to_string(), to: gap.to.to_string(), reason: gap.reason.to_string(), noted_at }
 }
 
 #[async_trait]

@@ -47,6 +47,11 @@ pub trait Timeline: Send + Sync + std::fmt::Debug {
     /// What it can do.
     fn rules(&self) -> Rules;
 
+    /// It shows nothing younger than this.
+    fn behind(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// One call.
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
 }

@@ -161,6 +161,10 @@ impl Timeline for XTimeline {
         self.rules
     }
 
+    fn behind(&self) -> Duration {
+        self.kind.behind()
+    }
+
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
         let word = Word::of(ask);
         let address = self.address(&word, ask.count)?;

@@ -8,6 +8,7 @@ mod hostile;
 mod live;
 mod looks;
 mod namespaces;
+mod polled;
 mod search;
 mod stop;
 mod without_mouse;

@@ -8,6 +8,7 @@ mod paging;
 mod process;
 mod providers;
 mod recorded;
+mod seen;
 mod since;
 mod source;
 mod stream;

@@ -97,6 +97,7 @@ pub async fn open(
         let with_source = polls.iter().find(|(_, poll)| poll.sources.contains_key(&fills));
         let (queue, source) = with_source.with_context(|| format!("poll.streams.{name}.fills: no source {fills:?}"))?;
         let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
+        let behind = source.sources.get(&fills).map(|timeline| timeline.behind()).unwrap_or_default();
         let metrics = watched.metrics.clone();
         let held_in = service.queue(&namespace(&provider.to_string(), &account)).await?;
         streams.push(StreamSource {
@@ -105,7 +106,7 @@ pub async fn open(
                 queue: queue.clone(),
                 source: fills,
                 lane: lane(source.pace.first()),
-                delay: clock::millis(out_of_order),
+                delay: clock::millis(out_of_order + behind),
             },
             feed: Feed {
                 name: name.clone(),

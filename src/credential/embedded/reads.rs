@@ -83,9 +83,8 @@ impl EmbeddedLedger {
             self.take_back(&mut tx, now, call, id, None).await?;
         }
         for (asked, read) in &settlement.edited {
-            if self.take_back(&mut tx, now, call, asked, Some(read)).await? {
-                continue;
-            }
+            self.take_back(&mut tx, now, call, asked, Some(read)).await?;
+            // Also for a day on which the asked id was another call's.
             for (day, span) in budget.days(now) {
                 let read = std::slice::from_ref(read);
                 if self.charged(&mut tx, day, read).await?.is_empty() {
@@ -141,7 +140,6 @@ impl EmbeddedLedger {
     }
 
     /// Takes back what this call alone has counted, once; where another id was read for it, that takes its place.
-    /// Answers whether there was anything.
     async fn take_back(
         &self,
         tx: &mut Tx,
@@ -149,7 +147,7 @@ impl EmbeddedLedger {
         call: &str,
         id: &str,
         read: Option<&String>,
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<(), LedgerError> {
         let ours: Vec<(i64, Millis, i64)> = sqlx::query_as(
             "DELETE FROM quota_charged WHERE provider = ? AND id = ? AND call = ? AND day BETWEEN ? AND ?
              RETURNING day, length, number",
@@ -180,7 +178,7 @@ impl EmbeddedLedger {
                 self.count(tx, *day, part, -1).await?;
             }
         }
-        Ok(!ours.is_empty())
+        Ok(())
     }
 
     /// A second call asks for these: neither can take them back, since one of the two may have been charged.

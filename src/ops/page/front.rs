@@ -10,7 +10,7 @@ use maud::{Markup, PreEscaped, html};
 use super::events::Part;
 use super::layout::Document;
 use super::words::relative;
-use super::{Page, state_sections, time_sections};
+use super::{Page, polled, state_sections, time_sections};
 use crate::clock::{self, Millis};
 use crate::ops::{Answer, Seen};
 use crate::queue::Buried;
@@ -72,6 +72,7 @@ impl Page {
     /// Made anew.
     pub(super) async fn front(&self, seen: &Seen) -> Front {
         let mut parts: Vec<(Part, String)> = vec![("headline".into(), headline(seen).into_string())];
+        let at = seen.figures.as_ref().map_or_else(clock::wall_ms, |figures| figures.at_ms());
         if let Some(figures) = &seen.figures {
             let latest = self.latest_dead(figures.status.stats.dead).await;
             let mut add = |id: &'static str, section: Markup| parts.push((id.into(), section.into_string()));
@@ -98,7 +99,10 @@ impl Page {
                 parts.push((id.into(), empty.into_string()));
             }
         }
-        Front { at: seen.figures.as_ref().map_or_else(clock::wall_ms, |figures| figures.at_ms()), parts }
+        if let Some(polled) = &self.polled {
+            parts.push(("sources".into(), polled::section(&polled.sources().await, at).into_string()));
+        }
+        Front { at, parts }
     }
 
     /// The last that were buried, the latest first; read when their number has changed. None where the queue does

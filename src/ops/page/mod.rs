@@ -23,6 +23,7 @@ mod front;
 mod ids;
 mod layout;
 mod overview;
+mod polled;
 mod site;
 mod state_sections;
 mod time_sections;
@@ -42,6 +43,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::front::Front;
+use self::polled::Polled;
 pub use self::site::{Shown, Site};
 use self::ways::Ways;
 use self::young::Young;
@@ -71,11 +73,19 @@ struct Page {
     /// The last that were buried, when there were so many.
     latest: Mutex<(u64, Vec<Buried>)>,
     young: Young,
+    /// Where no other page shows them.
+    polled: Option<Arc<Polled>>,
 }
 
 impl Page {
     /// Starts the one who reads the figures: call it on the runtime.
-    fn new(shown: Shown, ways: Ways, token: Option<SecretString>, places: Arc<Semaphore>) -> Arc<Self> {
+    fn new(
+        shown: Shown,
+        ways: Ways,
+        token: Option<SecretString>,
+        places: Arc<Semaphore>,
+        polled: Option<Arc<Polled>>,
+    ) -> Arc<Self> {
         let Shown { whole, archive, terms } = shown;
         let reader = Arc::new(Reader::new(whole.clone(), archive.store(), terms));
         let reading = {
@@ -93,6 +103,7 @@ impl Page {
             made: Mutex::default(),
             latest: Mutex::default(),
             young: Young::default(),
+            polled,
         })
     }
 

@@ -16,6 +16,7 @@ use super::Page;
 use super::events::{self, Sent, Watcher};
 use super::front::{Front, now};
 use super::layout::Document;
+use super::polled;
 use super::site::Site;
 use super::words::{relative, time};
 use crate::clock::{self, Millis};
@@ -29,7 +30,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// `GET /`, of several namespaces.
 pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
     let seen = join_all(site.pages.iter().map(|page| page.reader.look())).await;
-    let front = site.overview(&seen);
+    let front = site.overview(&seen).await;
     let content = html! {
         h1.unseen { "Is everything fresh?" }
         @let (answer, cards) = front.parts.split_at(1);
@@ -75,7 +76,7 @@ fn sent(site: Arc<Site>, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent
                 break seen;
             }
         };
-        let front = watcher.of.overview(&seen);
+        let front = watcher.of.overview(&seen).await;
         let event = watcher.event(front.at, of_now(&seen), &front.parts);
         Some((event, watcher))
     })
@@ -96,7 +97,7 @@ impl Site {
     }
 
     /// What of the overview changes by itself.
-    fn overview(&self, seen: &[Seen]) -> Front {
+    async fn overview(&self, seen: &[Seen]) -> Front {
         let answer = self.answer(seen);
         let headline = html! {
             div.answer #headline { p #answer data-state=(answer.state) { span { (answer.sentence) } } }
@@ -106,6 +107,10 @@ impl Site {
             let (id, name) = (format!("namespace-{at}"), page.whole.queue.namespace());
             let card = card(&id, name, &page.ways.to("/"), seen);
             parts.push((id.into(), card.into_string()));
+        }
+        if let Some(polled) = &self.polled {
+            let sources = polled.sources().await;
+            parts.push(("sources".into(), polled::section(&sources, of_now(seen)).into_string()));
         }
         let newest = seen.iter().filter_map(|seen| seen.figures.as_ref()).map(|figures| figures.at_ms()).max();
         Front { at: newest.unwrap_or_else(clock::wall_ms), parts }

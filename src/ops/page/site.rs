@@ -11,9 +11,9 @@ use axum::{Json, Router};
 use futures::future::join_all;
 use secrecy::SecretString;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::polled::Polled;
 use super::ways::Ways;
 use super::{Archive, Page, assets, events, overview};
 use crate::health::Vitals;
@@ -21,6 +21,8 @@ use crate::live::Live;
 use crate::ops::figures::Terms;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::whole_queue::{self, WholeQueue};
+use crate::sources::{SourceBook, Sources};
+use crate::status::Report;
 
 /// A namespace that is shown.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub struct Site {
     pub(super) ways: Ways,
     /// A place for each who watches.
     pub(super) places: Arc<Semaphore>,
+    /// The polled sources.
+    pub(super) polled: Option<Arc<Polled>>,
 }
 
 /// Of which namespace.
@@ -51,18 +55,22 @@ struct Asked {
 }
 
 impl Site {
-    /// Of these namespaces, in this order. Retrying and dropping the dead asks for the token; without one nobody may.
+    /// Of these namespaces, in this order. Retrying and dropping the dead asks for the token; without one nobody may. The
+    /// polled sources are shown where there are any, by who knows them.
     ///
     /// Starts those who read the figures: call it on the runtime.
     #[must_use]
-    pub fn new(shown: Vec<Shown>, token: Option<&SecretString>) -> Arc<Self> {
+    pub fn new(shown: Vec<Shown>, token: Option<&SecretString>, sources: Option<SourceBook>) -> Arc<Self> {
         let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
         let places = Arc::new(Semaphore::new(events::WATCHERS));
         let ways = Ways::of(&names);
         let in_common = ways.first().map(Ways::in_common).unwrap_or_default();
-        let page = |(one, ways)| Page::new(one, ways, token.cloned(), places.clone());
+        let polled = sources.map(|book| Arc::new(Polled::new(book)));
+        // Of several, the overview shows them.
+        let of_page = polled.clone().filter(|_| names.len() == 1);
+        let page = |(one, ways)| Page::new(one, ways, token.cloned(), places.clone(), of_page.clone());
         let pages = shown.into_iter().zip(ways).map(page).collect();
-        Arc::new(Self { pages, ways: in_common, places })
+        Arc::new(Self { pages, ways: in_common, places, polled })
     }
 
     /// All routes, and the probes of the process.
@@ -92,29 +100,30 @@ impl Site {
 async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?namespace=NAME\n").into_response() };
     let queues = site.queues();
-    let named = |name: &str| queues.iter().find(|one| one.queue.namespace() == name);
-    let only = match (&asked.namespace, &queues[..]) {
-        (Some(name), _) => match named(name) {
-            Some(one) => Some(one),
-            None => {
-                let names: Vec<&str> = queues.iter().map(|one| one.queue.namespace()).collect();
-                let why = format!("no such namespace is shown here; these are: {}\n", names.join(", "));
-                return (StatusCode::NOT_FOUND, why).into_response();
-            }
-        },
-        (None, [only]) => Some(only),
-        (None, _) => None,
-    };
-    if let Some(one) = only {
-        let out = |why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
-        return one.status().await.map(Json).map_err(out).into_response();
+    let out = |why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response();
+    if let Some(name) = &asked.namespace {
+        let Some(one) = queues.iter().find(|one| one.queue.namespace() == name) else {
+            let names: Vec<&str> = queues.iter().map(|one| one.queue.namespace()).collect();
+            let why = format!("no such namespace is shown here; these are: {}\n", names.join(", "));
+            return (StatusCode::NOT_FOUND, why).into_response();
+        };
+        if queues.len() > 1 {
+            return one.status().await.map_or_else(out, |status| Json(status).into_response());
+        }
     }
-    let read = join_all(queues.iter().map(|one| one.status())).await;
+    let sources = async {
+        match &site.polled {
+            Some(polled) => polled.sources().await,
+            None => Sources::default(),
+        }
+    };
+    let (mut read, sources) = tokio::join!(join_all(queues.iter().map(|one| one.status())), sources);
+    if let [Err(why)] = &mut read[..] {
+        return out(std::mem::take(why));
+    }
+    let names = queues.iter().map(|one| one.queue.namespace().to_owned());
+    let report = Report::new(names.zip(read).collect(), sources);
     // What one does not say must not hide what the others do.
-    let code = if read.iter().any(Result::is_ok) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let said = queues.iter().zip(read).map(|(one, read)| match read {
-        Ok(status) => json!(status),
-        Err(why) => json!({"namespace": one.queue.namespace(), "error": why}),
-    });
-    (code, Json(json!({"namespaces": said.collect::<Vec<Value>>()}))).into_response()
+    let code = if report.answers() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(report)).into_response()
 }

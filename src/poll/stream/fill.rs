@@ -23,8 +23,8 @@ pub struct Fill {
     pub source: String,
     /// Where it goes.
     pub lane: Lane,
-    /// How much later than now it is polled, ms: as long as a post may take to appear. One that was made just
-    /// before the stream was connected is not in the stream, and not yet in the timeline.
+    /// How much later than now it is polled, ms: as long as a post may take to appear, and as the timeline is behind.
+    /// One that was made just before the stream was connected is not in the stream, and not yet in the timeline.
     pub delay: Millis,
 }
 

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use super::{SqliteStore, judge};
 use crate::clock::Millis;
-use crate::store::{Positions, SourceGap, StoreError};
+use crate::store::positions::{SOURCES, SourceLine, gathered};
+use crate::store::{Positions, SourceGap, SourceRow, StoreError};
 
 #[async_trait]
 impl Positions for SqliteStore {
@@ -36,7 +37,7 @@ impl Positions for SqliteStore {
             .bind(&gap.from)
             .bind(&gap.to)
             .bind(&gap.reason)
-            .bind(at)
+            .bind(gap.noted_at)
             .execute(&mut *transaction)
             .await
             .map_err(judge)?;
@@ -56,14 +57,20 @@ impl Positions for SqliteStore {
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
-        let rows: Vec<(String, String, String)> = sqlx::query_as(
-            "SELECT from_id, to_id, reason FROM source_gap WHERE namespace = ?1 AND source = ?2 ORDER BY noted_at, from_id",
+        let rows: Vec<(String, String, String, Millis)> = sqlx::query_as(
+            "SELECT from_id, to_id, reason, noted_at FROM source_gap WHERE namespace = ?1 AND source = ?2 ORDER BY noted_at, from_id",
         )
         .bind(namespace)
         .bind(source)
         .fetch_all(&self.readers)
         .await
         .map_err(judge)?;
-        Ok(rows.into_iter().map(|(from, to, reason)| SourceGap { from, to, reason }).collect())
+        Ok(rows.into_iter().map(|(from, to, reason, noted_at)| SourceGap { from, to, reason, noted_at }).collect())
+    }
+
+    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError> {
+        let lines: Vec<SourceLine> =
+            sqlx::query_as(SOURCES).bind(i64::from(gaps)).fetch_all(&self.readers).await.map_err(judge)?;
+        Ok(gathered(lines))
     }
 }

@@ -1,8 +1,11 @@
 //! Several namespaces: an overview that hides none of them, and the pages of each below a path of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use async_trait::async_trait;
 use tokio_util::task::AbortOnDropHandle;
+use twitter_updater::backend::redis::RedisPool;
 use twitter_updater::credential::RedisLedger;
 use twitter_updater::dead::Dead;
 use twitter_updater::health::Health;
@@ -10,8 +13,9 @@ use twitter_updater::live::Live;
 use twitter_updater::lookup::twitter_v1::CAPABILITIES;
 use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
 use twitter_updater::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
+use twitter_updater::sources::{PositionsAtHand, Queues, SourceBook};
 use twitter_updater::starter::Lanes;
-use twitter_updater::store::{SqliteStore, Store};
+use twitter_updater::store::{Positions, SourceGap, SourceRow, SqliteStore, Store, StoreError};
 use twitter_updater::updater::UNAVAILABLE_LANE;
 
 use super::looks::{PICTURES, faults, invalid};
@@ -23,11 +27,60 @@ const NAMESPACES: [&str; 2] = [NAMESPACE, OTHER];
 /// A Redis keeps a worker on the list for a minute.
 const BEAT_EVERY: Duration = Duration::from_secs(20);
 
+/// Queues of the first Redis.
+#[derive(Debug)]
+struct First(RedisPool);
+
+#[async_trait]
+impl Queues for First {
+    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String> {
+        Ok(Arc::new(RedisQueue::new(self.0.clone(), namespace)))
+    }
+}
+
+/// Counts how often the sources were asked for.
+#[derive(Debug)]
+struct Counted {
+    store: Arc<SqliteStore>,
+    asked: Arc<AtomicU32>,
+}
+
+#[async_trait]
+impl Positions for Counted {
+    async fn position(&self, namespace: &str, source: &str) -> Result<Option<String>, StoreError> {
+        self.store.position(namespace, source).await
+    }
+
+    async fn save_position(
+        &self,
+        namespace: &str,
+        source: &str,
+        at: i64,
+        position: &str,
+        gaps: &[SourceGap],
+    ) -> Result<(), StoreError> {
+        self.store.save_position(namespace, source, at, position, gaps).await
+    }
+
+    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
+        self.store.gaps(namespace, source).await
+    }
+
+    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.store.sources(gaps).await
+    }
+}
+
 /// Two namespaces, each in a Redis of its own, with so many ids; and what `ops` serves of them.
-struct Two {
+pub struct Two {
     redis: [TestRedis; 2],
     queues: [Arc<dyn Queue>; 2],
-    store: Arc<SqliteStore>,
+    pub store: Arc<SqliteStore>,
+    /// Where the polled sources are asked for,
+    pub positions: PositionsAtHand,
+    /// and how often they were.
+    pub asked: Arc<AtomicU32>,
     ids: Vec<String>,
     url: String,
     _serving: AbortOnDropHandle<()>,
@@ -35,7 +88,7 @@ struct Two {
 }
 
 impl Two {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let redis = [(); 2].map(|()| TestRedis::start(&["--appendonly", "yes"]));
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
@@ -69,14 +122,18 @@ impl Two {
         }
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let url = format!("http://{}", server.addr());
-        let router = Site::new(shown, Some(&TOKEN.into())).router();
+        let asked = Arc::new(AtomicU32::new(0));
+        let counted: Arc<dyn Positions> = Arc::new(Counted { store: store.clone(), asked: asked.clone() });
+        let positions = PositionsAtHand::new(Ok(counted));
+        let book = SourceBook::new(Vec::new(), positions.clone(), Arc::new(First(redis[0].pool())));
+        let router = Site::new(shown, Some(&TOKEN.into()), Some(book)).router();
         let serving = AbortOnDropHandle::new(tokio::spawn(server.run(router, std::future::pending())));
         let queues = queues.try_into().unwrap();
-        Self { redis, queues, store, ids, url, _serving: serving, _folder: folder }
+        Self { redis, queues, store, positions, asked, ids, url, _serving: serving, _folder: folder }
     }
 
     /// A worker of that namespace beats, until what this answers is dropped.
-    async fn works(&self, at: usize) -> AbortOnDropHandle<()> {
+    pub async fn works(&self, at: usize) -> AbortOnDropHandle<()> {
         let queue = self.queues[at].clone();
         let beat =
             async move || queue.beat("worker-1", &[("version", "0.1.0".into())], &[], &Lateness::default()).await;
@@ -98,11 +155,11 @@ impl Two {
         assert_eq!(buried.settled, 1);
     }
 
-    fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
 
-    async fn get(&self, path: &str) -> (u16, String) {
+    pub async fn get(&self, path: &str) -> (u16, String) {
         let response = client().get(self.url(path)).send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     }

@@ -26,7 +26,7 @@ use twitter_updater::queue::{EmbeddedQueue, Place, Queue};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::starter::Starter;
-use twitter_updater::store::{Positions, SourceGap, SqliteStore, Store, StoreError};
+use twitter_updater::store::{Positions, SourceGap, SourceRow, SqliteStore, Store, StoreError};
 use twitter_updater::tweet::TweetId;
 use twitter_updater::tweet_age::AgeTable;
 use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
@@ -129,6 +129,10 @@ impl Positions for Trapped<Arc<SqliteStore>> {
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
         self.inner.gaps(namespace, source).await
+    }
+
+    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError> {
+        self.inner.sources(gaps).await
     }
 }
 

@@ -271,7 +271,7 @@ impl Ledger for MemoryLedger {
             for (day, _) in &days {
                 inner.read.remove(&(*day, asked.clone()));
             }
-            for (day, span) in if days.is_empty() { budget.days(now) } else { days } {
+            for (day, span) in days.into_iter().chain(budget.days(now)) {
                 // Of no call that could take it back.
                 inner.read.entry((day, read.clone())).or_insert_with(|| (BTreeSet::new(), span));
             }

@@ -2,36 +2,45 @@
 //! lost, though the polled source comes by itself only after an hour.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::clock::wall_ms;
+use twitter_updater::provider::Provider;
+use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::simulator::{self, Endpoint, Fault, Rule, Running, SimulatorOptions};
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, run, text, variables};
+use crate::support::redis::pool;
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
 const WITHIN: Duration = Duration::from_secs(60);
-const TARGET: &str = "rust lang";
+/// What is searched for, or whose posts they are.
+const TARGET: &str = "2244994945";
 
 fn logged(log: &Path) -> String {
     std::fs::read_to_string(log).unwrap_or_default()
 }
 
 /// Posts since then are all in the queue, each once, and in the store; answers how many.
-async fn all_are_there(api: &Running, world: &World, since: i64) -> usize {
+async fn all_are_there(api: &Running, world: &World, queue: &dyn Queue, since: i64) -> usize {
     let due: Vec<String> = api.timeline(TARGET, since, wall_ms()).iter().map(|post| post.id.to_string()).collect();
-    let are_there = async || world.queue.locate(&due).await.unwrap().iter().all(|of| of.len() == 1);
+    let are_there = async || queue.locate(&due).await.unwrap().iter().all(|of| of.len() == 1);
     until_true("every post is in the queue, once", WITHIN, are_there).await;
-    let recorded = world.store.standing(NAMESPACE, &due).await.unwrap();
+    let recorded = world.store.standing(queue.namespace(), &due).await.unwrap();
     assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
     due.len()
 }
 
-async fn survives(backends: Backends, provider: &str, filter: Option<(&str, &str)>) {
+async fn survives(backends: Backends, provider: &str, more: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
-    let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.1, ..SimulatorOptions::default() };
+    let options = SimulatorOptions {
+        posts_per_second: 20.0,
+        missing_share: 0.1,
+        stream_rules: vec![TARGET.to_owned()],
+        ..SimulatorOptions::default()
+    };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let mut world = World::new(backends, folder.path(), &api.base_url()).await;
     world.settings.extend(variables(&[
@@ -43,14 +52,16 @@ async fn survives(backends: Backends, provider: &str, filter: Option<(&str, &str
         ("updater.save_timeout", "500ms"),
         // A stream is nobody's for so long.
         ("updater.lease", "9s"),
-        ("poll.sources.rust.kind", "search"),
-        ("poll.sources.rust.query", TARGET),
+        ("poll.sources.rust.provider", provider),
         ("poll.streams.rust.provider", provider),
         ("poll.streams.rust.fills", "rust"),
     ]));
-    if let Some((key, value)) = filter {
-        world.settings.extend(variables(&[(key, value)]));
-    }
+    world.settings.extend(variables(more));
+    let namespace = provider.parse::<Provider>().unwrap().namespace();
+    let queue: Arc<dyn Queue> = match &world.redis {
+        Some(redis) => Arc::new(RedisQueue::new(pool(&redis.url), &namespace)),
+        None => Arc::new(EmbeddedQueue::open(&folder.path().join("jobs.db"), &namespace, WITHIN).await.unwrap()),
+    };
     // One fault a connection, in this order.
     for fault in [
         Fault::Drops { after: 40 },
@@ -70,7 +81,7 @@ async fn survives(backends: Backends, provider: &str, filter: Option<(&str, &str
             && logs.iter().any(|log| logged(log).contains("a line of a stream is passed over"))
     })
     .await;
-    let before = all_are_there(&api, &world, begun).await;
+    let before = all_are_there(&api, &world, &*queue, begun).await;
     assert!(before > 100, "{before}");
 
     // The one that is connected dies; the other has to wait for its lease, and posts are made meanwhile.
@@ -87,7 +98,7 @@ async fn survives(backends: Backends, provider: &str, filter: Option<(&str, &str
     until_true("the other has it", WITHIN, async || api.streams().connects > connects).await;
     let away = wall_ms() - killed;
     assert!(has_it(&logs[1 - first]) && away < 12_000, "it was away for {away} ms, with a lease of 9 s");
-    let in_the_gap = all_are_there(&api, &world, killed).await;
+    let in_the_gap = all_are_there(&api, &world, &*queue, killed).await;
     assert!(in_the_gap > 40, "{in_the_gap}");
 
     // One that is stopped lets go at once, to one that was started again.
@@ -98,7 +109,7 @@ async fn survives(backends: Backends, provider: &str, filter: Option<(&str, &str
     assert_eq!(status.code(), Some(0), "{}", logged(&logs[1 - first]));
     until_true("the next has it", WITHIN, async || api.streams().connects > connects).await;
     let away = wall_ms() - stopped;
-    let whole = all_are_there(&api, &world, begun).await;
+    let whole = all_are_there(&api, &world, &*queue, begun).await;
     assert_eq!(again.terminate().code(), Some(0), "{}", logged(&logs[first]));
     let streams = api.streams();
     assert_eq!(streams.collisions, 0, "no two were ever connected: {streams:?}");
@@ -111,12 +122,23 @@ async fn survives(backends: Backends, provider: &str, filter: Option<(&str, &str
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn v1_over_files() {
-    survives(Backends { redis: false, postgres: false }, "twitter", Some(("poll.streams.rust.track", TARGET))).await;
+    survives(
+        Backends { redis: false, postgres: false },
+        "twitter",
+        &[
+            ("poll.sources.rust.kind", "search"),
+            ("poll.sources.rust.query", TARGET),
+            ("poll.streams.rust.track", TARGET),
+        ],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn v2_over_servers() {
-    survives(Backends { redis: true, postgres: true }, "x", None).await;
+    // A search of X is 30 s behind; what a user writes is not.
+    let source = [("poll.sources.rust.kind", "user"), ("poll.sources.rust.user_id", TARGET)];
+    survives(Backends { redis: true, postgres: true }, "x", &source).await;
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Who asks for the polled sources: what the settings name, and what the store knows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use async_trait::async_trait;
+
+use super::{Service, connect_store, unusable_store};
+use crate::config::{Settings, StoreBackend};
+use crate::queue::Queue;
+use crate::sources::{PositionsAtHand, Queues, SourceBook, Sources};
+use crate::store::Positions;
+
+/// How long store and queues may take each, where somebody waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// The same where the settings name no source, and there may be none.
+const GLANCE: Duration = Duration::from_millis(1_500);
+
+#[async_trait]
+impl Queues for Service {
+    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String> {
+        self.unchecked_queue(namespace).await.map_err(|error| format!("{error:#}"))
+    }
+}
+
+/// Who asks, with that service's queues and those positions.
+pub(super) fn book(settings: &Settings, service: &Service, positions: PositionsAtHand) -> SourceBook {
+    let named = settings.poll.sources.keys().cloned().collect();
+    SourceBook::new(named, positions, Arc::new(service.clone()))
+}
+
+/// The sources at this moment. A store that does not answer is told of where the settings name any: without, there may be
+/// none, and nobody needs it.
+pub(super) async fn read(settings: &Settings, service: &Service) -> Sources {
+    let patience = if settings.poll.sources.is_empty() { GLANCE } else { PATIENCE };
+    let positions = match tokio::time::timeout(patience, positions(settings)).await {
+        Ok(positions) => positions.map_err(|error| format!("{error:#}")),
+        Err(_) => Err(format!("the store did not answer within {} ms", patience.as_millis())),
+    };
+    let book = book(settings, service, PositionsAtHand::new(positions));
+    match book.read(patience).await {
+        Ok(all) => Sources { all, error: None },
+        Err(why) if book.names_any() => Sources { error: Some(why), ..Sources::default() },
+        Err(why) => {
+            tracing::debug!(why, "whether there are polled sources is not known");
+            Sources::default()
+        }
+    }
+}
+
+/// Where positions are, as it is: who only looks makes no file and no table.
+async fn positions(settings: &Settings) -> anyhow::Result<Arc<dyn Positions>> {
+    if settings.store.backend == StoreBackend::Sqlite {
+        tokio::fs::metadata(&settings.store.sqlite.path).await.with_context(|| unusable_store(settings))?;
+    }
+    Ok(connect_store(settings).await?.1)
+}

@@ -1,0 +1,187 @@
+//! The polled sources, where there are any: how far each was read, when it is polled again, and what is missing of it.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use tokio::sync::Mutex;
+
+use super::words::{count, date, relative};
+use crate::clock::{Millis, Stopwatch};
+use crate::figures::{grouped, one_line};
+use crate::sources::{Source, SourceBook, Sources, Turn};
+use crate::store::SourceGap;
+
+/// How often they are read, while somebody watches,
+const EVERY: Duration = Duration::from_secs(3);
+/// unless that takes more than so large a part of the time: all gaps are counted.
+const SHARE_OF_THE_TIME: u32 = 10;
+/// How often it is tried where the store did not answer.
+const AGAIN: Duration = Duration::from_secs(5);
+/// How long the store may take, and the queues as long again: all else on the page waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What was read last, for all who watch.
+#[derive(Debug, Default)]
+struct Read {
+    sources: Sources,
+    /// Since when, and for how long it will do.
+    at: Option<(Stopwatch, Duration)>,
+}
+
+/// Who reads them for the page.
+#[derive(Debug)]
+pub(super) struct Polled {
+    book: SourceBook,
+    read: Mutex<Read>,
+}
+
+impl Polled {
+    pub(super) fn new(book: SourceBook) -> Self {
+        Self { book, read: Mutex::default() }
+    }
+
+    /// As read a moment ago. A store that does not answer is told of where there are sources, as far as anybody knows, and
+    /// keeps nobody waiting again for a moment.
+    pub(super) async fn sources(&self) -> Sources {
+        let mut read = self.read.lock().await;
+        if read.at.as_ref().is_none_or(|(watch, for_so_long)| watch.elapsed() >= *for_so_long) {
+            let watch = Stopwatch::start();
+            let answer = self.book.read(PATIENCE).await;
+            let took = watch.elapsed();
+            let for_so_long = if answer.is_ok() { EVERY.max(took * SHARE_OF_THE_TIME) } else { AGAIN };
+            read.sources = match answer {
+                Ok(all) => Sources { all, error: None },
+                Err(why) if self.book.names_any() || !read.sources.is_empty() => {
+                    Sources { error: Some(why), ..Sources::default() }
+                }
+                Err(_) => Sources::default(),
+            };
+            read.at = Some((Stopwatch::start(), for_so_long));
+        }
+        read.sources.clone()
+    }
+}
+
+/// `#sources`; nothing is to be seen of it where there are none.
+pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
+    if sources.is_empty() {
+        return html! { div #sources hidden {} };
+    }
+    let Sources { all, error } = sources;
+    let with_gaps = all.iter().filter(|source| source.gaps > 0).count();
+    html! {
+        section.panel #sources aria-labelledby="sources-name" {
+            h2 #sources-name { "Sources" }
+            @if let Some(why) = error {
+                p.lead.bad { "The store does not answer: " (one_line(why)) }
+            } @else {
+                p.lead {
+                    strong { (count(all.len() as u64, "source")) } " polled for new posts"
+                    @if with_gaps > 0 { "; " strong.warn { (with_gaps) } " with gaps: posts may be missing" }
+                }
+                div.scroll #sources-box tabindex="0" role="region" aria-label="The polled sources" {
+                    table aria-label="The polled sources" {
+                        thead {
+                            tr {
+                                th scope="col" { "Source" }
+                                th scope="col" { "Endpoint" }
+                                th scope="col" { "Newest post" }
+                                th.lesser scope="col" { "Made" }
+                                th scope="col" { "Polled" }
+                                th scope="col" { "Due" }
+                                th.n scope="col" { "Gaps" }
+                            }
+                        }
+                        tbody { @for source in all { (one(source, now)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn one(source: &Source, now: Millis) -> Markup {
+    html! {
+        tr {
+            th.name scope="row" { (one_line(&source.name)) }
+            td { (source.address().map_or_else(|| "–".to_owned(), |address| one_line(&address))) }
+            td.id { (source.newest_id.as_deref().map_or_else(|| "–".to_owned(), one_line)) }
+            td.lesser { @match source.newest_at { Some(at) => (date(at)), None => "–" } }
+            td { @match source.saved_at { Some(at) => (relative(at, now, "ago")), None => "never" } }
+            td {
+                @match (source.turn, source.due_at) {
+                    (Turn::Delayed, Some(at)) => (relative(at, now, "late")),
+                    (Turn::Dead | Turn::Absent, _) => span.bad { (source.turn.word()) },
+                    (turn, _) => (turn.word()),
+                }
+            }
+            td.n { (grouped(source.gaps)) }
+        }
+        @for SourceGap { from, to, reason, noted_at } in &source.latest_gaps {
+            tr {
+                td.wrap.warn colspan="7" dir="auto" {
+                    "may be missing from " (one_line(&source.name)) ": ids " span.id { (one_line(from)) } " to " span.id { (one_line(to)) }
+                    ", noted " (relative(*noted_at, now, "ago")) ": " (one_line(reason))
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVIL: &str = "</td><script>alert(1)</script>\"'&";
+
+    fn source(turn: Turn, due_at: Option<Millis>) -> Source {
+        Source {
+            name: "rust".to_owned(),
+            provider: Some("twitter".to_owned()),
+            endpoint: Some("search/tweets".to_owned()),
+            namespace: Some("source:poll:search/tweets".to_owned()),
+            newest_id: Some("1460323737035677698".to_owned()),
+            newest_at: Some(1_637_003_285_069),
+            saved_at: Some(8_000),
+            turn,
+            due_at,
+            due_in_ms: None,
+            gaps: 0,
+            latest_gaps: Vec::new(),
+        }
+    }
+
+    fn shown(all: Vec<Source>, error: Option<&str>) -> String {
+        section(&Sources { all, error: error.map(str::to_owned) }, 10_000).into_string()
+    }
+
+    #[test]
+    fn each_source_says_how_far_it_was_read_and_when_it_is_due() {
+        let text = shown(vec![source(Turn::Delayed, Some(70_000)), source(Turn::Absent, None)], None);
+        for says in
+            ["2 sources", ">1460323737035677698<", "2021-11-15 19:08:05 UTC", ">2s ago<", ">in 1m<", "in no queue"]
+        {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        assert!(!text.contains("missing"), "{text}");
+        assert!(shown(vec![source(Turn::Delayed, Some(4_000))], None).contains(">6s late<"));
+    }
+
+    #[test]
+    fn a_gap_says_from_where_to_where_and_stays_text() {
+        let gap = SourceGap { from: "1".into(), to: EVIL.into(), reason: EVIL.into(), noted_at: 5_000 };
+        let gappy = Source { name: EVIL.to_owned(), gaps: 1_234, latest_gaps: vec![gap], ..source(Turn::Leased, None) };
+        let text = shown(vec![gappy], None);
+        for says in [">1,234<", "may be missing", "ids <span class=\"id\">1</span> to", ">5s ago<", "polled now"] {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        assert!(!text.contains("<script>") && text.contains("&lt;script&gt;"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_seen_where_there_are_none_and_why_where_it_is_not_known() {
+        assert_eq!(shown(Vec::new(), None), "<div id=\"sources\" hidden></div>");
+        let out = shown(Vec::new(), Some("no <route>"));
+        assert!(out.contains("does not answer: no &lt;route&gt;") && !out.contains("<table"), "{out}");
+    }
+}

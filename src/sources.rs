@@ -1,0 +1,334 @@
+//! The polled sources as a person sees them: how far each has been read, when it is polled again, and what is missing.
+//!
+//! What was read is in the store, when it is due in the queue of the source's endpoint: both are asked, and a queue that
+//! does not answer hides nothing of the store's.
+
+mod book;
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+pub use self::book::{PositionsAtHand, Queues, SourceBook};
+use crate::clock::Millis;
+use crate::figures::{one_line, span, when};
+use crate::lookup::date_of;
+use crate::poll::source::PIPELINE;
+use crate::provider::Provider;
+use crate::queue::Place;
+use crate::store::{SourceGap, SourceRow};
+
+/// Gaps of a source that are shown one by one: the latest.
+pub const GAPS_SHOWN: u32 = 3;
+
+/// Where a source is in the queue of its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Turn {
+    /// It waits to be polled.
+    Delayed,
+    /// It is polled at this moment.
+    Leased,
+    /// It was set aside.
+    Dead,
+    /// It is in no queue: nobody polls it.
+    Absent,
+    /// The queue did not answer.
+    Unknown,
+}
+
+/// A source at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// Its name in the settings.
+    pub name: String,
+    /// Whose posts; `None` before its first poll, as all that follows.
+    pub provider: Option<String>,
+    /// The endpoint that is polled.
+    pub endpoint: Option<String>,
+    /// The namespace in queue and store.
+    pub namespace: Option<String>,
+    /// The newest id ever seen.
+    pub newest_id: Option<String>,
+    /// When that post was made, as its id says, ms since the epoch.
+    pub newest_at: Option<Millis>,
+    /// When a page of it was read and saved last, ms since the epoch.
+    pub saved_at: Option<Millis>,
+    /// Where it is in its queue.
+    pub turn: Turn,
+    /// When it is polled again, by the queue's clock, ms since the epoch.
+    #[serde(skip)]
+    pub due_at: Option<Millis>,
+    /// How long until then, ms; less than 0 when that is past. See [`Sources::at`].
+    pub due_in_ms: Option<Millis>,
+    /// How many gaps were ever noted: ids that the API did not give any more.
+    pub gaps: u64,
+    /// The latest of them, the last one first: [`GAPS_SHOWN`] at the most. Programs are told of the first.
+    #[serde(rename = "last_gap", serialize_with = "first")]
+    pub latest_gaps: Vec<SourceGap>,
+}
+
+/// All of them, or why they are not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sources {
+    /// By namespace and name; those that were never polled last.
+    #[serde(rename = "sources", skip_serializing_if = "Vec::is_empty")]
+    pub all: Vec<Source>,
+    /// Why they are not known, where there are some: the store is out.
+    #[serde(rename = "sources_error", skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[allow(clippy::ptr_arg)] // serde's signature
+fn first<S: Serializer>(gaps: &Vec<SourceGap>, to: S) -> Result<S::Ok, S::Error> {
+    gaps.first().serialize(to)
+}
+
+/// What of a position is for people; the rest is its poller's.
+#[derive(Deserialize)]
+struct Said {
+    latest: Option<String>,
+}
+
+impl Source {
+    /// One that no position is known of.
+    fn never_polled(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            provider: None,
+            endpoint: None,
+            namespace: None,
+            newest_id: None,
+            newest_at: None,
+            saved_at: None,
+            turn: Turn::Unknown,
+            due_at: None,
+            due_in_ms: None,
+            gaps: 0,
+            latest_gaps: Vec::new(),
+        }
+    }
+
+    /// As the store has it, and where the queue has it.
+    fn new(row: SourceRow, place: Option<&[Place]>) -> Self {
+        let (provider, endpoint) = asked(&row.namespace);
+        // One that cannot be read is told by its poller, with the place.
+        let said: Option<Said> = serde_json::from_str(&row.position).unwrap_or_default();
+        let newest_id = said.and_then(|said| said.latest);
+        let newest_at = newest_id.as_deref().and_then(|id| date_of(&provider)(id).ok().flatten());
+        let (turn, due_at) = match place {
+            None => (Turn::Unknown, None),
+            Some([]) => (Turn::Absent, None),
+            Some([Place::Delayed { due, .. }, ..]) => (Turn::Delayed, Some(*due)),
+            Some([Place::Leased { .. }, ..]) => (Turn::Leased, None),
+            Some([Place::Dead { .. }, ..]) => (Turn::Dead, None),
+        };
+        Self {
+            name: row.source,
+            provider: Some(provider.to_string()),
+            endpoint: Some(endpoint),
+            namespace: Some(row.namespace),
+            newest_id,
+            newest_at,
+            saved_at: Some(row.saved_at),
+            turn,
+            due_at,
+            due_in_ms: None,
+            gaps: row.gaps,
+            latest_gaps: row.latest_gaps,
+        }
+    }
+}
+
+/// Who is polled in that namespace, and where: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
+fn asked(namespace: &str) -> (Provider, String) {
+    let rest = namespace.strip_prefix(PIPELINE).map_or(namespace, |rest| rest.trim_start_matches(':'));
+    let mut colons = rest.match_indices(':');
+    let named = colons.find_map(|(at, _)| Some((rest[..at].parse().ok()?, rest[at + 1..].to_owned())));
+    named.unwrap_or_else(|| (Provider::Twitter, rest.to_owned()))
+}
+
+impl Sources {
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.error.is_none()
+    }
+
+    /// The same with how long it is until each is due, at that moment of the queue's clock, ms since the epoch.
+    #[must_use]
+    pub fn at(mut self, now: Millis) -> Self {
+        for source in &mut self.all {
+            source.due_in_ms = source.due_at.map(|due| due - now);
+        }
+        self
+    }
+
+    /// As text, at that moment; nothing where there are none.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub fn write(&self, out: &mut String, now: Millis) -> std::fmt::Result {
+        if self.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "sources")?;
+        if let Some(why) = &self.error {
+            return writeln!(out, "not known: {why}");
+        }
+        row(out, ["name", "endpoint", "newest id", "newest date", "polled", "due", "gaps"])?;
+        for source in &self.all {
+            let dash = || "-".to_owned();
+            let ago = |at: Millis| format!("{} ago", span((now - at) / 1_000 * 1_000));
+            let said = [
+                one_line(&source.name),
+                source.address().map_or_else(dash, |address| one_line(&address)),
+                source.newest_id.as_deref().map_or_else(dash, one_line),
+                source.newest_at.map_or_else(dash, when),
+                source.saved_at.map_or_else(|| "never".to_owned(), ago),
+                source.due(),
+                source.gaps.to_string(),
+            ];
+            row(out, said.each_ref().map(String::as_str))?;
+            for SourceGap { from, to, reason, noted_at } in &source.latest_gaps {
+                let [from, to, reason] = [from, to, reason].map(|text| one_line(text));
+                writeln!(out, "  gap {from} to {to}, noted {}: {reason}", when(*noted_at))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn row(out: &mut String, [name, endpoint, newest, made, polled, due, gaps]: [&str; 7]) -> std::fmt::Result {
+    writeln!(out, "{name:<19} {endpoint:<27} {newest:<20} {made:<21} {polled:>11} {due:>11} {gaps:>6}")
+}
+
+impl Source {
+    /// Its endpoint, with whose it is where that is not Twitter's.
+    #[must_use]
+    pub fn address(&self) -> Option<String> {
+        let (provider, endpoint) = (self.provider.as_deref()?, self.endpoint.as_deref()?);
+        Some(if provider == Provider::Twitter.to_string() {
+            endpoint.to_owned()
+        } else {
+            format!("{provider} {endpoint}")
+        })
+    }
+
+    fn due(&self) -> String {
+        match (self.turn, self.due_in_ms) {
+            (Turn::Delayed, Some(left)) if left >= 1_000 => format!("in {}", span(left / 1_000 * 1_000)),
+            (Turn::Delayed, Some(left)) if left <= -1_000 => format!("{} late", span(-left / 1_000 * 1_000)),
+            (Turn::Delayed, _) => "now".to_owned(),
+            (other, _) => other.word().to_owned(),
+        }
+    }
+}
+
+impl Turn {
+    /// For people, in place of when it is due.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Delayed => "waits",
+            Self::Leased => "polled now",
+            Self::Dead => "dead",
+            Self::Absent => "in no queue",
+            Self::Unknown => "-",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "1460323737035677698";
+
+    fn saved(namespace: &str, position: &str) -> SourceRow {
+        let gap = SourceGap { from: "1".into(), to: "9".into(), reason: "it is\nold".into(), noted_at: 0 };
+        SourceRow {
+            namespace: namespace.to_owned(),
+            source: "rust".to_owned(),
+            position: position.to_owned(),
+            saved_at: 1_000_000,
+            gaps: 7,
+            latest_gaps: vec![SourceGap { noted_at: 5, ..gap.clone() }, gap],
+        }
+    }
+
+    #[test]
+    fn a_namespace_tells_who_is_asked_and_where() {
+        let of = |rest: &str| {
+            let (provider, endpoint) = asked(&format!("source:poll:{rest}"));
+            format!("{provider} {endpoint}")
+        };
+        assert_eq!(of("search/tweets"), "twitter search/tweets");
+        assert_eq!(of("x:tweets/search/recent"), "x tweets/search/recent");
+        assert_eq!(of("mastodon:social:timelines/tag"), "mastodon:social timelines/tag");
+    }
+
+    #[test]
+    fn the_newest_post_is_dated_by_its_provider() {
+        let said = |namespace: &str, position: &str| {
+            let source = Source::new(saved(namespace, position), None);
+            (source.newest_id, source.newest_at)
+        };
+        let position = format!(r#"{{"latest":"{ID}","since":"1","of":{{"later":"versions"}}}}"#);
+        let newest = |at| (Some(ID.to_owned()), Some(at));
+        assert_eq!(said("source:poll:search/tweets", &position), newest(1_637_003_285_069));
+        assert_eq!(said("source:poll:x:tweets/search/recent", &position), newest(1_637_003_285_069));
+        assert_ne!(said("source:poll:mastodon:a:statuses", &position).1, Some(1_637_003_285_069));
+        for none in ["null", "{}", r#"{"latest":null}"#, "torn"] {
+            assert_eq!(said("source:poll:search/tweets", none), (None, None), "{none}");
+        }
+        assert_eq!(said("source:poll:search/tweets", r#"{"latest":"20"}"#), (Some("20".to_owned()), None));
+    }
+
+    #[test]
+    fn when_it_is_due_is_where_it_is_in_its_queue() {
+        let due = |places: Option<&[Place]>| {
+            let source = Source::new(saved("source:poll:search/tweets", "{}"), places);
+            let sources = Sources { all: vec![source], error: None }.at(10_000);
+            (sources.all[0].turn, sources.all[0].due_in_ms, sources.all[0].due())
+        };
+        let delayed = |due| Place::Delayed { lane: "1s".to_owned(), due };
+        assert_eq!(due(Some(&[delayed(75_500)])), (Turn::Delayed, Some(65_500), "in 1m 5s".to_owned()));
+        assert_eq!(due(Some(&[delayed(10_900)])).2, "now");
+        assert_eq!(due(Some(&[delayed(4_000)])), (Turn::Delayed, Some(-6_000), "6s late".to_owned()));
+        let leased = Place::Leased { fence: 20_000, by: None };
+        assert_eq!(due(Some(&[leased])), (Turn::Leased, None, "polled now".to_owned()));
+        assert_eq!(due(Some(&[Place::Dead { at: 1, reason: String::new() }])).2, "dead");
+        assert_eq!(due(Some(&[])), (Turn::Absent, None, "in no queue".to_owned()));
+        assert_eq!(due(None), (Turn::Unknown, None, "-".to_owned()));
+    }
+
+    #[test]
+    fn they_are_told_as_text_and_as_json_and_not_where_there_are_none() {
+        let text = |sources: &Sources| {
+            let mut text = String::new();
+            sources.write(&mut text, 1_060_000).unwrap();
+            text
+        };
+        let position = format!(r#"{{"latest":"{ID}"}}"#);
+        let all =
+            vec![Source::new(saved("source:poll:x:users/tweets", &position), Some(&[])), Source::never_polled("new")];
+        let some = Sources { all, error: None }.at(1_060_000);
+        let said = text(&some);
+        for says in ["rust ", "x users/tweets", ID, "2021-11-15T19:08:05Z", "1m ago", "in no queue", "never"] {
+            assert!(said.contains(says), "{says}: {said}");
+        }
+        assert!(said.contains("gap 1 to 9, noted 1970-01-01T00:00:00Z: it is old\n"), "{said}");
+        let told = serde_json::to_value(&some).unwrap();
+        assert_eq!(told["sources"][0]["last_gap"]["noted_at"], 5);
+        assert_eq!((&told["sources"][0]["turn"], &told["sources"][0]["gaps"]), (&"absent".into(), &7.into()));
+        assert!(told["sources"][1]["saved_at"].is_null() && told["sources"][1]["last_gap"].is_null());
+        assert!(told.get("sources_error").is_none());
+
+        let out = Sources { error: Some("no route".to_owned()), ..Sources::default() };
+        assert_eq!(text(&out), "sources\nnot known: no route\n");
+        assert_eq!(serde_json::to_value(&out).unwrap(), serde_json::json!({"sources_error": "no route"}));
+        assert_eq!(text(&Sources::default()), "");
+        assert_eq!(serde_json::to_value(Sources::default()).unwrap(), serde_json::json!({}));
+    }
+}

@@ -1,0 +1,14 @@
+-- Every polled source, how many gaps it has, and the latest of them, a line each: the same text on PostgreSQL and SQLite.
+-- $1: gaps of a source, at the most.
+WITH gap AS (
+    SELECT namespace, source, from_id, to_id, reason, noted_at,
+           COUNT(*) OVER (PARTITION BY namespace, source) AS gaps,
+           ROW_NUMBER() OVER (PARTITION BY namespace, source ORDER BY noted_at DESC, from_id DESC, to_id DESC) AS nth
+    FROM source_gap
+)
+SELECT source_position.namespace, source_position.source, position, saved_at, COALESCE(gaps, 0),
+       CASE WHEN nth <= $1 THEN from_id END, to_id, reason, noted_at
+FROM source_position
+LEFT JOIN gap ON gap.namespace = source_position.namespace AND gap.source = source_position.source
+    AND nth <= CASE WHEN $1 < 1 THEN 1 ELSE $1 END -- the first tells how many there are
+ORDER BY source_position.namespace, source_position.source, nth
