@@ -29,7 +29,7 @@ pub use self::roles::{Overseen, Watched, open_site, run_ops, run_starter, run_up
 pub use self::service::Service;
 pub use self::tuning::read_terms;
 pub use self::updater::Updater;
-pub use self::upkeep::{open_dead, open_rebuild, run_rebuild};
+pub use self::upkeep::{open_dead, open_rebuilds, run_rebuilds};
 use crate::accounts::{self, Accounts};
 use crate::config::{Settings, SimulatorSettings, StoreBackend, masked};
 use crate::credential::{Ledger, LedgerError, Reads};

@@ -439,20 +439,19 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(if report.answers() { 0 } else { exit::UNAVAILABLE })
         }
         Command::Rebuild { every, rate, json } => {
-            let provider = settings.provider()?;
             stop.on_signals(settings.updater.drain_deadline)?;
-            let rebuild = tokio::select! {
-                rebuild = app::open_rebuild(&settings, &provider, rate) => rebuild?,
+            let rebuilds = tokio::select! {
+                rebuilds = app::open_rebuilds(&settings, rate) => rebuilds?,
                 () = stop.draining() => return Ok(0), // while a service did not answer yet
             };
-            if every.is_some() {
-                let ages = rebuild.lanes.ages.clone();
+            if let (Some(_), Some(first)) = (every, rebuilds.first()) {
+                let ages = first.lanes.ages.clone();
                 // Each round goes by the age table of its time.
                 let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
                 tokio::spawn(app::follow(follower()?, &settings, take_over, stop.clone()));
             }
             tokio::select! {
-                done = app::run_rebuild(&rebuild, every, json, &stop) => done?,
+                done = app::run_rebuilds(&rebuilds, every, json, &stop) => done?,
                 // A service does not answer any more: leases run out.
                 () = stop.abandoning() => tracing::warn!("rebuild was cut off in the middle of a page: run it again"),
             }

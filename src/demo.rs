@@ -114,9 +114,11 @@ pub async fn run(
     let provider = settings.provider()?;
 
     let watched = Watched::new(&provider.namespace(), settings.updater.lease, &stop);
-    let (service, store) = (Service::new(&settings)?, app::open_store(&settings).await?);
+    let service = Service::new(&settings)?;
+    let queue = service.queue(&provider.namespace()).await?;
+    let store = app::open_store(&settings).await?;
     let in_force = Live::new(InForce::new(settings.clone()));
-    let updater = Updater::open(&provider, in_force, &service, store, stop.clone(), &watched).await?;
+    let updater = Updater::open(&provider, in_force, &service, queue, store, stop.clone(), &watched).await?;
     let updater = updater.context("it was stopped before it began")?;
     let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
     let serving = match server {

@@ -57,18 +57,18 @@ pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower:
         crew.push((provider, sources, openings, watched));
     }
     let _serving = Watched::serve(&seen, settings, listen).await?;
-    let shared = tokio::select! {
-        shared = open_shared(settings) => shared?,
+    let (shared, queues) = tokio::select! {
+        shared = open_shared(settings, crew.iter().map(|(provider, ..)| provider)) => shared?,
         () = stop.draining() => return Ok(()), // while a service did not answer yet
     };
     let ages = shared.ages.clone();
     let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
     tokio::spawn(follow(follower, settings, take_over, stop.clone()));
     let alone = crew.len() == 1;
-    let polling = crew.into_iter().map(async |(provider, sources, openings, watched)| {
+    let polling = crew.into_iter().zip(queues).map(async |((provider, sources, openings, watched), posts)| {
         let own = stop.child();
         let opened = tokio::select! {
-            opened = open(&shared, &provider, sources, openings, &own, &watched) => opened,
+            opened = open(&shared, &provider, posts, sources, openings, &own, &watched) => opened,
             () = stop.draining() => return Ok(()), // while a service did not answer yet
         };
         let ended = match opened {
@@ -101,23 +101,31 @@ fn lease(settings: &Settings) -> Duration {
     settings.lookup.timeout + 5 * settings.updater.save_timeout
 }
 
-async fn open_shared(settings: &Settings) -> Result<Shared> {
-    let service = Service::new(settings)?;
+/// What all of them share, and the queues of the providers' posts.
+async fn open_shared(
+    settings: &Settings,
+    providers: impl Iterator<Item = &Provider>,
+) -> Result<(Shared, Vec<Arc<dyn Queue>>)> {
+    let (service, mut queues) = (Service::new(settings)?, Vec::new());
+    for provider in providers {
+        queues.push(service.queue(&provider.namespace()).await?);
+    }
+    // A queue that is not there leaves no store behind.
     let (store, positions) = open_store_and_positions(settings).await?;
     let ages = Live::new(settings.tweet_age.clone());
-    Ok(Shared { settings: settings.clone(), service, store, positions, ages })
+    Ok((Shared { settings: settings.clone(), service, store, positions, ages }, queues))
 }
 
 async fn open(
     shared: &Shared,
     provider: &Provider,
+    posts: Arc<dyn Queue>,
     sources: Sources,
     openings: Vec<streams::Opening>,
     stop: &Stop,
     watched: &Watched,
 ) -> Result<(Worker, Polls, Vec<StreamSource>)> {
     let Shared { settings, service, store, positions, ages } = shared;
-    let posts = service.queue(&provider.namespace()).await?;
     let credentials = open_credentials(settings, service, provider).await?;
     let starter = starter(provider, posts, Some(store.clone()), ages.clone());
     let (call_timeout, save_timeout) = (settings.lookup.timeout, settings.updater.save_timeout);

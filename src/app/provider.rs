@@ -36,7 +36,7 @@ pub(super) fn http_options(settings: &Settings) -> HttpOptions {
 }
 
 /// The lookup of that provider. Of an instance that is to be asked what it can, what it can since Mastodon 4.3:
-/// see [`learn_lookup`].
+/// an updater asks it at the start.
 ///
 /// # Errors
 /// The settings make no sense.

@@ -107,12 +107,16 @@ pub async fn run_updater(
     let _serving = Watched::serve(&seen, settings, listen).await?;
     let opened = tokio::select! {
         opened = async {
-            let service = Service::new(settings)?;
-            Ok::<_, anyhow::Error>((open_store(settings).await?, service))
+            let (service, mut queues) = (Service::new(settings)?, Vec::new());
+            for (provider, ..) in &crew {
+                queues.push(service.queue(&provider.namespace()).await?);
+            }
+            // A queue that is not there leaves no store behind.
+            Ok::<_, anyhow::Error>((open_store(settings).await?, service, queues))
         } => opened,
         () = stop.draining() => return Ok(()), // while a service did not answer yet
     };
-    let (store, service) = opened?;
+    let (store, service, queues) = opened?;
     let in_force = Live::new(InForce::new(settings.clone()));
     let metrics = crew.iter().map(|(_, watched, _)| watched.metrics.clone()).collect();
     tokio::spawn(follower.run(in_force.clone(), |_| (), metrics, stop.clone()));
@@ -121,9 +125,9 @@ pub async fn run_updater(
         async move { service.keep_picture(stop).await }
     });
     let alone = crew.len() == 1;
-    let updating = crew.into_iter().map(async |(provider, watched, stop)| {
+    let updating = crew.into_iter().zip(queues).map(async |((provider, watched, stop), queue)| {
         let opened = tokio::select! {
-            opened = Updater::open(&provider, in_force.clone(), &service, store.clone(), stop.clone(), &watched) => opened,
+            opened = Updater::open(&provider, in_force.clone(), &service, queue, store.clone(), stop.clone(), &watched) => opened,
             () = stop.draining() => Ok(None), // while a service did not answer yet
         };
         let ended = match opened {

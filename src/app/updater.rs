@@ -55,8 +55,8 @@ pub struct Updater {
 }
 
 impl Updater {
-    /// Opens everything that the settings name for that provider; what it does from now on shows in `watched`. It
-    /// works by what is in force. `None` when it was stopped first.
+    /// Opens what else the settings name for the provider whose posts are in that queue; what it does from now on shows
+    /// in `watched`. It works by what is in force. `None` when it was stopped first.
     ///
     /// # Errors
     /// A setting is missing, or a service is not there.
@@ -64,13 +64,13 @@ impl Updater {
         provider: &Provider,
         in_force: Live<InForce>,
         service: &Service,
+        queue: Arc<dyn Queue>,
         store: Arc<dyn Store>,
         stop: Stop,
         watched: &Watched,
     ) -> Result<Option<Self>> {
         let settings = &in_force.load().settings;
         let namespace = provider.namespace();
-        let queue = service.queue(&namespace).await?;
         let credentials = open_credentials(settings, service, provider).await?;
         let Some(lookup) = learn_lookup(settings, provider, watched, &stop).await? else { return Ok(None) };
         let Watched { metrics, health, .. } = watched.clone();

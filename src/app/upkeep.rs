@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use super::{Service, open_store, write_answer};
 use crate::config::Settings;
 use crate::dead::Dead;
+use crate::live::Live;
 use crate::lookup::date_of;
 use crate::provider::Provider;
 use crate::queue::{Lane, Queue};
@@ -26,32 +28,43 @@ fn lanes(settings: &Settings, provider: &Provider) -> Lanes {
     }
 }
 
-/// What puts back from the store what the queue has lost; at `rate` rows a second in place of the setting.
+/// What puts back from the store what the queues of the providers have lost; at `rate` rows a second in place of the
+/// setting. All of them go by one table of ages.
 ///
 /// # Errors
 /// A service is out.
-pub async fn open_rebuild(settings: &Settings, provider: &Provider, rate: Option<u32>) -> Result<Rebuild> {
-    Ok(Rebuild {
-        queue: Service::new(settings)?.queue(&provider.namespace()).await?,
-        store: open_store(settings).await?,
-        lanes: lanes(settings, provider),
+pub async fn open_rebuilds(settings: &Settings, rate: Option<u32>) -> Result<Vec<Rebuild>> {
+    let (providers, service) = (settings.providers()?, Service::new(settings)?);
+    let mut queues = Vec::new();
+    for provider in &providers {
+        queues.push(service.queue(&provider.namespace()).await?);
+    }
+    let (store, ages) = (open_store(settings).await?, Live::new(settings.tweet_age.clone()));
+    let rebuild = |(provider, queue)| Rebuild {
+        queue,
+        store: store.clone(),
+        lanes: Lanes { ages: ages.clone(), ..lanes(settings, provider) },
         lease: settings.updater.lease,
         rate: rate.unwrap_or(settings.rebuild.rate),
         retry: RetryPolicy::default(),
-    })
+    };
+    Ok(providers.iter().zip(queues).map(rebuild).collect())
 }
 
-/// Rebuilds once, or with this pause between the rounds until it is stopped. Writes a line per round.
+/// Rebuilds once, one after the other, or with this pause between the rounds until it is stopped. Writes a line for
+/// each.
 ///
 /// # Errors
 /// A service is out, in a single round.
-pub async fn run_rebuild(rebuild: &Rebuild, every: Option<Duration>, json: bool, stop: &Stop) -> Result<()> {
+pub async fn run_rebuilds(all: &[Rebuild], every: Option<Duration>, json: bool, stop: &Stop) -> Result<()> {
     while !stop.is_draining() {
-        match round(rebuild, json, stop).await {
-            Err(error) if every.is_some() => {
-                tracing::warn!(error = format!("{error:#}"), "this round is given up, the next one tries again");
+        for rebuild in all {
+            match round(rebuild, all.len() > 1, json, stop).await {
+                Err(error) if every.is_some() => {
+                    tracing::warn!(error = format!("{error:#}"), "this round is given up, the next one tries again");
+                }
+                done => done?,
             }
-            done => done?,
         }
         let Some(every) = every else { break };
         stop.sleep(every).await;
@@ -59,7 +72,15 @@ pub async fn run_rebuild(rebuild: &Rebuild, every: Option<Duration>, json: bool,
     Ok(())
 }
 
-async fn round(rebuild: &Rebuild, json: bool, stop: &Stop) -> Result<()> {
+/// What was done, and where.
+#[derive(Serialize)]
+struct Of<'a> {
+    namespace: &'a str,
+    #[serde(flatten)]
+    done: &'a Rebuilt,
+}
+
+async fn round(rebuild: &Rebuild, is_one_of_several: bool, json: bool, stop: &Stop) -> Result<()> {
     let display = ProgressDisplay::rows("rebuild");
     if display.is_shown() {
         let counts = rebuild.store.counts(rebuild.queue.namespace()).await?;
@@ -69,7 +90,9 @@ async fn round(rebuild: &Rebuild, json: bool, stop: &Stop) -> Result<()> {
     let done = rebuild.run(stop, |done| show(&display, done)).await;
     display.finish();
     let done = done?;
-    write_answer(json, &done, &done.to_string())
+    let namespace = rebuild.queue.namespace();
+    let text = if is_one_of_several { format!("{namespace}: {done}") } else { done.to_string() };
+    write_answer(json, &Of { namespace, done: &done }, &text)
 }
 
 fn show(display: &ProgressDisplay, done: &Rebuilt) {

@@ -31,7 +31,7 @@ pub fn capabilities(of: &Provider) -> Capabilities {
 /// ```
 /// # use twitter_updater::lookup::date_of;
 /// # use twitter_updater::provider::Provider;
-/// assert_eq!(date_of(&Provider::X)("1460323737035677698"), Ok(Some(1_636_998_034_711)));
+/// assert_eq!(date_of(&Provider::X)("1460323737035677698"), Ok(Some(1_637_003_285_069)));
 /// assert!(date_of(&Provider::Bluesky)("1460323737035677698").is_err());
 /// ```
 #[must_use]

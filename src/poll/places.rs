@@ -64,7 +64,7 @@ mod tests {
     fn each_post_takes_a_place_and_the_rest_are_free() {
         let places = Places::of(3);
         let [first, second, third] = places.names().to_vec().try_into().unwrap();
-        assert_ne!(Places::of(1).names(), [first.clone()], "those of another page");
+        assert!(!Places::of(1).names().contains(&first), "those of another page");
         let settlement = places.settled(&Ok(page(&[7])));
         assert_eq!(settlement, Settlement { edited: vec![(first, "7".to_owned())], unread: vec![second, third] });
         let lost = Places::of(2).settled(&Err(LookupError::Outage("no answer".to_owned())));

@@ -4,7 +4,7 @@
 //! `until_id` are exclusive; posts are filtered after they were paged, so a page may be short, or empty, with another behind
 //! it; the last has no `next_token`. A `since_id` older than a search's seven days is refused (rooteco/tweetscape#421).
 //!
-//! **Tokens.** A token belongs to the parameters of the page that gave it, so [`Word`] keeps both. One that is refused is
+//! **Tokens.** A token belongs to the parameters of the page that gave it, so `Word` keeps both. One that is refused is
 //! dropped, and the round goes on below the last post it had.
 //!
 //! **A search is behind.** It shows nothing younger than 30 seconds (`end_time` in the reference), so the moment at which it

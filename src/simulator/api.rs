@@ -267,12 +267,16 @@ impl Api {
     /// What X returns, it charges for.
     fn charge<'a>(&self, dialect: Dialect, found: Found<'a>) -> Found<'a> {
         if dialect == Dialect::XV2 {
-            let day = self.now().div_euclid(clock::millis(Duration::from_secs(86_400)));
-            let mut charged = self.charged.lock().unwrap_or_else(PoisonError::into_inner);
             let returned = found.ids.iter().zip(&found.objects).filter(|(_, object)| object.is_some());
-            charged.extend(returned.map(|(id, _)| ((*id).to_owned(), day)));
+            self.charge_for(returned.map(|(id, _)| (*id).to_owned()));
         }
         found
+    }
+
+    /// These posts of X were returned.
+    fn charge_for(&self, ids: impl Iterator<Item = String>) {
+        let day = self.now().div_euclid(clock::millis(Duration::from_secs(86_400)));
+        self.charged.lock().unwrap_or_else(PoisonError::into_inner).extend(ids.map(|id| (id, day)));
     }
 
     /// Whether the simulated instance knows `GET /api/v1/statuses`, which came with 4.3.

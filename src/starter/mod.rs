@@ -176,6 +176,7 @@ impl Starter {
     ///
     /// ```
     /// # use std::{sync::Arc, time::Duration};
+    /// use twitter_updater::provider::Provider;
     /// use twitter_updater::queue::EmbeddedQueue;
     /// use twitter_updater::starter::{Ingested, Queued};
     /// use twitter_updater::store::{SqliteStore, Store};
@@ -190,7 +191,7 @@ impl Starter {
     /// let store = SqliteStore::open(&file, patience).await?;
     /// store.migrate().await?;
     /// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
-    /// let starter = app::starter(Arc::new(queue), Some(Arc::new(store)), ages);
+    /// let starter = app::starter(&Provider::Twitter, Arc::new(queue), Some(Arc::new(store)), ages);
     ///
     /// let a_minute_old = TweetId::at(clock::wall_ms() - 60_000, 1).to_string();
     /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Scheduled);

@@ -401,7 +401,9 @@ async fn faults_are_switched_over_http() {
     look_up(&running, &ids(&["20", "21"])).await.unwrap();
     let (_, _, body) = raw(&running, "GET", "/simulator/stats", None, "").await;
     let stats: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(stats, json!({"requests": 102, "exchanges": 0, "ids": 102, "throttled": 0, "faulted": 1 + missing}));
+    let expected =
+        json!({"requests": 102, "exchanges": 0, "ids": 102, "throttled": 0, "faulted": 1 + missing, "charged": 0});
+    assert_eq!(stats, expected);
     assert_eq!((running.lookups()["20"], running.lookups()["21"]), (101, 1));
 
     let (status, ..) = raw(&running, "PUT", "/simulator/faults", None, "[{\"fault\":\"plague\"}]").await;

@@ -158,3 +158,23 @@ async fn the_starter_takes_posts_of_each() {
     assert!(status == 400 && problem.to_string().contains("at://"), "{problem}");
     assert_eq!(starter.process.terminate().code(), Some(0));
 }
+
+#[tokio::test]
+async fn rebuild_goes_through_all_of_them() {
+    let home = Home::new();
+    let settings = home.settings(&[("providers", "bluesky, twitter")]);
+    let all: Vec<(&str, Vec<String>)> =
+        ["twitter", "bluesky"].iter().map(|name| (*name, put_in(name, &settings))).collect();
+    for (name, ids) in &all {
+        let queue = EmbeddedQueue::open(&home.path("home.db"), &named(name).namespace(), PATIENCE).await.unwrap();
+        queue.forget(ids).await.unwrap();
+    }
+    let output = run(&["rebuild", "--json"], &settings);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let done: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<(&str, u64)> =
+        done.iter().map(|one| (one["namespace"].as_str().unwrap(), one["put_back"].as_u64().unwrap())).collect();
+    assert_eq!(said, [("bluesky:update", u64::from(POSTS)), ("tweet:update", u64::from(POSTS))]);
+    let output = run(&["rebuild"], &settings);
+    assert!(text(&output.stdout).lines().all(|line| line.contains(":update: ")), "{}", text(&output.stdout));
+}

@@ -3,6 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
+use serde_json::Value;
 use twitter_updater::clock::wall_ms;
 use twitter_updater::poll::source::namespace;
 use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
@@ -91,6 +92,40 @@ async fn over_files() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_servers() {
     survives(Backends { redis: true, postgres: true }).await;
+}
+
+/// Each post that X returns is charged, and which ones come is not known before: a poll that might not fit is not made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn polls_of_x_stay_within_the_budget_of_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions { posts_per_second: 100.0, ..SimulatorOptions::default() };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let mut world = World::new(Backends { redis: false, postgres: false }, folder.path(), &api.base_url()).await;
+    world.settings.extend(variables(&[
+        ("providers", "x"),
+        ("x.api", &api.base_url()),
+        ("x.reads", "350"),
+        ("x.reads_per", "30d"),
+        ("poll.shortest", "1s"),
+        ("poll.longest", "2s"),
+        ("poll.sources.one.provider", "x"),
+        ("poll.sources.one.kind", "user"),
+        ("poll.sources.one.user_id", "12"),
+    ]));
+    let log = folder.path().join("poll.log");
+    let poller = Process::start(&["poll"], &world.with("TWITTER_UPDATER__LOG__LEVEL", "debug"), &log);
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    until_true("there is no room for a page", WITHIN, async || {
+        logged().matches("the budget of reads has no room for a page").count() > 1
+    })
+    .await;
+    let status: Value = serde_json::from_slice(&run(&["status", "--json"], &world.settings).stdout).unwrap();
+    let charged = api.counters().charged;
+    assert!((101..=350).contains(&charged), "{charged} charged: {}", logged());
+    // Around midnight each counts for both days.
+    let counted = status["budget"]["reads"].as_u64().unwrap();
+    assert!((charged..=350).contains(&counted), "{charged} charged: {status}");
+    assert_eq!(poller.terminate().code(), Some(0), "{}", logged());
 }
 
 #[test]

@@ -143,6 +143,7 @@ impl Api {
         let shown = Shown { world: &self.world, now, padding: &self.padding, view };
         let posts: Vec<(u64, String)> =
             raw.iter().filter_map(|id| Some((*id, self.object(Dialect::XV2, &id.to_string(), &shown)?))).collect();
+        self.charge_for(posts.iter().map(|(id, _)| id.to_string()));
         let mut meta = json!({ "result_count": posts.len() });
         if let (Some((newest, _)), Some((oldest, _))) = (posts.first(), posts.last()) {
             meta["newest_id"] = newest.to_string().into();

@@ -134,9 +134,11 @@ async fn one_that_has_nothing_to_say_says_that_it_lives() {
     let simulator = simulated(options).await;
     for stream in both(&simulator) {
         let mut chunks = stream.connect().await.unwrap();
-        for _ in 0..3 {
+        // A post every quarter of an hour may fall into it.
+        let mut blank = 0;
+        while blank < 3 {
             let bytes = tokio::time::timeout(WITHIN, chunks.chunk()).await.unwrap().unwrap().unwrap();
-            assert!(bytes.iter().all(|byte| b"\r\n".contains(byte)), "{bytes:?}");
+            blank += u32::from(bytes.iter().all(|byte| b"\r\n".contains(byte)));
         }
         assert!((Duration::from_secs(21)..=Duration::from_secs(90)).contains(&stream.silence()));
     }
