@@ -75,11 +75,7 @@ pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower:
             Ok((worker, polls, streams)) => tokio::join!(work(worker, polls, &own), streams::run(streams, &own)).0,
             Err(error) => Err(error),
         };
-        if let (Err(error), false) = (&ended, alone) {
-            watched.health.ended(&format!("{error:#}"));
-            tracing::error!(provider = %provider, error = format!("{error:#}"), "stopped for good; the others go on");
-        }
-        ended
+        watched.ended(&provider, ended, alone)
     });
     futures::future::join_all(polling).await.into_iter().collect()
 }
@@ -104,12 +100,10 @@ fn lease(settings: &Settings) -> Duration {
 /// What all of them share, and the queues of the providers' posts.
 async fn open_shared(
     settings: &Settings,
-    providers: impl Iterator<Item = &Provider>,
+    providers: impl IntoIterator<Item = &Provider>,
 ) -> Result<(Shared, Vec<Arc<dyn Queue>>)> {
-    let (service, mut queues) = (Service::new(settings)?, Vec::new());
-    for provider in providers {
-        queues.push(service.queue(&provider.namespace()).await?);
-    }
+    let service = Service::new(settings)?;
+    let queues = service.queues(providers).await?;
     // A queue that is not there leaves no store behind.
     let (store, positions) = open_store_and_positions(settings).await?;
     let ages = Live::new(settings.tweet_age.clone());

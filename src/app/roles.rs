@@ -62,6 +62,17 @@ impl Watched {
         Self { namespace: namespace.to_owned(), metrics: Arc::new(Metrics::new()), health }
     }
 
+    /// How its work for that provider ended. Where it was not `alone`, the others go on: that it can never work is said
+    /// now, and not when all have ended.
+    pub(super) fn ended(&self, provider: &Provider, ended: Result<()>, alone: bool) -> Result<()> {
+        if let (Err(error), false) = (&ended, alone) {
+            let error = format!("{error:#}");
+            self.health.ended(&error);
+            tracing::error!(provider = %provider, error, "stopped for good; the others go on");
+        }
+        ended
+    }
+
     /// Serves the probes and the metrics of a process that works on these, where there is an address, until what it
     /// answers is dropped.
     ///
@@ -107,10 +118,8 @@ pub async fn run_updater(
     let _serving = Watched::serve(&seen, settings, listen).await?;
     let opened = tokio::select! {
         opened = async {
-            let (service, mut queues) = (Service::new(settings)?, Vec::new());
-            for (provider, ..) in &crew {
-                queues.push(service.queue(&provider.namespace()).await?);
-            }
+            let service = Service::new(settings)?;
+            let queues = service.queues(crew.iter().map(|(provider, ..)| provider)).await?;
             // A queue that is not there leaves no store behind.
             Ok::<_, anyhow::Error>((open_store(settings).await?, service, queues))
         } => opened,
@@ -135,11 +144,7 @@ pub async fn run_updater(
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
-        if let (Err(error), false) = (&ended, alone) {
-            watched.health.ended(&format!("{error:#}"));
-            tracing::error!(provider = %provider, error = format!("{error:#}"), "stopped for good; the others go on");
-        }
-        ended
+        watched.ended(&provider, ended, alone)
     });
     join_all(updating).await.into_iter().collect()
 }
@@ -160,11 +165,7 @@ pub async fn run_starter(
     let providers = settings.providers()?;
     let opened = tokio::select! {
         opened = async {
-            let service = Service::new(settings)?;
-            let mut queues = Vec::new();
-            for provider in &providers {
-                queues.push(service.queue(&provider.namespace()).await?);
-            }
+            let queues = Service::new(settings)?.queues(&providers).await?;
             Ok::<_, anyhow::Error>((queues, open_store(settings).await?))
         } => opened?,
         () = stop.draining() => return Ok(()), // while a service did not answer yet

@@ -87,6 +87,18 @@ impl Service {
         Ok(queue)
     }
 
+    /// The queues of these providers' posts, in their order; checked.
+    ///
+    /// # Errors
+    /// As [`Service::queue`].
+    pub async fn queues(&self, providers: impl IntoIterator<Item = &Provider>) -> Result<Vec<Arc<dyn Queue>>> {
+        let mut queues = Vec::new();
+        for provider in providers {
+            queues.push(self.queue(&provider.namespace()).await?);
+        }
+        Ok(queues)
+    }
+
     /// Sees to it until `stop` that redis-cli has its picture of the queue.
     pub async fn keep_picture(&self, stop: CancellationToken) {
         if let Self::Redis { pool, .. } = self {

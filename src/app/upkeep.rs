@@ -34,11 +34,8 @@ fn lanes(settings: &Settings, provider: &Provider) -> Lanes {
 /// # Errors
 /// A service is out.
 pub async fn open_rebuilds(settings: &Settings, rate: Option<u32>) -> Result<Vec<Rebuild>> {
-    let (providers, service) = (settings.providers()?, Service::new(settings)?);
-    let mut queues = Vec::new();
-    for provider in &providers {
-        queues.push(service.queue(&provider.namespace()).await?);
-    }
+    let providers = settings.providers()?;
+    let queues = Service::new(settings)?.queues(&providers).await?;
     let (store, ages) = (open_store(settings).await?, Live::new(settings.tweet_age.clone()));
     let rebuild = |(provider, queue)| Rebuild {
         queue,

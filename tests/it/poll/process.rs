@@ -19,7 +19,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
 
 /// What a poll comes by, in this order.
-const POINTS: [&str; 8] = [
+pub const POINTS: [&str; 8] = [
     "after_permit",
     "after_claim",
     "after_answer",

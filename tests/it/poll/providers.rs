@@ -9,24 +9,13 @@ use twitter_updater::queue::{EmbeddedQueue, Queue};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{Positions, SqliteStore, Store};
 
+use super::process::POINTS;
 use crate::support::http::{Canned, CannedServer};
 use crate::support::process::{Process, Variables, run, text, variables};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
 const WITHIN: Duration = Duration::from_secs(60);
-
-/// What a poll comes by, in this order.
-const POINTS: [&str; 8] = [
-    "after_permit",
-    "after_claim",
-    "after_answer",
-    "after_record",
-    "before_commit",
-    "after_commit",
-    "before_settle",
-    "after_settle",
-];
 
 fn social() -> Provider {
     Provider::Mastodon("social".to_owned())
