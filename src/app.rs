@@ -1,7 +1,9 @@
 //! The only wiring: settings → backends → roles.
 
 mod follow;
+mod heartbeat;
 mod logging;
+mod maintenance;
 mod poll;
 mod polled;
 mod provider;
@@ -29,7 +31,7 @@ pub use self::roles::{Overseen, Watched, open_site, run_ops, run_starter, run_up
 pub use self::service::Service;
 pub use self::tuning::read_terms;
 pub use self::updater::Updater;
-pub use self::upkeep::{open_dead, open_rebuilds, run_rebuilds};
+pub use self::upkeep::{open_dead, open_rebuilds, open_refresh, run_rebuilds, run_refresh};
 use crate::accounts::{self, Accounts};
 use crate::config::{Settings, SimulatorSettings, StoreBackend, masked};
 use crate::credential::{Ledger, LedgerError, Reads};

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Serialize;
 
 use crate::app::{self, Follower, Unavailable};
+use crate::clock::{self, Millis};
 use crate::config::{BadConfig, DEMO, Files, Settings};
 use crate::dead::{Act, Tally};
 use crate::demo::{self, DemoOptions};
@@ -20,8 +21,9 @@ use crate::plan::{BadTweetsPerDay, Credentials, Plan, X_CALLS};
 use crate::provider::Provider;
 use crate::queue::QueueError;
 use crate::shutdown::Stop;
-use crate::starter::{EnqueueError, StarterError};
+use crate::starter::{EnqueueError, Refreshed, StarterError, Which};
 use crate::store::StoreError;
+use crate::tweet::TweetState;
 
 /// What the process ends with, as in `sysexits.h` where it has a word for it.
 pub mod exit {
@@ -160,6 +162,27 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Make posts due at once: these ids, or all of a kind; after a spell of bad answers, say.
+    #[command(
+        after_help = "Examples:\n  twitter-updater refresh 1460323737035677698\n  twitter-updater refresh --state unavailable\n  twitter-updater refresh --since 2h\n  twitter-updater refresh --state unavailable --since 2026-01-31T08:00:00Z --json\n\nStore and queue agree about it. May run while updaters work, and twice. Exits with 65 when an id was refused."
+    )]
+    Refresh {
+        /// The ids.
+        #[arg(value_name = "ID", required_unless_present_any = ["state", "since"], conflicts_with_all = ["state", "since"])]
+        ids: Vec<String>,
+        /// All posts in this state.
+        #[arg(long)]
+        state: Option<Living>,
+        /// All posts whose last answer was given at this time or later: 2h (ago), or 2026-01-31T08:00:00Z.
+        #[arg(long, value_name = "TIME", value_parser = moment)]
+        since: Option<Millis>,
+        /// Spread the look-ups over the interval of each post, instead of making all of them due now.
+        #[arg(long)]
+        spread: bool,
+        /// Print what was done as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Look after the dead: tweets that were set aside because their requests kept failing.
     #[command(subcommand)]
     Dead(DeadCommand),
@@ -280,6 +303,23 @@ struct Whom {
     json: bool,
 }
 
+/// A state of posts that are looked up.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Living {
+    /// Found by the last answer that was believed.
+    Live,
+    /// Missing for so long that it is believed.
+    Unavailable,
+}
+
+/// What was made due, for a script.
+#[derive(Debug, Serialize)]
+struct MadeDue {
+    #[serde(flatten)]
+    done: Refreshed,
+    refusals: Vec<Refused>,
+}
+
 /// What was done about the dead, for a script.
 #[derive(Debug, Serialize)]
 struct Acted {
@@ -315,6 +355,17 @@ fn page(text: &str) -> Result<Page, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
+}
+
+/// A moment, ms since the epoch: so long ago, or a date.
+fn moment(text: &str) -> Result<Millis, String> {
+    let of_span =
+        || humantime::parse_duration(text).ok().map(|ago| clock::wall_ms().saturating_sub(clock::millis(ago)));
+    let of_date = || {
+        let date = humantime::parse_rfc3339_weak(text).ok()?;
+        Some(clock::millis(date.duration_since(std::time::UNIX_EPOCH).ok()?))
+    };
+    of_span().or_else(of_date).ok_or_else(|| "write it like 2h or 2026-01-31T08:00:00Z".to_owned())
 }
 
 /// A pause between two rounds: without one, the services would see nothing else.
@@ -457,6 +508,14 @@ async fn run(cli: Cli) -> Result<u8> {
             }
             Ok(0)
         }
+        Command::Refresh { ids, state, since, spread, json } => {
+            stop.on_signals(settings.updater.drain_deadline)?;
+            let state = state.map(|state| match state {
+                Living::Live => TweetState::Live,
+                Living::Unavailable => TweetState::Unavailable,
+            });
+            refresh(&settings, &ids, Which { state, since, spread }, json, &stop).await
+        }
         Command::Dead(command) => look_after_the_dead(command, &settings).await,
         Command::Credentials { check, json } => {
             let accounts = app::accounts(&settings, &settings.provider()?, check).await?;
@@ -503,6 +562,20 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(0)
         }
     }
+}
+
+async fn refresh(settings: &Settings, ids: &[String], which: Which, json: bool, stop: &Stop) -> Result<u8> {
+    let refresh = app::open_refresh(settings, &settings.provider()?).await?;
+    let mut refusals = Vec::new();
+    let refused = |id: &str, why: &str| {
+        say(&format!("{id}: {why}"));
+        refusals.push(Refused { id: id.to_owned(), reason: why.to_owned() });
+    };
+    let done = app::run_refresh(&refresh, ids, which, stop, refused).await?;
+    let text = done.to_string();
+    let code = if done.refused == 0 { 0 } else { exit::INPUT };
+    app::write_answer(json, &MadeDue { done, refusals }, &text)?;
+    Ok(code)
 }
 
 async fn look_after_the_dead(command: DeadCommand, settings: &Settings) -> Result<u8> {

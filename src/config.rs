@@ -186,6 +186,8 @@ pub struct UpdaterSettings {
     #[serde(with = "humantime_serde")]
     pub drain_deadline: Duration,
     #[serde(with = "humantime_serde")]
+    pub unavailable_after: Duration,
+    #[serde(with = "humantime_serde")]
     pub unavailable_every: Duration,
     pub unavailable_limit: u32,
     #[serde(with = "humantime_serde")]

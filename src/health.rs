@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock::{Stopwatch, millis};
+use crate::clock::{Millis, Stopwatch, millis, wall_ms};
 use crate::shutdown::Stop;
 
 /// The state of one loop and the services it needs: of a process that has one, or of a pipeline of several.
@@ -27,10 +27,19 @@ enum Contact {
     /// There was none yet.
     None,
     Works,
-    /// Why it did not.
-    Out(String),
-    /// There will be no other: the loop has ended for good, for this reason.
-    Ended(String),
+    /// It did not.
+    Out(Trouble),
+    /// There will be no other: the loop has ended for good.
+    Ended(Trouble),
+}
+
+/// What keeps a pipeline from working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// Why, as it was said last.
+    pub why: String,
+    /// Since when, by this machine's clock, ms since the epoch.
+    pub since_ms: Millis,
 }
 
 /// Why a process that is to stop can do no more.
@@ -61,13 +70,23 @@ impl Health {
 
     /// A service is out, for this reason. Answers whether that is news: that it is out, not why.
     pub fn is_out(&self, why: &str) -> bool {
-        self.note(Contact::Out(why.to_owned()))
+        let since_ms = self.trouble().map_or_else(wall_ms, |known| known.since_ms);
+        self.note(Contact::Out(Trouble { why: why.to_owned(), since_ms }))
     }
 
     /// The loop has ended for good, for this reason, while the process goes on: it is out, and nobody waits for it to
     /// turn.
     pub fn ended(&self, why: &str) {
-        self.note(Contact::Ended(why.to_owned()));
+        self.note(Contact::Ended(Trouble { why: why.to_owned(), since_ms: wall_ms() }));
+    }
+
+    /// What keeps it from working, since the last contact went wrong.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
+            Contact::Out(trouble) | Contact::Ended(trouble) => Some(trouble.clone()),
+            Contact::None | Contact::Works => None,
+        }
     }
 
     fn has_ended(&self) -> bool {
@@ -111,11 +130,11 @@ impl Health {
     /// One line that says why not.
     pub fn ready(&self) -> Result<(), String> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
-            Contact::Ended(why) => Err(format!("it has stopped for good: {why}")),
+            Contact::Ended(trouble) => Err(format!("it has stopped for good: {}", trouble.why)),
             _ if self.stop.is_draining() => Err(STOPPING.to_owned()),
             Contact::Works => Ok(()),
             Contact::None => Err("its services are not open yet".to_owned()),
-            Contact::Out(why) => Err(format!("a service is out: {why}")),
+            Contact::Out(trouble) => Err(format!("a service is out: {}", trouble.why)),
         }
     }
 }

@@ -82,6 +82,8 @@ counters! {
         requests,
         /// Calls of those that gave no outcomes.
         requests_failed,
+        /// How long calls to the provider took, in ms, all together.
+        lookup_ms,
         /// Ids asked for in calls that gave outcomes.
         looked_up,
         /// Tweets found.

@@ -15,7 +15,7 @@ use crate::figures::{one_line, span, when};
 use crate::lookup::date_of;
 use crate::poll::source::PIPELINE;
 use crate::provider::Provider;
-use crate::queue::Place;
+use crate::queue::{Place, WorkerStats};
 use crate::store::{SourceGap, SourceRow};
 
 /// Gaps of a source that are shown one by one: the latest.
@@ -66,6 +66,55 @@ pub struct Source {
     /// The latest of them, the last one first: [`GAPS_SHOWN`] at the most. Programs are told of the first.
     #[serde(rename = "last_gap", serialize_with = "first")]
     pub latest_gaps: Vec<SourceGap>,
+    /// The poller of its endpoint.
+    pub poller: Poller,
+    /// Whether the settings name it.
+    #[serde(skip)]
+    pub is_named: bool,
+}
+
+/// The poller of an endpoint, by its heartbeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum Poller {
+    /// The queue did not answer.
+    #[default]
+    Unknown,
+    /// No heartbeat is known.
+    Missing,
+    /// The latest heartbeat of any.
+    Seen {
+        /// How long ago, ms.
+        age_ms: Millis,
+        /// What keeps it from working, as it says itself.
+        trouble: Option<String>,
+    },
+}
+
+/// A poller whose heartbeat is older than this, in ms, is missing: it beats every 5 s.
+const HEARTBEAT_PATIENCE_MS: Millis = 15_000;
+
+impl Poller {
+    /// The youngest of these workers.
+    #[must_use]
+    pub fn of(workers: &[WorkerStats]) -> Self {
+        let youngest = workers.iter().min_by_key(|worker| worker.beat_age_ms);
+        youngest.map_or(Self::Missing, |worker| Self::Seen {
+            age_ms: worker.beat_age_ms,
+            trouble: worker.trouble().map(str::to_owned),
+        })
+    }
+}
+
+/// A source that the settings name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedSource {
+    /// Its name.
+    pub name: String,
+    /// Whose posts.
+    pub provider: Provider,
+    /// The namespace of its endpoint.
+    pub namespace: String,
 }
 
 /// All of them, or why they are not known.
@@ -95,6 +144,8 @@ impl Source {
     fn never_polled(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            poller: Poller::Unknown,
+            is_named: true,
             provider: None,
             endpoint: None,
             namespace: None,
@@ -136,6 +187,8 @@ impl Source {
             due_in_ms: None,
             gaps: row.gaps,
             latest_gaps: row.latest_gaps,
+            poller: Poller::Unknown,
+            is_named: false,
         }
     }
 }
@@ -153,6 +206,27 @@ impl Sources {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.error.is_none()
+    }
+
+    /// What keeps the pollers of that provider from collecting new posts, in one line: of the sources that the settings
+    /// name.
+    #[must_use]
+    pub fn trouble_of(&self, provider: &str) -> Option<String> {
+        let of_provider = |source: &&Source| source.is_named && source.provider.as_deref() == Some(provider);
+        self.all.iter().filter(of_provider).find_map(|source| {
+            let name = one_line(&source.name);
+            match &source.poller {
+                Poller::Unknown => None,
+                Poller::Missing => Some(format!("no poller works on source {name}; start `twitter-updater poll`")),
+                Poller::Seen { age_ms, .. } if *age_ms > HEARTBEAT_PATIENCE_MS => {
+                    let age = span(age_ms / 1_000 * 1_000);
+                    Some(format!("no heartbeat of the poller of source {name} for {age}; start `twitter-updater poll`"))
+                }
+                Poller::Seen { trouble, .. } => {
+                    trouble.as_ref().map(|why| format!("the poller of source {name} cannot work: {}", one_line(why)))
+                }
+            }
+        })
     }
 
     /// The same with how long it is until each is due, at that moment of the queue's clock, ms since the epoch.

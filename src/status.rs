@@ -16,9 +16,46 @@ use crate::sources::Sources;
 /// What a worker says in more than a word, on a line of its own; empty mostly.
 const SENTENCES: [&str; 2] = ["config_refused", "config_needs_restart"];
 
+/// How it is, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Up to date. Green.
+    Fresh,
+    /// Some are not up to date, or new ones are not collected. Amber.
+    Late,
+    /// Nothing is updated. Red.
+    Stopped,
+    /// It cannot be told. Grey.
+    Unknown,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// In a word.
+    pub state: State,
+    /// In one sentence, with what there is to be done.
+    pub sentence: String,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fresh => "fresh",
+            Self::Late => "late",
+            Self::Stopped => "stopped",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
 /// What there is to say.
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
+    /// Whether everything is fresh, and if not, why; `None` where nobody asked the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
     /// The queue.
     #[serde(flatten)]
     pub stats: Stats,
@@ -37,7 +74,7 @@ impl Status {
     pub fn new(stats: Stats, accounts: Vec<Account>, capabilities: Capabilities) -> Self {
         let quota = Overload::new(&stats.lanes, &accounts, capabilities);
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
-        Self { stats, quota, parked, budget: None }
+        Self { answer: None, stats, quota, parked, budget: None }
     }
 
     /// The same with how the budget of reads is spent.
@@ -146,8 +183,12 @@ pub fn table(status: &Status) -> String {
     text.trim_end().to_owned()
 }
 
-fn write_table(out: &mut String, Status { stats, quota, parked: left_alone, budget }: &Status) -> std::fmt::Result {
+fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
+    let Status { answer, stats, quota, parked: left_alone, budget } = status;
     writeln!(out, "{}", stats.namespace)?;
+    if let Some(answer) = answer {
+        writeln!(out, "{}", answer.sentence)?;
+    }
     if let Some(reason) = &stats.paused {
         writeln!(out, "PAUSED: {reason}")?;
     }

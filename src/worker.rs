@@ -56,6 +56,8 @@ pub struct Handled {
     pub verdicts: Vec<(Job, Verdict)>,
     /// Jobs to give back at once, uncounted.
     pub release: Vec<Job>,
+    /// What is added to the queue's counters with the verdicts.
+    pub tally: Vec<(&'static str, i64)>,
     /// Whether the process should go on as it is.
     pub outlook: Outlook,
 }
@@ -78,7 +80,7 @@ impl Handled {
     /// The whole batch goes back, uncounted.
     #[must_use]
     pub fn released(batch: &Batch, outlook: Outlook) -> Self {
-        Self { verdicts: Vec::new(), release: batch.jobs.clone(), outlook }
+        Self { release: batch.jobs.clone(), outlook, ..Self::default() }
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::heartbeat::{BEAT_EVERY, trouble_fields};
 use super::sources::{Sources, sources};
-use super::updater::{BEAT_EVERY, FAREWELL, worker_name};
+use super::updater::{FAREWELL, worker_name};
 use super::{
     Follower, Service, Unavailable, Watched, credentials, follow, open_credentials, open_store_and_positions, starter,
 };
@@ -164,8 +165,11 @@ async fn work(worker: Worker, polls: Polls, stop: &Stop) -> Result<()> {
         poll.schedule(&**queue).await.context("the sources cannot be scheduled")?;
         tracing::info!(namespace = poll.namespace, sources = poll.sources.len(), "polls");
     }
-    let name = worker.name.clone();
-    let fields = [("version", env!("CARGO_PKG_VERSION").to_owned()), ("pid", std::process::id().to_string())];
+    let (name, health) = (worker.name.clone(), worker.health.clone());
+    let fields = || {
+        let own = [("version", env!("CARGO_PKG_VERSION").to_owned()), ("pid", std::process::id().to_string())];
+        own.into_iter().chain(trouble_fields(&health)).collect::<Vec<_>>()
+    };
     let beating = async {
         loop {
             for (queue, poll) in &polls {
@@ -173,12 +177,12 @@ async fn work(worker: Worker, polls: Polls, stop: &Stop) -> Result<()> {
                 let told = async {
                     // How late is counted by process, and its queues are many: /metrics has it.
                     let untold = poll.polls.untold();
-                    queue.beat(&name, &fields, &untold.counts(), &Lateness::default()).await?;
+                    queue.beat(&name, &fields(), &untold.counts(), &Lateness::default()).await?;
                     untold.told();
                     poll.schedule(&**queue).await
                 };
                 if let Err(error) = told.await {
-                    tracing::warn!(error = %error, namespace = poll.namespace, "no beat");
+                    tracing::warn!(error = %error, namespace = poll.namespace, "no heartbeat");
                 }
             }
             tokio::time::sleep(BEAT_EVERY).await;
@@ -200,7 +204,7 @@ async fn work(worker: Worker, polls: Polls, stop: &Stop) -> Result<()> {
         // What was counted since the last beat, then off the list.
         for (queue, poll) in &polls {
             let untold = poll.polls.untold();
-            queue.beat(&name, &fields, &untold.counts(), &Lateness::default()).await?;
+            queue.beat(&name, &fields(), &untold.counts(), &Lateness::default()).await?;
             untold.told();
             queue.leave(&name).await?;
         }

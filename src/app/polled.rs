@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::Context;
 use async_trait::async_trait;
 
+use super::sources::sources;
 use super::{Service, connect_store, unusable_store};
 use crate::config::{Settings, StoreBackend};
+use crate::poll::source::namespace_of;
 use crate::queue::Queue;
-use crate::sources::{PositionsAtHand, Queues, SourceBook, Sources};
+use crate::sources::{NamedSource, PositionsAtHand, Queues, SourceBook, Sources};
 use crate::store::Positions;
 
 /// How long store and queues may take each, where somebody waits for the answer.
@@ -26,7 +28,18 @@ impl Queues for Service {
 
 /// Who asks, with that service's queues and those positions.
 pub(super) fn book(settings: &Settings, service: &Service, positions: PositionsAtHand) -> SourceBook {
-    let named = settings.poll.sources.keys().cloned().collect();
+    // A configuration that makes no sense is told of elsewhere; it polls nothing.
+    let by_provider = sources(settings).unwrap_or_default();
+    let named = by_provider.iter().flat_map(|(provider, endpoints)| {
+        endpoints.iter().flat_map(move |(endpoint, sources)| {
+            sources.keys().map(move |name| NamedSource {
+                name: name.clone(),
+                provider: provider.clone(),
+                namespace: namespace_of(provider, endpoint),
+            })
+        })
+    });
+    let named = named.collect();
     SourceBook::new(named, positions, Arc::new(service.clone()))
 }
 

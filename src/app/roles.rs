@@ -312,7 +312,13 @@ pub async fn open_site(
 #[must_use]
 pub fn terms(settings: &Settings) -> Terms {
     let (ages, updater) = (settings.tweet_age.clone(), &settings.updater);
-    Terms { ages, buffer_ttl: updater.buffer_ttl, lookahead: updater.lookahead }
+    Terms {
+        ages,
+        buffer_ttl: updater.buffer_ttl,
+        lookahead: updater.lookahead,
+        unavailable_every: updater.unavailable_every,
+        lease: updater.lease,
+    }
 }
 
 fn address(settings: &Settings, listen: Option<SocketAddr>, default: SocketAddr) -> Result<SocketAddr> {

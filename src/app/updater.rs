@@ -1,12 +1,17 @@
-//! Everything an updater needs, and its beat.
+//! Everything an updater needs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::heartbeat::Heartbeat;
+use super::maintenance::Maintenance;
 use super::provider::learn_lookup;
 use super::tuning::Tuning;
+use super::upkeep::rebuild_of;
 use super::{InForce, Service, Unavailable, Watched, open_credentials, starter};
 use crate::clock;
 use crate::config::Settings;
@@ -15,13 +20,11 @@ use crate::metrics::Metrics;
 use crate::provider::Provider;
 use crate::queue::{Lane, Queue};
 use crate::shutdown::Stop;
-use crate::starter::{Drain, DrainRound};
+use crate::starter::{Drain, DrainRound, Refresh};
 use crate::store::Store;
 use crate::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{Pipeline, Worker};
 
-/// How often a worker says that it is alive.
-pub(super) const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 /// How often `incoming` is looked at when it was empty.
@@ -48,9 +51,12 @@ pub struct Updater {
     pub metrics: Arc<Metrics>,
     in_force: Live<InForce>,
     tuning: Tuning,
-    name: String,
     worker: Worker,
     drain: Drain,
+    heartbeat: Heartbeat,
+    /// Since before its services were open: a provider that does not answer is told of.
+    beating: JoinHandle<()>,
+    maintenance: Maintenance,
     stop: Stop,
 }
 
@@ -72,11 +78,21 @@ impl Updater {
         let settings = &in_force.load().settings;
         let namespace = provider.namespace();
         let credentials = open_credentials(settings, service, provider).await?;
-        let Some(lookup) = learn_lookup(settings, provider, watched, &stop).await? else { return Ok(None) };
         let Watched { metrics, health, .. } = watched.clone();
+        let name = worker_name(settings);
+        let heartbeat = Heartbeat {
+            queue: queue.clone(),
+            name: name.clone(),
+            in_force: in_force.clone(),
+            metrics: metrics.clone(),
+            health: health.clone(),
+        };
+        let beating = AbortOnDropHandle::new(tokio::spawn(heartbeat.clone().run(stop.clone())));
+        let Some(lookup) = learn_lookup(settings, provider, watched, &stop).await? else { return Ok(None) };
         health.works();
         let updater = &settings.updater;
         let tuning = Tuning::new(settings, lookup.capabilities(), credentials.budget());
+        let wave = Live::new(None);
         let handler = TweetUpdate {
             namespace,
             lookup,
@@ -87,15 +103,16 @@ impl Updater {
             same_day: tuning.same_day.clone(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
+                believed_after: clock::millis(updater.unavailable_after),
                 limit: updater.unavailable_limit,
                 after: clock::millis(updater.unavailable_for),
             },
+            wave: wave.clone(),
             max_deliveries: updater.max_deliveries,
             save_timeout: updater.save_timeout,
             metrics: metrics.clone(),
             doubts: Doubts::default(),
         };
-        let name = worker_name(settings);
         let worker = Worker {
             name: name.clone(),
             pipelines: vec![Pipeline {
@@ -111,7 +128,10 @@ impl Updater {
         };
         let starter = starter(provider, queue.clone(), Some(store.clone()), tuning.ages.clone());
         let drain = Drain::new(starter, name.clone());
-        Ok(Some(Self { queue, store, metrics, in_force, tuning, name, worker, drain, stop }))
+        let rebuild = rebuild_of(settings, provider, queue.clone(), store.clone(), tuning.ages.clone());
+        let maintenance = Maintenance { queue: queue.clone(), name, wave, refresh: Refresh { rebuild } };
+        let beating = beating.detach();
+        Ok(Some(Self { queue, store, metrics, in_force, tuning, worker, drain, heartbeat, beating, maintenance, stop }))
     }
 
     /// Works until it is stopped.
@@ -119,7 +139,9 @@ impl Updater {
     /// # Errors
     /// It can never work: the message says why.
     pub async fn run(self) -> Result<()> {
-        let Self { queue, metrics, in_force, tuning, name, worker, drain, stop, .. } = self;
+        let Self { queue, metrics, in_force, tuning, worker, drain, heartbeat, mut beating, maintenance, stop, .. } =
+            self;
+        let name = heartbeat.name.clone();
         let config_revision = in_force.load().revision.clone();
         let (namespace, concurrency) = (queue.namespace().to_owned(), *worker.concurrency.load());
         tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
@@ -146,20 +168,7 @@ impl Updater {
                 drain.run(stop, DRAIN_EVERY, counted).await;
             }
         });
-        let mut beating = tokio::spawn({
-            let (queue, metrics, stop, name) = (queue.clone(), metrics.clone(), stop.clone(), name.clone());
-            let in_force = in_force.clone();
-            async move {
-                let mut changes = in_force.changes();
-                while !stop.is_draining() {
-                    beat(&*queue, &name, &in_force.load(), &metrics).await;
-                    tokio::select! {
-                        () = stop.sleep(BEAT_EVERY) => {}
-                        () = changes.next() => {} // told at once
-                    }
-                }
-            }
-        });
+        let mut maintaining = tokio::spawn(maintenance.run(stop.clone()));
         let time_is_up = async {
             stop.abandoning().await;
             tokio::time::sleep(FAREWELL).await;
@@ -175,47 +184,20 @@ impl Updater {
         // A drain or a beat that hangs at a service which is out is cut off when the time is up: whatever
         // it had begun is done again by the next one.
         tokio::select! {
-            ended = async { (&mut incoming).await.and((&mut beating).await) } => {
-                ended.context("draining `incoming` or the beat ended badly")?;
+            ended = async { (&mut incoming).await.and((&mut beating).await).and((&mut maintaining).await) } => {
+                ended.context("draining `incoming`, the heartbeat or the maintenance ended badly")?;
             }
             () = stop.abandoning() => {
                 incoming.abort();
                 beating.abort();
+                maintaining.abort();
             }
         }
-        // What was counted since the last beat, then off the list.
-        let farewell = async {
-            beat(&*queue, &name, &in_force.load(), &metrics).await;
-            queue.leave(&name).await.map_err(|error| error.to_string())
-        };
-        let left = tokio::time::timeout(FAREWELL, farewell).await;
+        let left = tokio::time::timeout(FAREWELL, heartbeat.leave()).await;
         if let Err(error) = left.unwrap_or_else(|_| Err("the queue does not answer".to_owned())) {
             tracing::warn!(error, "cannot leave the list of workers: the name stays there for a minute");
         }
         tracing::info!(worker = name, namespace, "updater stopped");
         worked.map_err(|message| Unavailable(message).into())
-    }
-}
-
-async fn beat(queue: &dyn Queue, name: &str, in_force: &InForce, metrics: &Metrics) {
-    let fields = [
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("pid", std::process::id().to_string()),
-        ("concurrency", in_force.settings.updater.concurrency.to_string()),
-        ("requests", metrics.counters.requests.get().to_string()),
-        ("late_p99_ms", metrics.lateness(99.0).to_string()),
-        ("config_revision", in_force.revision.clone()),
-        // Empty where there is nothing to say: a field that is left out would stay as it was.
-        ("config_refused", in_force.refused.clone().unwrap_or_default()),
-        ("config_needs_restart", in_force.needs_restart()),
-    ];
-    let (untold, lateness) = (metrics.counters.untold(), metrics.untold_lateness());
-    match queue.beat(name, &fields, &untold.counts(), &lateness).await {
-        // A beat whose answer was lost is counted again: these figures are for people, not for money.
-        Ok(()) => {
-            untold.told();
-            metrics.told_lateness(&lateness);
-        }
-        Err(error) => tracing::warn!(error = %error, "no beat"),
     }
 }

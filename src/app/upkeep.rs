@@ -1,4 +1,4 @@
-//! `rebuild` and `dead`: the commands of a person who looks after the queue.
+//! `rebuild`, `refresh` and `dead`: the commands of a person who looks after the queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,9 @@ use crate::provider::Provider;
 use crate::queue::{Lane, Queue};
 use crate::retry::RetryPolicy;
 use crate::shutdown::Stop;
-use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt};
+use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt, Refresh, Refreshed, Which};
 use crate::store::Store;
+use crate::tweet_age::AgeTable;
 use crate::updater::UNAVAILABLE_LANE;
 
 /// The lane of each tweet, as the updater chooses it.
@@ -37,15 +38,63 @@ pub async fn open_rebuilds(settings: &Settings, rate: Option<u32>) -> Result<Vec
     let providers = settings.providers()?;
     let queues = Service::new(settings)?.queues(&providers).await?;
     let (store, ages) = (open_store(settings).await?, Live::new(settings.tweet_age.clone()));
-    let rebuild = |(provider, queue)| Rebuild {
-        queue,
-        store: store.clone(),
-        lanes: Lanes { ages: ages.clone(), ..lanes(settings, provider) },
-        lease: settings.updater.lease,
-        rate: rate.unwrap_or(settings.rebuild.rate),
-        retry: RetryPolicy::default(),
+    let rebuild = |(provider, queue)| {
+        let rebuild = rebuild_of(settings, provider, queue, store.clone(), ages.clone());
+        Rebuild { rate: rate.unwrap_or(rebuild.rate), ..rebuild }
     };
     Ok(providers.iter().zip(queues).map(rebuild).collect())
+}
+
+/// What puts back into that queue what it has lost.
+pub(super) fn rebuild_of(
+    settings: &Settings,
+    provider: &Provider,
+    queue: Arc<dyn Queue>,
+    store: Arc<dyn Store>,
+    ages: Live<AgeTable>,
+) -> Rebuild {
+    Rebuild {
+        queue,
+        store,
+        lanes: Lanes { ages, ..lanes(settings, provider) },
+        lease: settings.updater.lease,
+        rate: settings.rebuild.rate,
+        retry: RetryPolicy::default(),
+    }
+}
+
+/// What brings look-ups of that provider's posts forward.
+///
+/// # Errors
+/// A service is out.
+pub async fn open_refresh(settings: &Settings, provider: &Provider) -> Result<Refresh> {
+    let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+    let (store, ages) = (open_store(settings).await?, settings.tweet_age.clone().into());
+    Ok(Refresh { rebuild: rebuild_of(settings, provider, queue, store, ages) })
+}
+
+/// Brings forward these ids, or all of a kind. `refused` hears of each id that cannot be.
+///
+/// # Errors
+/// A service is out.
+pub async fn run_refresh(
+    refresh: &Refresh,
+    ids: &[String],
+    which: Which,
+    stop: &Stop,
+    refused: impl FnMut(&str, &str),
+) -> Result<Refreshed> {
+    if !ids.is_empty() {
+        return Ok(refresh.ids(ids, refused).await?);
+    }
+    let display = ProgressDisplay::rows("refresh");
+    if display.is_shown() {
+        let counts = refresh.rebuild.store.counts(refresh.rebuild.queue.namespace()).await?;
+        display.expect(counts.live + counts.unavailable);
+    }
+    let done = refresh.all(which, stop, |read, done| display.show_rows(read, &format!("{} due", done.posts()))).await;
+    display.finish();
+    Ok(done?)
 }
 
 /// Rebuilds once, one after the other, or with this pause between the rounds until it is stopped. Writes a line for

@@ -39,7 +39,7 @@ const SHARES: [(&str, Of<f64>, f64, f64); 6] = [
 ];
 
 /// Durations: the shortest that may be.
-const DURATIONS: [(&str, Of<Duration>, Duration); 10] = [
+const DURATIONS: [(&str, Of<Duration>, Duration); 11] = [
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT),
     ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT),
@@ -48,6 +48,7 @@ const DURATIONS: [(&str, Of<Duration>, Duration); 10] = [
     // A worker asks once per wait: shorter ones would be all that the queue hears.
     ("updater.buffer_ttl", |of| of.updater.buffer_ttl, Duration::from_millis(10)),
     ("updater.save_timeout", |of| of.updater.save_timeout, MOMENT),
+    ("updater.unavailable_after", |of| of.updater.unavailable_after, MOMENT),
     ("updater.unavailable_every", |of| of.updater.unavailable_every, MOMENT),
     ("poll.shortest", |of| of.poll.shortest, SECOND),
     ("simulator.window", |of| of.simulator.window, MOMENT),

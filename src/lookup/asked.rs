@@ -64,8 +64,14 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// What becomes of ids that an answer does not mention, where the provider has a way to name those that it does not
+/// return: the answer is at fault, and says nothing of them.
+pub fn not_mentioned() -> Outcome {
+    Outcome::Broken("the answer does not mention it".to_owned())
+}
+
 /// Gives each object of a list to the id that it has; what nobody asked for is counted. Ids without an object are
-/// unavailable.
+/// unavailable, unless an object fits no id: it may be theirs.
 pub fn share(
     ids: &[String],
     objects: Vec<&RawValue>,
@@ -80,5 +86,6 @@ pub fn share(
         }
     }
     let unasked = asked.unasked;
-    (asked.outcomes(&Outcome::Unavailable), unasked)
+    let other = if unasked > 0 { not_mentioned() } else { Outcome::Unavailable };
+    (asked.outcomes(&other), unasked)
 }

@@ -1,63 +1,46 @@
-//! Is everything fresh, and if not, why? Pure.
-
-use std::fmt;
-
-use serde::Serialize;
+//! Is everything fresh, and if not, why? A pure function of what is known: green is proved, not assumed.
 
 use super::figures::{Figures, Freshness, Outage, Seen};
+use super::freshness::Measured;
+use crate::clock::Millis;
 use crate::credential::Reads;
 use crate::figures::{figure, grouped, one_line, span, when};
+use crate::queue::{Stats, WorkerStats};
+use crate::status::Status;
+pub use crate::status::{Answer, State};
 
-/// Of a lane's ids, so many may be on the way at any moment without it being late: a hundredth, or as many as a
-/// request takes.
-const ON_THE_WAY: u64 = 100;
+/// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
+const LATE_SHARE: u64 = 100;
+/// One in so many posts may be missing from the latest answers, ...
+const MISSING_SHARE: u64 = 20;
+/// ... or so many: people delete posts.
+const FEW_MISSING: u64 = 2;
+/// Workers beat every 5 s; one that has not for so long, in ms, is not counted on.
+const HEARTBEAT_PATIENCE_MS: Millis = 12_000;
+/// What was measured longer ago than this, in ms, says nothing of now.
+const MEASURED_FOR_MS: Millis = 20_000;
+/// A lease ends this much later than it should, in ms, only by a clock that stepped back.
+const CLOCK_SLACK_MS: Millis = 60_000;
+/// Calls that take longer than this on average, in ms, are the reason why posts are late.
+const SLOW_CALL_MS: Millis = 2_000;
 /// Minutes that say whether calls fail: the current one and the one before it.
 const LATELY: usize = 2;
 
 /// Of namespaces that are fresh, so many are named.
 const NAMED: usize = 3;
 
-/// How it is, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Updated within their intervals.
-    Fresh,
-    /// Some are overdue.
-    Late,
-    /// Nothing is updated.
-    Stopped,
-    /// There are no new figures.
-    Unknown,
-}
-
-/// The answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answer {
-    /// In a word.
-    pub state: State,
-    /// In one sentence, with what there is to be done.
-    pub sentence: String,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fresh => "fresh",
-            Self::Late => "late",
-            Self::Stopped => "stopped",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
 impl Answer {
-    /// What is seen, in one sentence: the first of what keeps tweets from being fresh.
+    /// What is seen, in one sentence: the first of what keeps posts from being up to date, in the order in which it has
+    /// to be mended.
+    ///
+    /// [`State::Fresh`] says that all but a hundredth of the posts (or one) have an answer no older than their interval
+    /// and `updater.buffer_ttl`, and all but a twentieth (or two) were found by it.
     #[must_use]
     pub fn of(seen: &Seen) -> Self {
         if let Some(Outage { why, since_ms }) = &seen.outage {
             let since = when(*since_ms);
-            return State::Unknown.because(format!("Unknown: the queue is out since {since}: {}", one_line(why)));
+            return State::Unknown
+                .because(format!("Unknown: the queue does not answer since {since}: {}", one_line(why)));
         }
         let Some(figures) = &seen.figures else {
             return State::Unknown.because("Unknown: nothing has been read yet".to_owned());
@@ -65,28 +48,16 @@ impl Answer {
         if let Some(why) = stopped(figures) {
             return State::Stopped.because(format!("Stopped: {why}"));
         }
-        let all = figures.freshness_of_all();
-        let expired = figures.status.stats.expired;
-        let quota = &figures.status.quota;
-        // While the quota of some credential is not known yet, it may suffice.
-        let over = quota.demand_by_quota.zip(quota.remedy);
-        let over = over.map(|(ratio, remedy)| format!("the demand is {ratio:.2} × the quota; to mend it: {remedy}"));
-        if !figures.freshness.iter().any(|lane| is_late(lane, figures)) && expired <= figures.request_ids {
-            let fresh = match all.ids {
-                0 => "Fresh: nothing is scheduled".to_owned(),
-                ids => format!("Fresh: {} of {} tweets are within their interval", percent(&all), grouped(ids)),
-            };
-            let but = over.map_or_else(String::new, |over| format!(", but that will not last: {over}"));
-            return State::Fresh.because(fresh + &but);
+        if let Some(why) = unknown(figures) {
+            return State::Unknown.because(format!("Unknown: {why}"));
         }
-        let late = format!(
-            "Late: {} of {} tweets are overdue, the oldest by {}",
-            grouped(all.overdue),
-            grouped(all.ids),
-            span(all.oldest_lateness_ms)
-        );
-        let why = over.unwrap_or_else(|| slow(figures));
-        State::Late.because(format!("{late}: {why}"))
+        if let Some(sentence) = missing(figures).or_else(|| late(figures)) {
+            return State::Late.because(sentence);
+        }
+        if let Some(why) = &seen.pollers {
+            return State::Late.because(format!("Late: new posts are not collected: {why}"));
+        }
+        State::Fresh.because(fresh(figures))
     }
 }
 
@@ -126,22 +97,45 @@ impl State {
 fn stopped(figures: &Figures) -> Option<String> {
     let stats = &figures.status.stats;
     if let Some(Outage { why, since_ms }) = &figures.store_out {
-        return Some(format!("the store is out since {}, nothing can be saved: {}", when(*since_ms), one_line(why)));
+        let since = when(*since_ms);
+        return Some(format!("the store does not answer since {since}, nothing can be saved: {}", one_line(why)));
     }
     if let Some(reason) = &stats.paused {
         return Some(format!("it is paused: {}", one_line(reason)));
     }
-    if stats.workers.is_empty() {
-        return Some("no worker has beaten for a minute; start `twitter-updater updater`".to_owned());
+    if let Some(why) = no_worker(stats) {
+        return Some(why);
+    }
+    if stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
+        let behind = span((stats.fence_ahead_ms - figures.lease_ms) / 1_000 * 1_000);
+        return Some(format!(
+            "the queue's clock stepped back by about {behind}: nothing comes due until it has caught up; set the clock right"
+        ));
     }
     if let Some(Reads { reads, limit: Some(limit), spent: true, reset_in_ms, .. }) = &figures.status.budget {
         let [reads, limit] = [reads, limit].map(|count| grouped(*count));
-        // To the second: by the time it is read, it is less.
-        let left = span((reset_in_ms + 999) / 1_000 * 1_000);
+        let left = to_the_second(*reset_in_ms);
         return Some(format!(
             "the budget of reads is spent, {reads} of {limit}; it goes on at the reset in {left}, or with more x.reads"
         ));
     }
+    parked(figures).or_else(|| troubled(stats))
+}
+
+/// That nobody works.
+fn no_worker(stats: &Stats) -> Option<String> {
+    match stats.workers.iter().map(|worker| worker.beat_age_ms).min() {
+        None => Some("no worker heartbeat for 1 minute; start `twitter-updater updater`".to_owned()),
+        Some(age) if age > HEARTBEAT_PATIENCE_MS => {
+            let age = span(age / 1_000 * 1_000);
+            Some(format!("no worker heartbeat for {age}; start `twitter-updater updater`"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// That every credential is left alone.
+fn parked(figures: &Figures) -> Option<String> {
     let first = figures.accounts.iter().min_by_key(|account| account.parked_for_ms)?;
     (first.parked_for_ms > 0).then(|| {
         let who = match figures.accounts.len() {
@@ -149,32 +143,130 @@ fn stopped(figures: &Figures) -> Option<String> {
             many => format!("all {many} credentials are"),
         };
         let why = first.parked_why.as_deref().map_or_else(|| "no reason is given".to_owned(), one_line);
-        // To the second: by the time it is read, it is less.
-        let left = span((first.parked_for_ms + 999) / 1_000 * 1_000);
-        format!("{who} parked, {} for another {left}: {why}", first.name)
+        format!("{who} parked, {} for another {}: {why}", first.name, to_the_second(first.parked_for_ms))
     })
 }
 
-/// Whether more are overdue than are on the way at any moment, or one has missed a whole interval.
-fn is_late(lane: &Freshness, figures: &Figures) -> bool {
-    let on_the_way = figures.request_ids.max(lane.ids / ON_THE_WAY);
-    lane.overdue > on_the_way
-        || (lane.overdue > 0 && lane.oldest_lateness_ms > lane.interval_ms + figures.buffer_ttl_ms)
+/// That no worker can work, as they say themselves.
+fn troubled(stats: &Stats) -> Option<String> {
+    let living = || stats.workers.iter().filter(|worker| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS);
+    let troubles: Vec<&str> = living().filter_map(|worker| worker.trouble()).collect();
+    let why = troubles.first().filter(|_| troubles.len() == living().count())?;
+    let who = match troubles.len() {
+        1 => "the only worker cannot work".to_owned(),
+        many => format!("all {many} workers cannot work"),
+    };
+    let since = living().filter_map(|worker| worker.fields.get(WorkerStats::TROUBLE_SINCE)?.parse().ok()).min();
+    let since = since.map_or_else(String::new, |since| format!(" since {}", when(since)));
+    Some(format!("{who}{since}: {}", one_line(why)))
 }
 
-/// Why tweets are overdue although the quota suffices.
+/// Why it cannot be told how fresh posts are.
+fn unknown(figures: &Figures) -> Option<String> {
+    let all = figures.freshness_of_all();
+    if all.ids == 0 {
+        return None;
+    }
+    let why = || figures.measured.error.as_deref().map_or_else(|| "they were not read yet".to_owned(), one_line);
+    let age = figures.measured.at_ms.map(|at| figures.at_ms() - at);
+    if all.late.is_none() || age.is_none_or(|age| age > MEASURED_FOR_MS) {
+        return Some(format!("the stored answers cannot be read: {}", why()));
+    }
+    let drawn = |of: fn(&Measured) -> u64| figures.measured.of.iter().flatten().map(of).sum::<u64>();
+    (drawn(|of| of.ahead) * 10 > drawn(|of| of.sampled)).then(|| {
+        "stored answers are dated ahead of the queue's clock, which stepped back: newer ones are refused until it has \
+         caught up; set the clock right"
+            .to_owned()
+    })
+}
+
+/// That posts which were found before are missing from the answers.
+fn missing(figures: &Figures) -> Option<String> {
+    let all = figures.freshness_of_all();
+    let missing = all.missing.unwrap_or(0);
+    (missing > FEW_MISSING.max(all.ids / MISSING_SHARE)).then(|| {
+        format!(
+            "Late: {} of {} posts are missing from the latest answers: the API leaves them out, or they were deleted; \
+             it is believed when it lasts",
+            grouped(missing),
+            grouped(all.ids)
+        )
+    })
+}
+
+/// That posts are overdue, and why.
+fn late(figures: &Figures) -> Option<String> {
+    let all = figures.freshness_of_all();
+    let late = all.late.unwrap_or(0);
+    let expired = figures.status.stats.expired;
+    let starves = |lane: &Freshness| lane.oldest_lateness_ms > lane.interval_ms + figures.buffer_ttl_ms;
+    let starving = figures.freshness.iter().any(|lane| lane.overdue > 0 && starves(lane));
+    if late <= few(all.ids) && !starving && expired <= figures.request_ids {
+        return None;
+    }
+    let oldest = figures.oldest_answer_ms().max(all.oldest_lateness_ms);
+    let (late, ids) = (grouped(late.max(expired).max(1)), grouped(all.ids));
+    let why = quota_falls_short(figures).unwrap_or_else(|| slow(figures));
+    Some(format!("Late: {late} of {ids} posts are not up to date, the oldest is overdue by {}: {why}", span(oldest)))
+}
+
+/// So many of that many may be late without anybody having to do anything.
+fn few(ids: u64) -> u64 {
+    (ids / LATE_SHARE).max(1)
+}
+
+fn fresh(figures: &Figures) -> String {
+    let all = figures.freshness_of_all();
+    let (late, waiting) = (all.late.unwrap_or(0) + all.missing.unwrap_or(0), all.waiting.unwrap_or(0));
+    let mut said = match (all.ids, late) {
+        (0, _) => "No posts are scheduled".to_owned(),
+        (1, 0) => "The only post is up to date".to_owned(),
+        (ids, 0) => format!("All {} posts are up to date", grouped(ids)),
+        (ids, late) => format!("{} of {} posts are up to date", grouped(ids.saturating_sub(late)), grouped(ids)),
+    };
+    if waiting > 0 {
+        said += &format!(", {} of them wait for their first look-up", grouped(waiting));
+    }
+    // While the quota of some credential is not known yet, it may suffice.
+    if let Some(over) = quota_falls_short(figures) {
+        said += &format!(", but that will not last: {over}");
+    }
+    said
+}
+
+/// What mends a quota that does not carry the demand.
+fn quota_falls_short(figures: &Figures) -> Option<String> {
+    let quota = &figures.status.quota;
+    let (ratio, remedy) = quota.demand_by_quota.zip(quota.remedy)?;
+    Some(format!("the demand is {ratio:.2} × the quota; to mend it: {remedy}"))
+}
+
+/// Why posts are overdue although the quota suffices.
 fn slow(figures: &Figures) -> String {
     let (stats, lately) = (&figures.status.stats, figures.minutes.len().saturating_sub(LATELY));
     let lately = figures.minutes.get(lately..).unwrap_or_default();
     let count = |counter: &str| lately.iter().map(|minute| minute.count(counter)).sum::<i64>();
     let (calls, failed) = (count("requests"), count("requests_failed"));
+    let trouble = stats.workers.iter().find_map(|worker| worker.trouble());
     if failed * 2 > calls {
         let [calls, failed] = [calls, failed].map(|count| grouped(count.unsigned_abs()));
-        return format!("{failed} of the last {calls} calls to the API failed");
+        let why = trouble.map_or_else(String::new, |why| format!(": {}", one_line(why)));
+        return format!("{failed} of the last {calls} calls to the API failed{why}");
     }
     if stats.expired > 0 {
         let expired = grouped(stats.expired);
-        return format!("{expired} more were with workers that died or hang, and wait for another to claim them");
+        return format!("{expired} were leased by workers that died or hang; another worker takes them over");
+    }
+    if let Some(why) = trouble {
+        return format!("a worker cannot work: {}", one_line(why));
+    }
+    let broken = count("broken");
+    if broken * 2 > count("looked_up") {
+        return format!("{} of the last answers could not be read", grouped(broken.unsigned_abs()));
+    }
+    let call_ms = if calls > 0 { count("lookup_ms") / calls } else { 0 };
+    if call_ms > SLOW_CALL_MS {
+        return format!("calls to the API take {} on average", span(call_ms / 100 * 100));
     }
     let seconds: f64 = lately.iter().map(|minute| figures.seconds_of(minute)).sum();
     let per_second = figure((count("looked_up") as f64 / seconds.max(1.0) * 10.0).round() / 10.0);
@@ -182,13 +274,26 @@ fn slow(figures: &Figures) -> String {
         1 => "the only worker updates".to_owned(),
         many => format!("{many} workers update"),
     };
-    format!("{workers} {per_second} a second; they catch up, or there are too few (more, or updater.concurrency)")
+    format!("{workers} {per_second} a second; if the backlog grows, add workers or raise updater.concurrency")
 }
 
-/// Never 100 % where one is missing.
-fn percent(all: &Freshness) -> String {
-    let fresh = u128::from(all.ids - all.overdue) * 10_000 / u128::from(all.ids.max(1));
-    format!("{} %", fresh as f64 / 100.0)
+/// A span to the second, rounded up: by the time it is read, it is less.
+fn to_the_second(ms: Millis) -> String {
+    span((ms + 999) / 1_000 * 1_000)
+}
+
+impl Seen {
+    /// As `twitter-updater status` shows it.
+    ///
+    /// # Errors
+    /// One line: a service is out, or does not answer in time.
+    pub fn status(&self) -> Result<Status, String> {
+        match (&self.figures, &self.outage) {
+            (Some(figures), None) => Ok(Status { answer: Some(Answer::of(self)), ..figures.status.clone() }),
+            (_, Some(Outage { why, .. })) => Err(why.clone()),
+            (None, None) => Err("nothing has been read yet".to_owned()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -238,7 +343,13 @@ mod tests {
 
     fn figures(reading: Reading, store_out: Option<Outage>) -> Figures {
         let ages = "18m: 3m, 1d: 1h".parse().unwrap();
-        let terms = Terms { ages, buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+        let terms = Terms {
+            ages,
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        };
         Figures::new(reading, store_out, &terms, CAPABILITIES)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::freshness::Measured;
 use crate::clock::{self, Millis};
 use crate::credential::{Account, Reads};
 use crate::lookup::Capabilities;
@@ -13,6 +14,7 @@ use crate::plan::Plan;
 use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
 use crate::status::Status;
 use crate::tweet_age::AgeTable;
+use crate::updater::wave::{Wave, last_wave};
 
 /// Minutes that are shown: so many past ones, the current one included, and as many to come.
 pub const MINUTES_SHOWN: u32 = 60;
@@ -26,6 +28,10 @@ pub struct Terms {
     pub buffer_ttl: Duration,
     /// How early an id may be taken along, as a share of its interval.
     pub lookahead: f64,
+    /// How often an unavailable post is looked up.
+    pub unavailable_every: Duration,
+    /// How long a claimed batch is leased.
+    pub lease: Duration,
 }
 
 /// What the queue and the ledger told, at nearly the same moment.
@@ -41,6 +47,19 @@ pub struct Reading {
     pub due: Vec<LaneDue>,
     /// The last minutes, the oldest first, the current one last.
     pub minutes: Vec<Minute>,
+    /// How fresh the stored answers are; or why that is not known.
+    pub measured: Sampled,
+}
+
+/// How fresh the stored answers are, as it was measured last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sampled {
+    /// By lane, the most impatient first, what is leased last; `None` where it was not measured yet, or could not be.
+    pub of: Option<Vec<Measured>>,
+    /// When, by the queue's clock, ms since the epoch.
+    pub at_ms: Option<Millis>,
+    /// Why there is nothing newer, in one line.
+    pub error: Option<String>,
 }
 
 /// Everything the page shows of a moment.
@@ -61,6 +80,12 @@ pub struct Figures {
     pub forecast: Option<Forecast>,
     /// Why the store cannot be used, where that is so: nothing can be saved.
     pub store_out: Option<Outage>,
+    /// What was measured of the stored answers.
+    pub measured: Sampled,
+    /// The last wave of misses in the minutes that the queue keeps.
+    pub wave: Option<Wave>,
+    /// How long a claimed batch is leased, ms.
+    pub lease_ms: Millis,
     /// How long an id may wait for its request to fill before it is overdue, ms.
     pub buffer_ttl_ms: Millis,
     /// Ids in a request, at the most.
@@ -72,6 +97,8 @@ pub struct Figures {
 pub struct Seen {
     /// The last figures; `None` before the first.
     pub figures: Option<Arc<Figures>>,
+    /// What keeps the pollers of this provider from collecting new posts, in one line.
+    pub pollers: Option<String>,
     /// Why there are no newer ones, where that is so: queue or ledger are out.
     pub outage: Option<Outage>,
 }
@@ -85,13 +112,21 @@ pub struct Freshness {
     pub interval_ms: Millis,
     /// Ids in it.
     pub ids: u64,
-    /// Ids of those that are due.
+    /// Ids whose last answer is older than the interval and `updater.buffer_ttl`, reckoned from a sample; `None` where
+    /// it was not measured.
+    pub late: Option<u64>,
+    /// Ids that were found before and are missing from the latest answers, which is not believed yet; likewise.
+    pub missing: Option<u64>,
+    /// Ids that wait for their first answer; likewise.
+    pub waiting: Option<u64>,
+    /// Ids that are due.
     pub due: u64,
-    /// Ids of those that are due for longer than `updater.buffer_ttl`: their interval is over, and no request
-    /// may still be waiting for them to fill it.
+    /// Ids of those that are due for longer than `updater.buffer_ttl`.
     pub overdue: u64,
-    /// How late the oldest is, ms.
+    /// How late the oldest is due, ms.
     pub oldest_lateness_ms: Millis,
+    /// Ids due later than their lane allows: the updaters mend them.
+    pub beyond: u64,
 }
 
 /// What comes due in a lane.
@@ -141,20 +176,26 @@ impl Figures {
     /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
-        let Reading { stats, accounts, reads, due, minutes } = reading;
+        let Reading { stats, accounts, reads, due, minutes, measured } = reading;
         let due_of = |lane: &LaneStats| {
             let known = due.iter().find(|due| due.lane == lane.lane);
             known.map_or(&[][..], |due| &due.counts)
         };
         let freshness = |lane: &LaneStats| {
             let by = |moment: usize| due_of(lane).get(moment).copied().unwrap_or(0).min(lane.delayed);
+            let sampled = measured.of.iter().flatten().find(|of| of.lane.as_deref() == Some(&*lane.lane));
+            let scaled = |drawn: fn(&Measured) -> u64| sampled.map(|of| of.scaled(drawn(of)).min(lane.delayed));
             Freshness {
                 lane: lane.lane.clone(),
                 interval_ms: lane.patience_ms,
                 ids: lane.delayed,
+                late: scaled(|of| of.late),
+                missing: scaled(|of| of.missing),
+                waiting: scaled(|of| of.waiting),
                 due: by(1),
                 overdue: by(0),
                 oldest_lateness_ms: lane.oldest_lateness_ms,
+                beyond: lane.beyond,
             }
         };
         let coming = |lane: &LaneStats| {
@@ -170,7 +211,21 @@ impl Figures {
         let forecast = forecast(&minutes, &status, terms);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
-        Self { status, accounts, freshness, coming, minutes, forecast, store_out, buffer_ttl_ms, request_ids }
+        let (wave, lease_ms) = (last_wave(&minutes), clock::millis(terms.lease));
+        Self {
+            status,
+            accounts,
+            freshness,
+            coming,
+            minutes,
+            forecast,
+            store_out,
+            measured,
+            wave,
+            lease_ms,
+            buffer_ttl_ms,
+            request_ids,
+        }
     }
 
     /// When that was, by the queue's clock, ms since the epoch.
@@ -179,16 +234,41 @@ impl Figures {
         self.status.stats.now_ms
     }
 
-    /// All lanes together, as one without a name.
+    /// All lanes and what is leased, as one without a name.
     #[must_use]
     pub fn freshness_of_all(&self) -> Freshness {
-        self.freshness.iter().fold(Freshness::default(), |sum, lane| Freshness {
+        let add = |sum: Option<u64>, of: Option<u64>| Some(sum? + of?);
+        let leased = &self.status.stats.leased;
+        let nothing = self.measured.of.as_ref().map(|_| 0);
+        let of_leased = self.measured.of.iter().flatten().find(|of| of.lane.is_none());
+        let scaled = |drawn: fn(&Measured) -> u64| match of_leased {
+            Some(of) => Some(of.scaled(drawn(of)).min(*leased)),
+            None => nothing,
+        };
+        let start = Freshness {
+            ids: *leased,
+            late: scaled(|of| of.late),
+            missing: scaled(|of| of.missing),
+            waiting: scaled(|of| of.waiting),
+            ..Freshness::default()
+        };
+        self.freshness.iter().fold(start, |sum, lane| Freshness {
             ids: sum.ids + lane.ids,
+            late: add(sum.late, lane.late.or(nothing)),
+            missing: add(sum.missing, lane.missing.or(nothing)),
+            waiting: add(sum.waiting, lane.waiting.or(nothing)),
             due: sum.due + lane.due,
             overdue: sum.overdue + lane.overdue,
             oldest_lateness_ms: sum.oldest_lateness_ms.max(lane.oldest_lateness_ms),
+            beyond: sum.beyond + lane.beyond,
             ..sum
         })
+    }
+
+    /// The longest that the last answer of a post in the sample is overdue, ms.
+    #[must_use]
+    pub fn oldest_answer_ms(&self) -> Millis {
+        self.measured.of.iter().flatten().map(|of| of.oldest_ms).max().unwrap_or(0)
     }
 
     /// Seconds of that minute that have gone; of the first second, all of it.
@@ -212,16 +292,10 @@ pub fn ids_per_request(minute: &Minute) -> Option<f64> {
 }
 
 impl Freshness {
-    /// The share of its ids that are not overdue; `None` where it has none.
+    /// The share of its ids that are up to date; `None` where it has none, or where that was not measured.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        share(self.ids - self.overdue, self.ids)
-    }
-
-    /// The share of its ids that are not even due; `None` where it has none.
-    #[must_use]
-    pub fn strict_share(&self) -> Option<f64> {
-        share(self.ids - self.due, self.ids)
+        share(self.ids.saturating_sub(self.late? + self.missing?), self.ids)
     }
 }
 
@@ -249,7 +323,13 @@ mod tests {
     use crate::lookup::twitter_v1::CAPABILITIES;
 
     fn terms() -> Terms {
-        Terms { ages: "1d: 1h".parse().unwrap(), buffer_ttl: Duration::from_secs(5), lookahead: 0.1 }
+        Terms {
+            ages: "1d: 1h".parse().unwrap(),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        }
     }
 
     fn figures(reading: Reading) -> Figures {

@@ -16,7 +16,9 @@ mod answer;
 mod archive;
 mod exposition;
 mod figures;
+mod freshness;
 mod page;
+mod polled;
 mod probe;
 mod probes;
 mod reader;
@@ -27,8 +29,10 @@ pub use self::answer::{Answer, State};
 pub use self::archive::Archive;
 pub use self::exposition::{of_process, registry};
 pub use self::figures::{
-    Coming, Figures, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Seen, Terms, ids_per_request, moments,
+    Coming, Figures, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, ids_per_request,
+    moments,
 };
+pub use self::freshness::{IN_FLIGHT_MS, Measured, SAMPLED, measure};
 pub use self::page::{Shown, Site};
 pub use self::probe::probe;
 pub use self::probes::router;

@@ -5,17 +5,23 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::figures::{Figures, MINUTES_SHOWN, Outage, Reading, Seen, Terms, moments};
+use super::figures::{Figures, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, moments};
+use super::freshness::measure;
+use super::polled::Polled;
 use super::whole_queue::{PATIENCE, WholeQueue};
 use crate::clock::{self, Millis, Stopwatch};
 use crate::live::Live;
-use crate::queue::{MINUTE_MS, Minute, QueueError};
+use crate::queue::{Minute, QueueError, joined};
 use crate::store::Store;
 
 /// How often it reads while somebody watches,
 const READ_EVERY: Duration = Duration::from_secs(1);
 /// unless that takes more than so large a part of the time: counting in a large file is a long walk.
 const SHARE_OF_THE_TIME: u32 = 10;
+/// How often stored answers are looked at, unless that takes more than such a part of the time,
+const MEASURE_EVERY: Duration = Duration::from_secs(5);
+/// and how long that may take.
+const MEASURE_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it sees whether the store answers, meanwhile.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
@@ -28,6 +34,8 @@ pub struct Reader {
     whole: Arc<WholeQueue>,
     store: StoreAtHand,
     terms: Live<Terms>,
+    /// The polled sources, where there may be some.
+    polled: Option<Arc<Polled>>,
     seen: watch::Sender<Seen>,
     somebody_watches: Notify,
 }
@@ -39,13 +47,24 @@ struct Known {
     outage: Option<Outage>,
     store_out: Option<Outage>,
     store_checked: Option<Stopwatch>,
+    pollers: Option<String>,
+    measured: Sampled,
+    /// Since when that is so, and how long it will do.
+    measured_at: Option<(Stopwatch, Duration)>,
 }
 
 impl Reader {
     /// Reads nothing before it [runs](Reader::run).
     #[must_use]
     pub fn new(whole: Arc<WholeQueue>, store: StoreAtHand, terms: Live<Terms>) -> Self {
-        Self { whole, store, terms, seen: watch::Sender::default(), somebody_watches: Notify::new() }
+        let (seen, somebody_watches) = (watch::Sender::default(), Notify::new());
+        Self { whole, store, terms, polled: None, seen, somebody_watches }
+    }
+
+    /// The same, which tells of the pollers as well.
+    #[must_use]
+    pub(super) fn with_polled(self, polled: Arc<Polled>) -> Self {
+        Self { polled: Some(polled), ..self }
     }
 
     /// What is seen from now on, about once a second. Nothing [was read](Seen::is_read) at first, unless somebody
@@ -72,12 +91,17 @@ impl Reader {
                 // By the time that somebody comes, this is no news.
                 self.seen.send_replace(Seen::default());
                 known.outage = None;
-                self.somebody_watches.notified().await;
+                tokio::select! {
+                    () = self.somebody_watches.notified() => {}
+                    // Since when the store is out is known, whenever somebody looks.
+                    () = tokio::time::sleep(CHECK_EVERY) => self.look_at_store(&mut known).await,
+                }
                 continue;
             }
             let watch = Stopwatch::start();
             self.read(&mut known).await;
-            self.seen.send_replace(Seen { figures: known.figures.clone(), outage: known.outage.clone() });
+            let (figures, outage, pollers) = (known.figures.clone(), known.outage.clone(), known.pollers.clone());
+            self.seen.send_replace(Seen { figures, outage, pollers });
             let took = watch.elapsed();
             // An outage takes long, too, but not the service's time.
             let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(took * SHARE_OF_THE_TIME) };
@@ -87,21 +111,68 @@ impl Reader {
 
     async fn read(&self, known: &mut Known) {
         let terms = self.terms.load();
-        let minutes = known.figures.as_ref().map_or(&[][..], |last| &last.minutes);
+        let last = known.figures.clone();
+        let minutes = last.as_ref().map_or(&[][..], |last| &last.minutes);
         let check_store = known.store_checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
-        let check = async { if check_store { Some(self.check_store().await) } else { None } };
-        let (reading, checked) = tokio::join!(self.reading(&terms, minutes), check);
-        if let Some(checked) = checked {
-            known.store_out = outage(checked, known.store_out.take());
-            known.store_checked = Some(Stopwatch::start());
-        }
+        let check = async {
+            if check_store {
+                self.look_at_store(known).await
+            }
+        };
+        let pollers = async {
+            match &self.polled {
+                Some(polled) => polled.sources().await.trouble_of(&self.whole.provider),
+                None => None,
+            }
+        };
+        let (reading, (), pollers) = tokio::join!(self.reading(&terms, minutes), check, pollers);
+        known.pollers = pollers;
         match reading {
             Ok(reading) => {
+                self.measure(known, &terms, reading.stats.now_ms).await;
+                let reading = Reading { measured: known.measured.clone(), ..reading };
                 let figures = Figures::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.figures, known.outage) = (Some(Arc::new(figures)), None);
             }
-            Err(why) => known.outage = outage(Err(why), known.outage.take()),
+            // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
+            Err(why) => {
+                let since_ms = self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
+                known.outage = Some(Outage { why, since_ms });
+            }
         }
+    }
+
+    /// Sees whether the store answers, and notes since when it does not.
+    async fn look_at_store(&self, known: &mut Known) {
+        known.store_out = outage(self.check_store().await, known.store_out.take());
+        known.store_checked = Some(Stopwatch::start());
+    }
+
+    /// Measures how fresh the stored answers are, where the last measurement is too old; `now` is the queue's clock, ms
+    /// since the epoch.
+    async fn measure(&self, known: &mut Known, terms: &Terms, now: Millis) {
+        if known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
+            return;
+        }
+        let watch = Stopwatch::start();
+        let store = self.store.load();
+        let measured = match store.as_ref() {
+            Ok(store) => {
+                let now = || now + watch.elapsed_ms();
+                let measuring = measure(&*self.whole.queue, &**store, terms, now);
+                match tokio::time::timeout(MEASURE_PATIENCE, measuring).await {
+                    Ok(measured) => measured,
+                    Err(_) => Err(format!("queue and store did not answer within {} s", MEASURE_PATIENCE.as_secs())),
+                }
+            }
+            Err(why) => Err(why.clone()),
+        };
+        match measured {
+            Ok(of) => known.measured = Sampled { of: Some(of), at_ms: Some(now), error: None },
+            Err(why) => known.measured.error = Some(why),
+        }
+        let every = MEASURE_EVERY.max(watch.elapsed() * SHARE_OF_THE_TIME);
+        known.measured_at = Some((Stopwatch::start(), every));
     }
 
     /// All that the queue and the ledger tell. Of the minutes known already, those that are over stay as they are.
@@ -109,7 +180,7 @@ impl Reader {
         let (whole, queue) = (&self.whole, &self.whole.queue);
         let moments = moments(terms.buffer_ttl);
         let minutes = async {
-            match joined(known, queue.minutes(2).await?) {
+            match joined(known, queue.minutes(2).await?, MINUTES_SHOWN) {
                 Some(minutes) => Ok::<_, QueueError>(minutes),
                 None => queue.minutes(MINUTES_SHOWN).await,
             }
@@ -117,7 +188,7 @@ impl Reader {
         let all =
             async { tokio::try_join!(queue.stats(), whole.accounts(), whole.reads(), queue.due_by(&moments), minutes) };
         let (stats, accounts, reads, due, minutes) = whole.in_time(all).await?;
-        Ok(Reading { stats, accounts, reads, due, minutes })
+        Ok(Reading { stats, accounts, reads, due, minutes, ..Reading::default() })
     }
 
     async fn check_store(&self) -> Result<(), String> {
@@ -137,47 +208,9 @@ fn outage(answer: Result<(), String>, before: Option<Outage>) -> Option<Outage> 
     Some(Outage { why, since_ms })
 }
 
-/// The minutes that are known, with the current one and the one before it as they are now. `None` where others are
-/// missing, or where the queue's clock went back.
-fn joined(known: &[Minute], news: Vec<Minute>) -> Option<Vec<Minute>> {
-    let (last, first) = (known.last()?.at_ms, news.first()?.at_ms);
-    if last != first && last != first + MINUTE_MS {
-        return None;
-    }
-    let closed = known.iter().filter(|minute| minute.at_ms < first).cloned();
-    let mut minutes: Vec<Minute> = closed.chain(news).collect();
-    let shown = Millis::from(MINUTES_SHOWN) * MINUTE_MS;
-    let newest = minutes.last()?.at_ms;
-    minutes.retain(|minute| minute.at_ms > newest - shown);
-    Some(minutes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn minutes(of: impl IntoIterator<Item = Millis>, requests: i64) -> Vec<Minute> {
-        let minute = |minute| Minute {
-            at_ms: minute * MINUTE_MS,
-            counters: [("requests".to_owned(), requests)].into(),
-            ..Minute::default()
-        };
-        of.into_iter().map(minute).collect()
-    }
-
-    #[test]
-    fn minutes_that_are_over_are_kept_and_the_last_two_are_news() {
-        let hour = minutes(1..=60, 1);
-        let same = joined(&hour, minutes(59..=60, 2)).unwrap();
-        assert_eq!(same, [minutes(1..=58, 1), minutes(59..=60, 2)].concat());
-        let next = joined(&hour, minutes(60..=61, 2)).unwrap();
-        assert_eq!(next, [minutes(2..=59, 1), minutes(60..=61, 2)].concat());
-        // A minute was missed, the clock went back, or nothing is known.
-        for news in [61..=62, 58..=59, 0..=1] {
-            assert_eq!(joined(&hour, minutes(news, 2)), None);
-        }
-        assert_eq!(joined(&[], minutes(59..=60, 2)), None);
-    }
 
     #[test]
     fn an_outage_lasts_since_it_was_noticed() {

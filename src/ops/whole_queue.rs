@@ -8,20 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use futures::future::join_all;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::answer::{Answer, State};
 use super::exposition;
+use super::figures::{Figures, Seen};
 use crate::clock::Millis;
 use crate::credential::{Account, Budget, Ledger, LedgerError, Reads};
 use crate::health::Health;
 use crate::live::Live;
 use crate::lookup::Capabilities;
 use crate::queue::{LaneStats, Queue, QueueError, Stats};
-use crate::status::Status;
+use crate::updater::wave::Wave;
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
@@ -49,19 +50,6 @@ pub struct WholeQueue {
 }
 
 impl WholeQueue {
-    /// As `twitter-updater status` shows it.
-    ///
-    /// # Errors
-    /// One line: a service is out, or does not answer in time.
-    pub(super) async fn status(&self) -> Result<Status, String> {
-        let (stats, accounts, reads) = self.read().await?;
-        Ok(Status::new(stats, accounts, self.capabilities).with_reads(reads))
-    }
-
-    async fn read(&self) -> Result<(Stats, Vec<Account>, Option<Reads>), String> {
-        self.in_time(async { tokio::try_join!(self.queue.stats(), self.accounts(), self.reads()) }).await
-    }
-
     /// How the budget of reads is spent, where there is one.
     pub(super) async fn reads(&self) -> Result<Option<Reads>, LedgerError> {
         let Some(budget) = &self.budget else { return Ok(None) };
@@ -88,31 +76,52 @@ impl WholeQueue {
     }
 }
 
-/// The metrics of all of these at this moment, as text: of a queue that does not answer, that it does not.
-pub(super) async fn metrics(all: &[Arc<WholeQueue>]) -> String {
+/// The metrics of all of these as they were seen at this moment, as text: of a queue that does not answer, that it does
+/// not.
+pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)]) -> String {
     let mut registry = exposition::registry();
-    let read = join_all(all.iter().map(|whole| whole.read())).await;
-    let up = all.iter().zip(&read).map(|(whole, read)| (namespace(whole.queue.namespace()), flag(read.is_ok())));
+    let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
+    let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
+    let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.figures.is_some())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
-    let (mut queues, mut quotas, mut budgets) = (Vec::new(), Vec::new(), Vec::new());
-    for (whole, read) in all.iter().zip(read) {
-        match read {
-            Ok((stats, accounts, reads)) => {
-                queues.push(stats);
-                quotas.push((&**whole, accounts));
-                budgets.extend(reads.map(|reads| (&**whole, reads)));
-            }
-            Err(error) => {
-                tracing::debug!(error, namespace = whole.queue.namespace(), "the queue did not answer a scrape");
-            }
-        }
-    }
-    show_queues(&mut registry, &queues);
-    show_quotas(&mut registry, &quotas);
+    let fresh = all.iter().map(|(whole, seen)| (of(whole), flag(Answer::of(seen).state == State::Fresh)));
+    show(&mut registry, "fresh", "1 while all but a hundredth of the posts are up to date, else 0", fresh);
+    let figures: Vec<(&WholeQueue, &Figures)> =
+        read().filter_map(|(whole, seen)| Some((&**whole, &**seen.figures.as_ref()?))).collect();
+    show_freshness(&mut registry, &figures);
+    show_queues(&mut registry, &figures.iter().map(|(_, of)| &of.status.stats).collect::<Vec<_>>());
+    show_quotas(&mut registry, &figures.iter().map(|(whole, of)| (*whole, &*of.accounts)).collect::<Vec<_>>());
+    let budgets: Vec<_> = figures.iter().filter_map(|(whole, of)| Some((*whole, of.status.budget.as_ref()?))).collect();
     if !budgets.is_empty() {
         show_budgets(&mut registry, &budgets);
     }
     exposition::text(&registry)
+}
+
+/// What is known of how fresh the stored answers are.
+fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Figures)]) {
+    let known = |of: fn(&Figures) -> Option<f64>| {
+        all.iter().filter_map(move |(whole, figures)| Some((namespace(whole.queue.namespace()), of(figures)?)))
+    };
+    type Share = fn(&Figures) -> Option<f64>;
+    let shown: [(&str, &str, Share); 5] = [
+        ("posts_late", "Posts whose last answer is older than their interval, reckoned from a sample", |of| {
+            Some(of.freshness_of_all().late? as f64)
+        }),
+        ("posts_missing", "Posts found before that the latest answers leave out, reckoned from a sample", |of| {
+            Some(of.freshness_of_all().missing? as f64)
+        }),
+        ("posts_waiting", "Posts that wait for their first answer, reckoned from a sample", |of| {
+            Some(of.freshness_of_all().waiting? as f64)
+        }),
+        ("posts_due_beyond", "Posts due later than their lane allows", |of| Some(of.freshness_of_all().beyond as f64)),
+        ("wave", "1 while far more posts are missing than usual, else 0", |of| {
+            Some(flag(of.wave.as_ref().is_some_and(Wave::lasts)))
+        }),
+    ];
+    for (name, what, of) in shown {
+        show(registry, name, what, known(of));
+    }
 }
 
 /// A gauge with one value per set of labels; none where there is no value.
@@ -128,7 +137,7 @@ fn namespace(name: &str) -> Labels {
     vec![("namespace", name.to_owned())]
 }
 
-fn show_queues(registry: &mut Registry, queues: &[Stats]) {
+fn show_queues(registry: &mut Registry, queues: &[&Stats]) {
     let lane =
         |stats: &Stats, lane: &LaneStats| [namespace(&stats.namespace), vec![("lane", lane.lane.clone())]].concat();
     let by_lane = |of: fn(&LaneStats) -> f64| {
@@ -169,7 +178,7 @@ fn show_queues(registry: &mut Registry, queues: &[Stats]) {
     registry.register("queue_events", "The queue's counters since it was made, over all workers", events);
 }
 
-fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, Vec<Account>)]) {
+fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[Account])]) {
     let labels = |whole: &WholeQueue, account: &Account| {
         let own = [
             ("provider", whole.provider.clone()),
@@ -180,7 +189,7 @@ fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, Vec<Account>)]) 
     };
     // What no answer has told yet is not shown: it is not nought.
     let known = |of: fn(&Account) -> Option<f64>| {
-        let known = move |(whole, accounts): &(&WholeQueue, Vec<Account>)| {
+        let known = move |(whole, accounts): &(&WholeQueue, &[Account])| {
             let known = accounts.iter().filter_map(|account| Some((labels(whole, account), of(account)?)));
             known.collect::<Vec<_>>()
         };
@@ -195,7 +204,7 @@ fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, Vec<Account>)]) 
     show(registry, "credential_parked", "1 while a credential is left alone, else 0", parked);
 }
 
-fn show_budgets(registry: &mut Registry, all: &[(&WholeQueue, Reads)]) {
+fn show_budgets(registry: &mut Registry, all: &[(&WholeQueue, &Reads)]) {
     let of = |value: fn(&Reads) -> Option<f64>| {
         all.iter().filter_map(move |(whole, reads)| Some((namespace(whole.queue.namespace()), value(reads)?)))
     };

@@ -64,7 +64,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 pub use self::embedded::EmbeddedQueue;
-pub use self::minutes::{LaneDue, MINUTE_MS, MINUTES_KEPT, Minute};
+pub use self::minutes::{LaneDue, MINUTE_MS, MINUTES_KEPT, Minute, joined};
 pub use self::redis::RedisQueue;
 pub use crate::backend::BackendError as QueueError;
 use crate::clock::{Millis, QueueTime};
@@ -297,6 +297,19 @@ pub struct WorkerStats {
     pub fields: BTreeMap<String, String>,
 }
 
+impl WorkerStats {
+    /// The field that says what keeps a worker from working; empty where nothing does.
+    pub const TROUBLE: &'static str = "trouble";
+    /// The field that says since when, by the worker's own clock, ms since the epoch.
+    pub const TROUBLE_SINCE: &'static str = "trouble_since_ms";
+
+    /// What keeps it from working, as it says itself.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.fields.get(Self::TROUBLE).map(String::as_str).filter(|why| !why.is_empty())
+    }
+}
+
 /// A namespace at one moment. The words are those of the keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
@@ -389,7 +402,6 @@ pub fn worker_of(token: &str) -> &str {
 pub trait Queue: Send + Sync + std::fmt::Debug {
     /// The namespace.
     fn namespace(&self) -> &str;
-
     /// Checks that the service is there and fit, and says what a person should know about it.
     async fn check(&self) -> Result<Vec<String>, QueueError>;
 

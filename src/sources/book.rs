@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use tokio::sync::Mutex;
 
-use super::{GAPS_SHOWN, Source};
+use super::{GAPS_SHOWN, NamedSource, Poller, Source};
 use crate::live::Live;
 use crate::queue::{Place, Queue};
 use crate::store::Positions;
@@ -29,7 +29,7 @@ pub type PositionsAtHand = Live<Result<Arc<dyn Positions>, String>>;
 /// Who asks for them.
 #[derive(Debug)]
 pub struct SourceBook {
-    named: Vec<String>,
+    named: Vec<NamedSource>,
     positions: PositionsAtHand,
     queues: Arc<dyn Queues>,
     /// Those that are open, by namespace.
@@ -37,9 +37,9 @@ pub struct SourceBook {
 }
 
 impl SourceBook {
-    /// Of these names, which the settings have, and of all that the store knows.
+    /// Of these, which the settings name, and of all that the store knows.
     #[must_use]
-    pub fn new(named: Vec<String>, positions: PositionsAtHand, queues: Arc<dyn Queues>) -> Self {
+    pub fn new(named: Vec<NamedSource>, positions: PositionsAtHand, queues: Arc<dyn Queues>) -> Self {
         Self { named, positions, queues, open: Mutex::default() }
     }
 
@@ -64,31 +64,44 @@ impl SourceBook {
         for row in &rows {
             names.entry(row.namespace.clone()).or_default().push(row.source.clone());
         }
-        let places = join_all(names.iter().map(async |(namespace, names)| {
-            let places = tokio::time::timeout(patience, self.places(namespace, names)).await;
-            let places = places.unwrap_or_else(|_| Err("no answer in time".to_owned()));
-            if let Err(error) = &places {
+        for named in &self.named {
+            names.entry(named.namespace.clone()).or_default();
+        }
+        let asked = join_all(names.iter().map(async |(namespace, names)| {
+            let asked = tokio::time::timeout(patience, self.ask(namespace, names)).await;
+            let asked = asked.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+            if let Err(error) = &asked {
                 tracing::debug!(error, namespace, "it is not known when sources are due");
             }
-            places.ok()
+            asked.ok()
         }))
         .await;
-        let mut known = BTreeMap::new();
-        for ((namespace, names), places) in names.iter().zip(&places) {
-            for (name, places) in names.iter().zip(places.iter().flatten()) {
-                known.insert((namespace.as_str(), name.as_str()), places.as_slice());
+        let (mut places, mut pollers) = (BTreeMap::new(), BTreeMap::new());
+        for ((namespace, names), asked) in names.iter().zip(asked) {
+            let Some((found, poller)) = asked else { continue };
+            pollers.insert(namespace.as_str(), poller);
+            for (name, found) in names.iter().zip(found) {
+                places.insert((namespace.as_str(), name.as_str()), found);
             }
         }
-        let never = self.named.iter().filter(|name| rows.iter().all(|row| row.source != **name));
-        let never: Vec<Source> = never.map(|name| Source::never_polled(name)).collect();
-        let polled = rows.into_iter().map(|row| {
-            let place = known.get(&(row.namespace.as_str(), row.source.as_str())).copied();
-            Source::new(row, place)
+        let poller = |namespace: &str| pollers.get(namespace).cloned().unwrap_or_default();
+        let never = self.named.iter().filter(|named| rows.iter().all(|row| row.source != named.name));
+        let never = never.map(|named| Source {
+            provider: Some(named.provider.to_string()),
+            poller: poller(&named.namespace),
+            ..Source::never_polled(&named.name)
+        });
+        let never: Vec<Source> = never.collect();
+        let polled = rows.iter().map(|row| Source {
+            poller: poller(&row.namespace),
+            is_named: self.named.iter().any(|named| named.name == row.source && named.namespace == row.namespace),
+            ..Source::new(row.clone(), places.get(&(row.namespace.as_str(), row.source.as_str())).map(Vec::as_slice))
         });
         Ok(polled.chain(never).collect())
     }
 
-    async fn places(&self, namespace: &str, names: &[String]) -> Result<Vec<Vec<Place>>, String> {
+    /// Where these sources are in the queue of their endpoint, and who polls it.
+    async fn ask(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), String> {
         let known = self.open.lock().await.get(namespace).cloned();
         let queue = match known {
             Some(queue) => queue,
@@ -98,6 +111,8 @@ impl SourceBook {
                 queue
             }
         };
-        queue.locate(names).await.map_err(|error| error.to_string())
+        let (places, stats) =
+            tokio::try_join!(queue.locate(names), queue.stats()).map_err(|error| error.to_string())?;
+        Ok((places, Poller::of(&stats.workers)))
     }
 }

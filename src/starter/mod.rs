@@ -7,6 +7,7 @@
 //!   `incoming` ── Drain ──────────┘   (id, date, age)
 //!
 //!   the store ── Rebuild ─▶ what the queue has lost
+//!   a person ── Refresh ─▶ what is to be looked up now
 //! ```
 //!
 //! The store comes before the queue: a tweet that is recorded and not scheduled is found by doing the
@@ -21,6 +22,7 @@ mod incoming;
 mod lines;
 mod progress;
 mod rebuild;
+mod refresh;
 mod summary;
 
 use std::collections::HashSet;
@@ -33,6 +35,7 @@ pub use self::incoming::{Drain, DrainRound};
 pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
+pub use self::refresh::{Refresh, Refreshed, Which};
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
 use crate::crash;

@@ -46,7 +46,7 @@ use crate::tweet::TweetState;
 use crate::tweet_age::AgeTable;
 
 /// Rows of a page: what the queue adopts, and settles, in one step; 1 to 3 ms each of Redis's only thread.
-const PAGE: u32 = 500;
+pub(super) const PAGE: u32 = 500;
 /// Overdue tweets come due within this time and not at once, or they would come due together ever after.
 /// Lanes of longer intervals are spread by the quota.
 const SPREAD_MS: Millis = 10 * 60_000;

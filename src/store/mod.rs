@@ -49,7 +49,7 @@ pub struct Recorded {
     pub new: u64,
     /// Rows that were there and stay as they are.
     pub known: u64,
-    /// Rows that were *ended* or *unavailable* and live again.
+    /// Rows that were *ended* and live again.
     pub revived: u64,
 }
 
@@ -66,6 +66,19 @@ pub struct Standing {
     pub misses: u32,
     /// Since when it is not returned, ms since the epoch.
     pub missing_since: Option<Millis>,
+    /// When it was recorded, ms since the epoch.
+    pub first_seen: Millis,
+    /// Answers stored about it, misses included.
+    pub lookups: u64,
+}
+
+impl Standing {
+    /// Whether an answer has found it, and no miss since was believed. An id that no answer ever found is known to
+    /// be nothing: half of an old archive may be gone, which is no wave.
+    #[must_use]
+    pub fn is_known_to_live(&self) -> bool {
+        self.state == TweetState::Live && self.lookups > u64::from(self.misses)
+    }
 }
 
 /// One answer about one tweet, judged and ready to be stored.
@@ -103,7 +116,8 @@ pub enum Seen {
         /// When the first of them was answered, ms since the epoch.
         since: Millis,
     },
-    /// Returned in a shape we cannot read: only the time of the check is stored.
+    /// Returned in a shape we cannot read, or not mentioned: only the next due time is stored. It is no answer, so it
+    /// makes the post look no fresher.
     Broken,
 }
 
@@ -199,6 +213,8 @@ pub struct Listed {
     pub created_at: Option<Millis>,
     /// When it is due again, ms since the epoch; `None` when it is dead.
     pub next_due: Option<Millis>,
+    /// When the newest answer about it was given, ms since the epoch; `None` before the first.
+    pub checked_at: Option<Millis>,
     /// Why it is dead.
     pub reason: Option<String>,
 }
@@ -244,8 +260,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn check(&self) -> Result<(), StoreError>;
 
     /// Records tweets before they are scheduled: a row that is not there is made (*live*, or *ended*
-    /// when `next_due` is `None`); one that is *ended* or *unavailable* lives again when `next_due`
-    /// is given (misses cleared, an unknown `created_at` filled in); *live* and *dead* rows stay. An id
+    /// when `next_due` is `None`); one that is *ended* lives again when `next_due` is given (an unknown
+    /// `created_at` is filled in; its misses stay, until an answer finds it); all others stay as they are. An id
     /// twice in `tweets` counts once as new, then as known; the first that has a `next_due` is taken.
     ///
     /// `at` is when, ms since the epoch.
@@ -268,6 +284,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// the reason are cleared. A row that is not there is made; one that is not dead stays as it is.
     /// `at` is when, ms since the epoch.
     async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError>;
+
+    /// Brings look-ups forward: each id with its new due time, ms since the epoch. One that is *live* or *unavailable* is
+    /// due then, if that is sooner; all others stay as they are. Before the queue hears of it
+    /// ([`Queue::promote`](crate::queue::Queue::promote)).
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError>;
 
     /// Up to `limit` tweets of that kind whose ids are less than `below` (`None`: from the top), the
     /// greatest first; ids compare by their bytes. The next page is below the last id of this one, so

@@ -255,7 +255,7 @@ impl Store for PostgresStore {
         let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
         let statement = || {
             sqlx::query(
-                "SELECT id, state, created_at, checked_at, misses, missing_since \
+                "SELECT id, state, created_at, checked_at, misses, missing_since, first_seen, lookups \
                  FROM tweet WHERE namespace = $1 AND id = ANY($2)",
             )
             .bind(namespace)
@@ -290,6 +290,24 @@ impl Store for PostgresStore {
         }
         let rows = rows::exhumed(at, tweets);
         let _: Vec<()> = self.rows(|| bind_rows(EXHUME, namespace, &rows)).await?;
+        Ok(())
+    }
+
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let statement = || {
+            sqlx::query(
+                "UPDATE tweet SET next_due = given.due FROM UNNEST($2::text[], $3::bigint[]) AS given (id, due) \
+                 WHERE tweet.namespace = $1 AND tweet.id = given.id AND tweet.state IN ('live', 'unavailable') \
+                 AND (tweet.next_due IS NULL OR tweet.next_due > given.due)",
+            )
+            .bind(namespace)
+            .bind(ids.iter().map(|(id, _)| clean(id).into_owned()).collect::<Vec<String>>())
+            .bind(ids.iter().map(|(_, due)| *due).collect::<Vec<Millis>>())
+        };
+        let _: Vec<()> = self.rows(statement).await?;
         Ok(())
     }
 

@@ -273,6 +273,8 @@ pub(super) struct StandingRow {
     checked_at: Option<i64>,
     misses: i64,
     missing_since: Option<i64>,
+    first_seen: i64,
+    lookups: i64,
 }
 
 /// Puts rows, in any order, into the order of the ids that were asked for.
@@ -285,6 +287,8 @@ pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Result<Vec<O
             checked_at: row.checked_at,
             misses: misses(row.misses),
             missing_since: row.missing_since,
+            first_seen: row.first_seen,
+            lookups: number(row.lookups),
         };
         known.insert(row.id, standing);
     }
@@ -297,7 +301,7 @@ pub(super) fn page(of: Listing) -> &'static str {
     macro_rules! page {
         ($states:literal) => {
             concat!(
-                "SELECT id, state, created_at, next_due, reason FROM tweet WHERE namespace = $1 AND ",
+                "SELECT id, state, created_at, next_due, checked_at, reason FROM tweet WHERE namespace = $1 AND ",
                 $states,
                 " AND id < $2 ORDER BY id DESC LIMIT $3"
             )
@@ -322,6 +326,7 @@ pub(super) struct ListedRow {
     state: String,
     created_at: Option<i64>,
     next_due: Option<i64>,
+    checked_at: Option<i64>,
     reason: Option<String>,
 }
 
@@ -329,8 +334,8 @@ impl TryFrom<ListedRow> for Listed {
     type Error = StoreError;
 
     fn try_from(row: ListedRow) -> Result<Self, StoreError> {
-        let ListedRow { id, state: word, created_at, next_due, reason } = row;
-        Ok(Self { id, state: state(&word)?, created_at, next_due, reason })
+        let ListedRow { id, state: word, created_at, next_due, checked_at, reason } = row;
+        Ok(Self { id, state: state(&word)?, created_at, next_due, checked_at, reason })
     }
 }
 

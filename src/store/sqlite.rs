@@ -6,6 +6,7 @@
 
 mod positions;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -209,7 +210,7 @@ impl Store for SqliteStore {
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
         let rows = sqlx::query_as(
-            "SELECT id, state, created_at, checked_at, misses, missing_since \
+            "SELECT id, state, created_at, checked_at, misses, missing_since, first_seen, lookups \
              FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))",
         )
         .bind(namespace)
@@ -268,6 +269,25 @@ impl Store for SqliteStore {
         }
         let mut transaction = self.begin().await?;
         insert(&mut transaction, namespace, &rows::exhumed(at, tweets), include_str!("sql/exhume.sql")).await?;
+        transaction.commit().await.map_err(judge)
+    }
+
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let given: Vec<(Cow<'_, str>, Millis)> = ids.iter().map(|(id, due)| (clean(id), *due)).collect();
+        let mut transaction = self.begin().await?;
+        sqlx::query(
+            "UPDATE tweet SET next_due = given.value ->> 1 FROM json_each(?2) AS given \
+             WHERE tweet.namespace = ?1 AND tweet.id = given.value ->> 0 AND state IN ('live', 'unavailable') \
+             AND (next_due IS NULL OR next_due > given.value ->> 1)",
+        )
+        .bind(namespace)
+        .bind(serde_json::json!(given).to_string())
+        .execute(&mut *transaction)
+        .await
+        .map_err(judge)?;
         transaction.commit().await.map_err(judge)
     }
 

@@ -1,9 +1,11 @@
 //! The handler of `tweet:update`: the specification's `requestTweets` (`request.rs`), `saveTweets`,
 //! `promoteTweets`.
 
+pub mod misses;
 mod request;
+pub mod wave;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,31 +24,21 @@ use crate::tweet::TweetState;
 use crate::tweet_age::{AgeTable, SameDay};
 use crate::worker::{Handled, Handler, Outlook};
 
+use self::misses::Belief;
+pub use self::misses::UnavailableSettings;
 use self::request::Requested;
+use self::wave::Wave;
 pub use crate::provider::NAMESPACE;
 
 /// The lane of tweets the provider does not return.
 pub const UNAVAILABLE_LANE: &str = "unavailable";
 
-/// An answer in which over half of this many ids or more that lived before are missing is doubted.
-const MASS_MISSING_LEAST: usize = 20;
 /// What was doubted and never came again would stay for ever: a bound, far above need.
 const MANY_DOUBTS: usize = 100_000;
 /// Between two attempts of a request that is refused as a whole.
 const REFUSED_RETRY_MS: Millis = 1_000;
 /// Before an id whose call failed alone is asked for again. It is one call and one step of the back-off.
 const FAILED_RETRY_MS: Millis = 60_000;
-
-/// What becomes of tweets the provider does not return.
-#[derive(Debug, Clone)]
-pub struct UnavailableSettings {
-    /// Their lane; its patience is how often they are looked up.
-    pub lane: Lane,
-    /// Their life ends after so many misses in a row ...
-    pub limit: u32,
-    /// ... when they have been missing for so long, in ms.
-    pub after: Millis,
-}
 
 /// The handler.
 pub struct TweetUpdate {
@@ -64,6 +56,8 @@ pub struct TweetUpdate {
     pub same_day: Live<SameDay>,
     /// What becomes of tweets the provider does not return.
     pub unavailable: UnavailableSettings,
+    /// The last wave of misses, as all workers together have seen it.
+    pub wave: Live<Option<Wave>>,
     /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
     pub max_deliveries: u32,
     /// How long a call may take.
@@ -79,8 +73,6 @@ pub struct TweetUpdate {
 /// Doubts about the provider. Only this process's memory: to lose one costs a repeated call.
 #[derive(Debug, Default)]
 pub struct Doubts {
-    /// Ids missing from an answer that was not believed: if they are missing again, it is.
-    missing: Mutex<HashSet<String>>,
     /// Ids whose calls failed, and how often, until they are answered.
     failed: Mutex<HashMap<String, u32>>,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
@@ -115,22 +107,23 @@ impl Doubts {
     }
 }
 
-/// Why nothing could be made of the answers.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Most of the tweets that lived before are missing.
-    #[error("{missing} of {of} tweets that lived before are missing: not believed until it repeats")]
-    MassMissing { missing: usize, of: usize },
-}
-
 /// What the answers mean, side by side: each job, what is stored of it, and what the queue is told.
 #[derive(Default)]
 struct Judged {
     jobs: Vec<Job>,
     observations: Vec<Observation>,
     verdicts: Vec<Verdict>,
+    /// Posts that were found.
+    found: usize,
+    /// Misses of posts that were known to live.
+    missed: usize,
+}
+
+/// What came of the answers: what the queue is told, and what is added to its counters.
+#[derive(Default)]
+struct Done {
+    verdicts: Vec<(Job, Verdict)>,
+    tally: Vec<(&'static str, i64)>,
 }
 
 #[async_trait]
@@ -150,7 +143,7 @@ impl Handler for TweetUpdate {
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
-            Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },
+            Ok(Ok(Done { verdicts, tally })) => Handled { verdicts, tally, outlook, ..Handled::default() },
             Ok(Err(failure)) => return Handled::released(batch, Outlook::Outage(failure.to_string())),
             Err(_) => return Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         };
@@ -172,24 +165,27 @@ impl TweetUpdate {
         batch: &Batch,
         answered: Vec<(Job, Outcome, Millis)>,
         refused: Vec<(Job, String)>,
-    ) -> Result<Vec<(Job, Verdict)>, Failure> {
-        let mut verdicts = Vec::with_capacity(batch.jobs.len());
+    ) -> Result<Done, StoreError> {
+        let mut done = Done::default();
         if !answered.is_empty() {
             let mut judged = self.judge(answered).await?;
             if self.save_tweets(&judged.observations).await? > 0 {
                 self.heed_refusals(&mut judged).await?;
             }
-            verdicts.extend(self.promote_tweets(judged));
+            done.tally = [(wave::FOUND, judged.found), (wave::MISSED, judged.missed)]
+                .map(|(counter, by)| (counter, i64::try_from(by).unwrap_or(i64::MAX)))
+                .into();
+            done.verdicts = self.promote_tweets(judged);
         }
         for (job, why) in refused {
             let verdict = self.blame(batch, &job, &why).await?;
-            verdicts.push((job, verdict));
+            done.verdicts.push((job, verdict));
         }
-        Ok(verdicts)
+        Ok(done)
     }
 
     /// What each outcome means: state, what is stored, when it is due again.
-    async fn judge(&self, answered: Vec<(Job, Outcome, Millis)>) -> Result<Judged, Failure> {
+    async fn judge(&self, answered: Vec<(Job, Outcome, Millis)>) -> Result<Judged, StoreError> {
         // Only an answer that lacks something needs to know what was there before.
         let whole = answered.iter().all(|(_, outcome, _)| match outcome {
             Outcome::Found(tweet) | Outcome::Withheld { tweet, .. } => tweet.created_at.is_some(),
@@ -199,14 +195,17 @@ impl TweetUpdate {
             vec![None; answered.len()]
         } else {
             let ids: Vec<String> = answered.iter().map(|(job, ..)| job.id.clone()).collect();
-            let standings = self.store.standing(&self.namespace, &ids).await?;
-            self.doubt(&answered, &standings)?;
-            standings
+            self.store.standing(&self.namespace, &ids).await?
         };
         let mut judged = Judged::default();
-        let (ages, same_day) = (self.ages.load(), self.same_day.load());
+        let terms = Terms { ages: self.ages.load(), same_day: *self.same_day.load(), wave: self.is_wave() };
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
-            let (observation, verdict) = self.judge_one((&ages, *same_day), &job, outcome, standing, at);
+            match &outcome {
+                Outcome::Found(_) | Outcome::Withheld { .. } => judged.found += 1,
+                Outcome::Unavailable if standing.as_ref().is_some_and(Standing::is_known_to_live) => judged.missed += 1,
+                Outcome::Unavailable | Outcome::Broken(_) => {}
+            }
+            let (observation, verdict) = self.judge_one(&terms, &job, outcome, standing.as_ref(), at);
             judged.jobs.push(job);
             judged.observations.push(observation);
             judged.verdicts.push(verdict);
@@ -214,87 +213,92 @@ impl TweetUpdate {
         Ok(judged)
     }
 
-    /// Missing is often the provider's trouble and not the tweets': an answer without most of the
-    /// tweets that lived before is not believed until it repeats.
-    fn doubt(&self, answered: &[(Job, Outcome, Millis)], standings: &[Option<Standing>]) -> Result<(), Failure> {
-        let lived = |standing: &Option<Standing>| {
-            standing.as_ref().is_some_and(|known| known.state == TweetState::Live && known.checked_at.is_some())
-        };
-        let of: Vec<_> = (0..answered.len()).filter(|at| standings.get(*at).is_some_and(lived)).collect();
-        let missing: Vec<&String> =
-            of.iter().filter(|at| answered[**at].1 == Outcome::Unavailable).map(|at| &answered[*at].0.id).collect();
-        if of.len() < MASS_MISSING_LEAST || missing.len() * 2 <= of.len() {
-            return Ok(());
-        }
-        let mut doubted = self.doubts.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        let again = missing.iter().filter(|id| doubted.contains(**id)).count();
-        if again * 2 > missing.len() {
-            doubted.retain(|id| !missing.contains(&id));
-            return Ok(());
-        }
-        if doubted.len() > MANY_DOUBTS {
-            doubted.clear();
-        }
-        doubted.extend(missing.iter().map(|id| (*id).clone()));
-        Err(Failure::MassMissing { missing: missing.len(), of: of.len() })
+    /// Whether far more posts are missing than usual, at this moment and over all workers.
+    fn is_wave(&self) -> bool {
+        self.wave.load().as_ref().as_ref().is_some_and(Wave::lasts)
     }
 
     fn judge_one(
         &self,
-        (ages, same_day): (&AgeTable, SameDay),
+        terms: &Terms,
         job: &Job,
         outcome: Outcome,
-        standing: Option<Standing>,
+        standing: Option<&Standing>,
         at: Millis,
     ) -> (Observation, Verdict) {
         let counters = &self.metrics.counters;
-        let standing = standing.as_ref();
-        let known =
-            || standing.and_then(|known| known.created_at).or_else(|| self.lookup.created_at(&job.id).ok().flatten());
-        let (seen, state, lane) = match outcome {
+        let created_at = || self.created_at(&job.id, standing);
+        let by_age = |created_at| terms.by_age(created_at, at);
+        let (seen, state, next) = match outcome {
             Outcome::Found(tweet) => {
                 counters.found.add(1);
-                let lane = lane(ages, tweet.created_at.or_else(known), at);
-                (Seen::Found(tweet), TweetState::Live, lane)
+                let next = by_age(tweet.created_at.or_else(created_at));
+                (Seen::Found(tweet), TweetState::Live, next)
             }
             Outcome::Withheld { tweet, countries } => {
                 counters.withheld.add(1);
-                let lane = lane(ages, tweet.created_at.or_else(known), at);
-                (Seen::Withheld { tweet, countries }, TweetState::Live, lane)
+                let next = by_age(tweet.created_at.or_else(created_at));
+                (Seen::Withheld { tweet, countries }, TweetState::Live, next)
             }
             Outcome::Broken(why) => {
                 counters.broken.add(1);
                 tracing::warn!(why, "a tweet came in a shape we cannot read; it stays on its schedule");
                 tracing::debug!(id = job.id, "this one");
-                // It was returned, so it cannot have ended; whether it still counts as missing, the next
-                // whole answer says.
-                let missing = standing.is_some_and(|known| known.state == TweetState::Unavailable);
-                let state = if missing { TweetState::Unavailable } else { TweetState::Live };
-                (Seen::Broken, state, lane(ages, known(), at))
+                // It proves neither that the post lives nor that it is gone: state and lane stay.
+                let by_age = by_age(created_at());
+                if standing.is_some_and(|known| known.state == TweetState::Unavailable) {
+                    (Seen::Broken, TweetState::Unavailable, by_age.map(|_| self.slow(terms)))
+                } else {
+                    (Seen::Broken, TweetState::Live, by_age)
+                }
             }
             Outcome::Unavailable => {
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
-                let UnavailableSettings { lane: slow, limit, after } = &self.unavailable;
-                let over = (misses >= *limit && at - since >= *after) || lane(ages, known(), at).is_none();
-                (Seen::Missing { misses, since }, TweetState::Unavailable, (!over).then_some(slow))
+                let (state, next) = self.missed(terms, by_age(created_at()), misses, since, at);
+                (Seen::Missing { misses, since }, state, next)
             }
         };
-        let state = if lane.is_none() { TweetState::Ended } else { state };
-        // What was not returned today is not free today.
-        let same_day = if matches!(seen, Seen::Missing { .. }) { SameDay::default() } else { same_day };
-        let next = lane.map(|lane| (lane, same_day.delay(at, lane.patience)));
-        let verdict = match next {
-            Some((lane, delay)) => Verdict::Reschedule { lane: lane.clone(), delay },
-            None => Verdict::Finish,
-        };
-        let next_due = next.map(|(_, delay)| at.saturating_add(delay));
+        let state = if next.is_none() { TweetState::Ended } else { state };
+        let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
+        let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, delay });
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due }, verdict)
     }
 
+    /// State and next look-up of a post that is missing; `by_age` is where its age would put it.
+    fn missed(
+        &self,
+        terms: &Terms,
+        by_age: Option<Next>,
+        misses: u32,
+        since: Millis,
+        at: Millis,
+    ) -> (TweetState, Option<Next>) {
+        let Some((lane, _)) = by_age else { return (TweetState::Ended, None) };
+        match self.unavailable.judge(misses, since, at, terms.wave) {
+            // What was not returned today is not free today: no earlier look-up saves anything.
+            Belief::Suspected => {
+                let delay = lane.patience;
+                (TweetState::Live, Some((lane, delay)))
+            }
+            Belief::Unavailable => (TweetState::Unavailable, Some(self.slow(terms))),
+            Belief::Ended => (TweetState::Ended, None),
+        }
+    }
+
+    /// Where an unavailable post goes.
+    fn slow(&self, terms: &Terms) -> Next {
+        (self.unavailable.lane.clone(), self.unavailable.delay(terms.wave))
+    }
+
+    /// When a post was made, ms since the epoch: as the store knows it, or its id.
+    fn created_at(&self, id: &str, standing: Option<&Standing>) -> Option<Millis> {
+        standing.and_then(|known| known.created_at).or_else(|| self.lookup.created_at(id).ok().flatten())
+    }
+
     /// Every answer into the store, before the queue hears of any. Answers how many it refused.
-    async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, Failure> {
+    async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, StoreError> {
         let watch = Stopwatch::start();
         let saved = self.store.save(&self.namespace, observations).await;
         self.metrics.histograms.save_seconds.observe(watch.elapsed().as_secs_f64());
@@ -312,23 +316,34 @@ impl TweetUpdate {
         Ok(saved.older)
     }
 
-    /// The store refuses answers older than what it has, and all about the dead: then it knows better.
-    /// The dead are buried in the queue as well (written to the store, and the worker died before it
-    /// told the queue), and nobody leaves the queue whose life has not ended in the store.
-    async fn heed_refusals(&self, judged: &mut Judged) -> Result<(), Failure> {
+    /// The store refuses answers older than what it has, and all about the dead: then the queue is told what the store
+    /// knows. (A worker that died between save and settle leaves such a difference, and so does an answer that came
+    /// late.)
+    async fn heed_refusals(&self, judged: &mut Judged) -> Result<(), StoreError> {
         let ids: Vec<String> = judged.jobs.iter().map(|job| job.id.clone()).collect();
         let standings = self.store.standing(&self.namespace, &ids).await?;
-        for (verdict, standing) in judged.verdicts.iter_mut().zip(standings) {
-            match (standing.map(|known| known.state), &*verdict) {
-                (Some(TweetState::Dead), _) => {
+        let terms = Terms { ages: self.ages.load(), same_day: *self.same_day.load(), wave: self.is_wave() };
+        for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
+            let Some(known) = standing else { continue };
+            let is_refused = known.checked_at.is_some_and(|newer| newer > seen.answered_at);
+            let slow = || self.slow(&terms);
+            let (lane, delay) = match known.state {
+                TweetState::Dead => {
                     *verdict = Verdict::Bury { reason: "dead in the store".to_owned() };
+                    continue;
                 }
-                (Some(TweetState::Live | TweetState::Unavailable), Verdict::Finish) => {
-                    let lane = self.unavailable.lane.clone();
-                    *verdict = Verdict::Reschedule { delay: lane.patience, lane };
+                TweetState::Ended if is_refused => {
+                    *verdict = Verdict::Finish;
+                    continue;
                 }
-                _ => {}
-            }
+                TweetState::Live if is_refused => {
+                    let created_at = self.created_at(&seen.id, Some(&known));
+                    terms.by_age(created_at, seen.answered_at).unwrap_or_else(slow)
+                }
+                TweetState::Unavailable if is_refused => slow(),
+                _ => continue,
+            };
+            *verdict = Verdict::Reschedule { lane, delay };
         }
         Ok(())
     }
@@ -341,7 +356,7 @@ impl TweetUpdate {
     }
 
     /// A job whose request was refused while it was alone in it: tried again a few times, then buried.
-    async fn blame(&self, batch: &Batch, job: &Job, why: &str) -> Result<Verdict, Failure> {
+    async fn blame(&self, batch: &Batch, job: &Job, why: &str) -> Result<Verdict, StoreError> {
         let failures = job.failures + 1;
         if failures < self.max_deliveries {
             return Ok(Verdict::Retry { after: REFUSED_RETRY_MS, counted: true });
@@ -359,7 +374,7 @@ impl TweetUpdate {
         }
     }
 
-    async fn bury(&self, batch: &Batch, job: &Job, reason: String) -> Result<Verdict, Failure> {
+    async fn bury(&self, batch: &Batch, job: &Job, reason: String) -> Result<Verdict, StoreError> {
         // The store hears of it before the queue does.
         self.store.bury(&self.namespace, batch.now.now(), &[(job.id.clone(), reason.clone())]).await?;
         self.metrics.counters.buried_here.add(1);
@@ -372,12 +387,25 @@ impl TweetUpdate {
     }
 }
 
-/// The lane of a tweet made then. A date nobody knows (sequential ids from before Snowflake, put
-/// in without one) is older than any bracket but the last: that one keeps it alive.
-fn lane(ages: &AgeTable, created_at: Option<Millis>, at: Millis) -> Option<&Lane> {
-    match created_at {
-        // From the future by more than skew: as young as can be, rather than the end of its life.
-        Some(created_at) => ages.lane(created_at.min(at), at),
-        None => ages.brackets().last().map(|bracket| &bracket.lane),
+/// A lane, and how long until the post is due in it, ms.
+type Next = (Lane, Millis);
+
+/// What the answers of one batch are judged by.
+struct Terms {
+    ages: Arc<AgeTable>,
+    same_day: SameDay,
+    wave: bool,
+}
+
+impl Terms {
+    /// Where its age puts a post made at `created_at`; `None` past the last bracket. A date nobody knows (sequential ids
+    /// from before Snowflake, put in without one) is older than any bracket but the last: that one keeps it alive.
+    fn by_age(&self, created_at: Option<Millis>, at: Millis) -> Option<Next> {
+        let lane = match created_at {
+            // From the future by more than skew: as young as can be, rather than the end of its life.
+            Some(created_at) => self.ages.lane(created_at.min(at), at),
+            None => self.ages.brackets().last().map(|bracket| &bracket.lane),
+        }?;
+        Some((lane.clone(), self.same_day.delay(at, lane.patience)))
     }
 }

@@ -248,6 +248,7 @@ impl TweetUpdate {
         crash::soon("during_lookup");
         let answer = self.lookup.look_up(&ids, &permit.credential).await;
         self.metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
+        counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
         crash::point("after_answer");
         crash::poison(&ids);
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");

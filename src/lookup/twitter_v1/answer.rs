@@ -8,20 +8,22 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::object::{MapOrElse, Object};
-use crate::lookup::asked::Asked;
+use crate::lookup::asked::{Asked, not_mentioned};
 use crate::lookup::{LookupError, Outcome, not_json, text};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
 ///
-/// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`, otherwise an array in any order with
-/// the missing left out. Each object is cut out first and read by itself, so a broken one costs no
-/// other.
+/// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`: null is missing, and an id that the map does not
+/// mention is broken. Otherwise it is an array in any order with the missing left out; an element that fits no
+/// asked id may be any of those, which are broken then. Each object is cut out first and read by itself, so a broken
+/// one costs no other.
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
     let body = text(body);
     let mut asked = Asked::new(ids);
+    let mut names_the_missing = false;
     match body.trim_start().as_bytes().first() {
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
@@ -31,9 +33,12 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
         }
         Some(b'{') => {
             let fields: Fields<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+            names_the_missing = true;
             for (id, raw) in mapped(fields)?.0 {
                 if raw.get() != "null" {
                     returned(&mut asked, Some(&id), raw);
+                } else if let Some(place) = asked.place(&id) {
+                    asked.put(place, || Outcome::Unavailable);
                 }
             }
         }
@@ -41,8 +46,8 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
         None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
     }
     let unasked = asked.unasked;
-    // Absent, or null in the map form.
-    Ok((asked.outcomes(&Outcome::Unavailable), unasked))
+    let other = if names_the_missing || unasked > 0 { not_mentioned() } else { Outcome::Unavailable };
+    Ok((asked.outcomes(&other), unasked))
 }
 
 /// The map inside a map form's `id`.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::post::Post;
-use crate::lookup::asked::Asked;
+use crate::lookup::asked::{Asked, not_mentioned};
 use crate::lookup::{LookupError, Outcome, Usage, not_json, scalar, text};
 use crate::tweet::TweetId;
 
@@ -96,15 +96,9 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
             asked.put(place, || problem.outcome());
         }
     }
-    // X names all that it does not return. A problem that is about nothing in particular may be why it does not.
-    let spoiled = problems.iter().any(|problem| problem.parameter.is_none());
-    let unmentioned = if spoiled {
-        Outcome::Broken("the answer says nothing of it, and has a problem".to_owned())
-    } else {
-        Outcome::Unavailable
-    };
+    // X names all that it does not return.
     let unasked = asked.unasked;
-    Ok((asked.outcomes(&unmentioned), unasked))
+    Ok((asked.outcomes(&not_mentioned()), unasked))
 }
 
 /// Gives each post to the id it was asked by: its own, or an earlier one of its history, since an edited post

@@ -43,12 +43,12 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::front::Front;
-use self::polled::Polled;
 pub use self::site::{Shown, Site};
 use self::ways::Ways;
 use self::young::Young;
 use super::archive::Archive;
 use super::figures::Seen;
+use super::polled::Polled;
 use super::reader::Reader;
 use super::whole_queue::WholeQueue;
 use crate::queue::Buried;
@@ -85,9 +85,16 @@ impl Page {
         token: Option<SecretString>,
         places: Arc<Semaphore>,
         polled: Option<Arc<Polled>>,
+        is_alone: bool,
     ) -> Arc<Self> {
         let Shown { whole, archive, terms } = shown;
-        let reader = Arc::new(Reader::new(whole.clone(), archive.store(), terms));
+        let reader = Reader::new(whole.clone(), archive.store(), terms);
+        let reader = Arc::new(match &polled {
+            Some(polled) => reader.with_polled(polled.clone()),
+            None => reader,
+        });
+        // Of several, the overview shows the sources.
+        let polled = polled.filter(|_| is_alone);
         let reading = {
             let reader = reader.clone();
             tokio::spawn(async move { reader.run().await })

@@ -1,66 +1,12 @@
 //! The polled sources, where there are any: how far each was read, when it is polled again, and what is missing of it.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
-use tokio::sync::Mutex;
 
 use super::words::{count, date, relative};
-use crate::clock::{Millis, Stopwatch};
+use crate::clock::Millis;
 use crate::figures::{grouped, one_line};
-use crate::sources::{Source, SourceBook, Sources, Turn};
+use crate::sources::{Source, Sources, Turn};
 use crate::store::SourceGap;
-
-/// How often they are read, while somebody watches,
-const EVERY: Duration = Duration::from_secs(3);
-/// unless that takes more than so large a part of the time: all gaps are counted.
-const SHARE_OF_THE_TIME: u32 = 10;
-/// How often it is tried where the store did not answer.
-const AGAIN: Duration = Duration::from_secs(5);
-/// How long the store may take, and the queues as long again: all else on the page waits for it.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// What was read last, for all who watch.
-#[derive(Debug, Default)]
-struct Read {
-    sources: Sources,
-    /// Since when, and for how long it will do.
-    at: Option<(Stopwatch, Duration)>,
-}
-
-/// Who reads them for the page.
-#[derive(Debug)]
-pub(super) struct Polled {
-    book: SourceBook,
-    read: Mutex<Read>,
-}
-
-impl Polled {
-    pub(super) fn new(book: SourceBook) -> Self {
-        Self { book, read: Mutex::default() }
-    }
-
-    /// As read a moment ago. A store that does not answer is told of where there are sources, as far as anybody knows, and
-    /// keeps nobody waiting again for a moment.
-    pub(super) async fn sources(&self) -> Sources {
-        let mut read = self.read.lock().await;
-        if read.at.as_ref().is_none_or(|(watch, for_so_long)| watch.elapsed() >= *for_so_long) {
-            let watch = Stopwatch::start();
-            let answer = self.book.read(PATIENCE).await;
-            let took = watch.elapsed();
-            let for_so_long = if answer.is_ok() { EVERY.max(took * SHARE_OF_THE_TIME) } else { AGAIN };
-            read.sources = match answer {
-                Ok(all) => Sources { all, error: None },
-                Err(why) if self.book.names_any() || !read.sources.is_empty() => {
-                    Sources { error: Some(why), ..Sources::default() }
-                }
-                Err(_) => Sources::default(),
-            };
-            read.at = Some((Stopwatch::start(), for_so_long));
-        }
-        read.sources.clone()
-    }
-}
 
 /// `#sources`; nothing is to be seen of it where there are none.
 pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
@@ -148,6 +94,8 @@ mod tests {
             due_in_ms: None,
             gaps: 0,
             latest_gaps: Vec::new(),
+            poller: crate::sources::Poller::Unknown,
+            is_named: true,
         }
     }
 

@@ -13,12 +13,12 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use super::polled::Polled;
 use super::ways::Ways;
 use super::{Archive, Page, assets, events, overview};
 use crate::health::Vitals;
 use crate::live::Live;
-use crate::ops::figures::Terms;
+use crate::ops::figures::{Seen, Terms};
+use crate::ops::polled::Polled;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::whole_queue::{self, WholeQueue};
 use crate::sources::{SourceBook, Sources};
@@ -66,16 +66,15 @@ impl Site {
         let ways = Ways::of(&names);
         let in_common = ways.first().map(Ways::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
-        // Of several, the overview shows them.
-        let of_page = polled.clone().filter(|_| names.len() == 1);
-        let page = |(one, ways)| Page::new(one, ways, token.cloned(), places.clone(), of_page.clone());
+        let is_alone = names.len() == 1;
+        let page = |(one, ways)| Page::new(one, ways, token.cloned(), places.clone(), polled.clone(), is_alone);
         let pages = shown.into_iter().zip(ways).map(page).collect();
         Arc::new(Self { pages, ways: in_common, places, polled })
     }
 
     /// All routes, and the probes of the process.
     pub fn router(self: &Arc<Self>) -> Router {
-        let metrics = async |State(site): State<Arc<Self>>| exposed(whole_queue::metrics(&site.queues()).await);
+        let metrics = async |State(site): State<Arc<Self>>| exposed(whole_queue::metrics(&site.seen().await));
         let mut own = Router::new()
             .route("/page.css", get(assets::css))
             .route("/page.js", get(assets::script))
@@ -91,6 +90,11 @@ impl Site {
         self.pages.iter().fold(router, |router, page| router.merge(page.router()))
     }
 
+    /// What is seen of each namespace at this moment.
+    async fn seen(&self) -> Vec<(Arc<WholeQueue>, Seen)> {
+        join_all(self.pages.iter().map(async |page| (page.whole.clone(), page.reader.look().await))).await
+    }
+
     fn queues(&self) -> Vec<Arc<WholeQueue>> {
         self.pages.iter().map(|page| page.whole.clone()).collect()
     }
@@ -99,16 +103,15 @@ impl Site {
 /// `GET /status`: as `twitter-updater status --json` says it; of several namespaces all, or the one that is asked for.
 async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?namespace=NAME\n").into_response() };
-    let queues = site.queues();
     let out = |why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response();
     if let Some(name) = &asked.namespace {
-        let Some(one) = queues.iter().find(|one| one.queue.namespace() == name) else {
-            let names: Vec<&str> = queues.iter().map(|one| one.queue.namespace()).collect();
+        let Some(page) = site.pages.iter().find(|page| page.whole.queue.namespace() == name) else {
+            let names: Vec<&str> = site.pages.iter().map(|page| page.whole.queue.namespace()).collect();
             let why = format!("no such namespace is shown here; these are: {}\n", names.join(", "));
             return (StatusCode::NOT_FOUND, why).into_response();
         };
-        if queues.len() > 1 {
-            return one.status().await.map_or_else(out, |status| Json(status).into_response());
+        if site.pages.len() > 1 {
+            return page.reader.look().await.status().map_or_else(out, |status| Json(status).into_response());
         }
     }
     let sources = async {
@@ -117,11 +120,12 @@ async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, Query
             None => Sources::default(),
         }
     };
-    let (mut read, sources) = tokio::join!(join_all(queues.iter().map(|one| one.status())), sources);
+    let (seen, sources) = tokio::join!(site.seen(), sources);
+    let mut read: Vec<_> = seen.iter().map(|(_, seen)| seen.status()).collect();
     if let [Err(why)] = &mut read[..] {
         return out(std::mem::take(why));
     }
-    let names = queues.iter().map(|one| one.queue.namespace().to_owned());
+    let names = seen.iter().map(|(whole, _)| whole.queue.namespace().to_owned());
     let report = Report::new(names.zip(read).collect(), sources);
     // What one does not say must not hide what the others do.
     let code = if report.answers() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

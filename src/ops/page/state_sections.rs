@@ -6,12 +6,13 @@ use maud::{Markup, html};
 
 use super::dead::tweet_link;
 use super::ways::Ways;
-use super::words::{bar, count, percent, relative, time};
+use super::words::{bar, count, date, percent, relative, time};
 use crate::credential::{Account, Reads};
 use crate::figures::{figure, grouped, one_line};
 use crate::ops::figures::{Figures, Freshness};
 use crate::plan::money;
 use crate::queue::{Buried, WorkerStats};
+use crate::updater::wave::Wave;
 
 /// Workers that are named.
 const WORKERS: usize = 100;
@@ -22,13 +23,22 @@ pub(super) fn freshness(figures: &Figures) -> Markup {
     html! {
         section.panel #freshness aria-labelledby="freshness-name" {
             h2 #freshness-name { "Freshness" }
-            @match (all.share(), all.strict_share()) {
-                (Some(share), Some(strict)) => p.lead {
-                    strong { (percent(share)) } " of " strong { (count(all.ids, "tweet")) }
-                    " are updated within their interval, " (time(figures.buffer_ttl_ms)) " of waiting for a full request \
-                    included; " (percent(strict)) " are not due at all"
+            @match (all.ids, all.share()) {
+                (0, _) => p.lead.none { "No posts are scheduled." },
+                (ids, None) => p.lead { strong { (count(ids, "post")) } "; how fresh they are is not measured yet" },
+                (ids, Some(share)) => p.lead {
+                    strong { (percent(share)) } " of " strong { (count(ids, "post")) }
+                    " have an answer no older than their interval and " (time(figures.buffer_ttl_ms)) " of waiting for a full request"
+                    @if let Some(waiting @ 1..) = all.waiting { "; " strong { (grouped(waiting)) } " wait for their first" }
+                    @if let Some(missing @ 1..) = all.missing { "; " strong.warn { (grouped(missing)) } " are missing from the latest answers" }
+                    @if all.beyond > 0 { "; " strong.warn { (grouped(all.beyond)) } " are due later than they should be: the updaters mend that" }
                 },
-                _ => p.lead.none { "No tweet is scheduled." },
+            }
+            @if let Some(wave) = figures.wave.filter(Wave::lasts) {
+                p.note #wave {
+                    strong.warn { "A wave of misses" } " since " (date(wave.since_ms)) ": " (percent(wave.share()))
+                    " of the latest answers about posts that were found before are misses. Until it ends, a miss takes longer to be believed, and no post ends."
+                }
             }
             @if !figures.freshness.is_empty() {
                 div.scroll #freshness-box tabindex="0" role="region" aria-label="Freshness by bracket" {
@@ -38,9 +48,9 @@ pub(super) fn freshness(figures: &Figures) -> Markup {
                                 th scope="col" { "Bracket" }
                                 th.lesser scope="col" { "Every" }
                                 th.n scope="col" { "Tweets" }
-                                th colspan="2" scope="colgroup" { "Within the interval" }
-                                th.n scope="col" { "Overdue" }
-                                th.n scope="col" { "Oldest late" }
+                                th colspan="2" scope="colgroup" { "Up to date" }
+                                th.n scope="col" { "Late" }
+                                th.n scope="col" { "Oldest due" }
                             }
                         }
                         tbody { @for lane in brackets_first(figures) { (fresh_lane(lane)) } }
@@ -74,7 +84,7 @@ fn fresh_lane(lane: &Freshness) -> Markup {
                 Some(share) => { td class={ "n " (tone) } { (percent(share)) } td.meter { (bar(share, tone)) } }
                 None => { td.n.quiet { "–" } td.meter {} }
             }
-            td.n { (grouped(lane.overdue)) }
+            td.n { @match lane.late { Some(late) => (grouped(late)), None => "–" } }
             td.n { @if lane.due > 0 { (time(lane.oldest_lateness_ms)) } @else { "–" } }
         }
     }
@@ -273,7 +283,13 @@ mod tests {
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
 
     fn figures(reading: Reading) -> Figures {
-        let terms = Terms { ages: "18m: 3m".parse().unwrap(), buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+        let terms = Terms {
+            ages: "18m: 3m".parse().unwrap(),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        };
         Figures::new(reading, None, &terms, CAPABILITIES)
     }
 

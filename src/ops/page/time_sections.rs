@@ -248,7 +248,13 @@ mod tests {
     const NOW: Millis = 1_760_000_000_000;
 
     fn figures(reading: Reading) -> Figures {
-        let terms = Terms { ages: "18m: 3m".parse().unwrap(), buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+        let terms = Terms {
+            ages: "18m: 3m".parse().unwrap(),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        };
         let stats = Stats { now_ms: NOW, ..reading.stats };
         Figures::new(Reading { stats, ..reading }, None, &terms, CAPABILITIES)
     }

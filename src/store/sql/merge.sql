@@ -22,7 +22,9 @@ ON CONFLICT (namespace, id) DO UPDATE SET
     bookmark_count   = COALESCE(excluded.bookmark_count, tweet.bookmark_count),
     impression_count = COALESCE(excluded.impression_count, tweet.impression_count),
     withheld_in      = CASE WHEN excluded.raw IS NULL THEN tweet.withheld_in ELSE excluded.withheld_in END,
-    checked_at       = excluded.checked_at,
+    -- Broken is no answer: the post is as old as it was.
+    checked_at       = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.checked_at
+                            ELSE excluded.checked_at END,
     -- The first answer with a count opens the history, whatever the starter had put into the row;
     -- after it, only a count that is given and differs continues it.
     changed_at       = CASE
@@ -36,7 +38,8 @@ ON CONFLICT (namespace, id) DO UPDATE SET
         THEN excluded.checked_at
         ELSE tweet.changed_at END,
     next_due         = excluded.next_due,
-    lookups          = tweet.lookups + excluded.lookups,
+    lookups          = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.lookups
+                            ELSE tweet.lookups + excluded.lookups END,
     misses           = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.misses
                             ELSE excluded.misses END,
     missing_since    = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.missing_since

@@ -93,7 +93,13 @@ impl Two {
         let redis = [(); 2].map(|()| TestRedis::start(&["--appendonly", "yes"]));
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
         store.migrate().await.unwrap();
-        let terms = Terms { ages: "1d: 1h".parse().unwrap(), buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+        let terms = Terms {
+            ages: "1d: 1h".parse().unwrap(),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        };
         let ids: Vec<String> = (0..1_234).map(|n| TweetId::at(wall_ms() - MINUTE, n).to_string()).collect();
         let (mut queues, mut shown) = (Vec::new(), Vec::new());
         for ((namespace, redis), share) in NAMESPACES.into_iter().zip(&redis).zip([1_000..1_234, 0..1_000]) {

@@ -129,10 +129,9 @@ impl Store for MemoryStore {
                 recorded.new += 1;
                 continue;
             };
-            if matches!(row.state, TweetState::Ended | TweetState::Unavailable) && tweet.next_due.is_some() {
+            if row.state == TweetState::Ended && tweet.next_due.is_some() {
                 row.state = TweetState::Live;
                 row.next_due = tweet.next_due;
-                (row.misses, row.missing_since) = (0, None);
                 recorded.revived += 1;
             } else {
                 recorded.known += 1;
@@ -149,6 +148,8 @@ impl Store for MemoryStore {
             checked_at: row.checked_at,
             misses: row.misses,
             missing_since: row.missing_since,
+            first_seen: row.first_seen,
+            lookups: row.lookups,
         };
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
     }
@@ -159,6 +160,7 @@ impl Store for MemoryStore {
         let mut saved = Saved::default();
         for seen in observations {
             let key = key(namespace, &seen.id);
+            let known = tweets.contains_key(&key);
             let row = tweets.entry(key.clone()).or_insert_with(|| blank(&seen.id, seen.answered_at));
             if row.state == TweetState::Dead || row.checked_at.is_some_and(|at| at > seen.answered_at) {
                 saved.older += 1;
@@ -191,8 +193,11 @@ impl Store for MemoryStore {
                 history.entry(key).or_default().push(at);
                 saved.changed += 1;
             }
-            row.checked_at = Some(seen.answered_at);
-            row.lookups += 1;
+            let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
+            if fresh || !matches!(seen.seen, Seen::Broken) {
+                row.checked_at = Some(seen.answered_at);
+                row.lookups += 1;
+            }
             row.state = seen.state;
             row.next_due = seen.next_due;
         }
@@ -226,6 +231,18 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+        let mut inner = self.lock()?;
+        for (id, due) in ids {
+            if let Some(row) = inner.tweets.get_mut(&key(namespace, id))
+                && matches!(row.state, TweetState::Live | TweetState::Unavailable)
+            {
+                row.next_due = Some(row.next_due.map_or(*due, |known| known.min(*due)));
+            }
+        }
+        Ok(())
+    }
+
     async fn page(
         &self,
         namespace: &str,
@@ -238,6 +255,7 @@ impl Store for MemoryStore {
             state: row.state,
             created_at: row.created_at,
             next_due: row.next_due,
+            checked_at: row.checked_at,
             reason: row.reason.clone(),
         };
         let is_of = |row: &StoredTweet| match row.state {

@@ -1,0 +1,104 @@
+//! What every updater does beside its work, every few seconds: it reads whether there is a wave of misses, mends due
+//! times out of bounds, and after a wave has the posts looked up again that it made unavailable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::heartbeat::BEAT_EVERY;
+use crate::live::Live;
+use crate::queue::{MEND_SLACK, MINUTES_KEPT, Minute, Queue, QueueError, Stats, joined};
+use crate::shutdown::Stop;
+use crate::starter::{Refresh, Which};
+use crate::tweet::TweetState;
+use crate::updater::wave::{self, Wave, last_wave};
+
+/// Due times that are mended in one go, at the most: 1,000 take about 2 ms of Redis's only thread.
+const MENDED_AT_ONCE: usize = 1_000;
+/// A worker whose heartbeat is older than this is not counted on.
+const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
+
+/// The maintenance of one pipeline, as one of its workers does it.
+pub(super) struct Maintenance {
+    pub queue: Arc<dyn Queue>,
+    /// The worker's name.
+    pub name: String,
+    /// Where the handler reads whether there is a wave.
+    pub wave: Live<Option<Wave>>,
+    pub refresh: Refresh,
+}
+
+impl Maintenance {
+    /// Works until the process is to stop. A queue or a store that is out is tried again the next time.
+    pub async fn run(self, stop: Stop) {
+        let mut minutes = Vec::new();
+        let mut cleared: Option<Wave> = None;
+        while !stop.is_draining() {
+            match self.look(&mut minutes).await {
+                Ok(Some(over)) if cleared.is_none_or(|known| known.since_ms != over.since_ms) => {
+                    if self.clear(over, &stop).await {
+                        cleared = Some(over);
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => tracing::debug!(error = %error, "no maintenance: the queue does not answer"),
+            }
+            stop.sleep(BEAT_EVERY).await;
+        }
+    }
+
+    /// Takes over what the minutes say of waves, and mends due times. Answers a wave that ended lately.
+    async fn look(&self, minutes: &mut Vec<Minute>) -> Result<Option<Wave>, QueueError> {
+        let known = std::mem::take(minutes);
+        *minutes = match joined(&known, self.queue.minutes(2).await?, MINUTES_KEPT) {
+            Some(minutes) => minutes,
+            None => self.queue.minutes(MINUTES_KEPT).await?,
+        };
+        let wave = last_wave(minutes);
+        let before = self.wave.load().as_ref().is_some_and(|wave| wave.lasts());
+        match &wave {
+            Some(wave) if wave.lasts() && !before => tracing::warn!(
+                missed = wave.missed,
+                found = wave.found,
+                "a wave of misses: far more posts are missing than usual; a miss takes longer to be believed"
+            ),
+            wave if before && !wave.as_ref().is_some_and(Wave::lasts) => tracing::info!("the wave of misses is over"),
+            _ => {}
+        }
+        self.wave.set(wave);
+        let mended = self.queue.mend(MEND_SLACK, MENDED_AT_ONCE).await?;
+        if mended > 0 {
+            tracing::warn!(mended, "due times later than their lane allows: spread over the lane's next interval");
+        }
+        let now = minutes.last().map_or(0, |minute| minute.at_ms);
+        Ok(wave.filter(|wave| wave::is_recent(wave, now)))
+    }
+
+    /// Has every unavailable post looked up again whose last answer came since the wave began. One worker does it for
+    /// all; doing it twice changes nothing. Answers whether that is done.
+    async fn clear(&self, over: Wave, stop: &Stop) -> bool {
+        match self.queue.stats().await {
+            Ok(stats) if !self.leads(&stats) => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+        let which = Which { state: Some(TweetState::Unavailable), since: Some(over.since_ms), spread: true };
+        match self.refresh.all(which, stop, |_, _| {}).await {
+            Ok(done) => {
+                let posts = done.posts();
+                tracing::info!(posts, "the posts that became unavailable during the wave are looked up again");
+                !stop.is_draining()
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "the posts of the wave cannot be looked up again yet");
+                false
+            }
+        }
+    }
+
+    /// Whether this worker is the first by name of those that live.
+    fn leads(&self, stats: &Stats) -> bool {
+        let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
+        let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &of.worker).min();
+        first.is_none_or(|first| *first >= self.name)
+    }
+}

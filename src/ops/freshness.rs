@@ -1,0 +1,215 @@
+//! How fresh posts are, measured from their stored answers and never from due times: a queue may believe that a post
+//! is not due for hours while nobody has heard of it for days.
+//!
+//! Of each lane and of what is leased some ids are drawn at random, and their rows are read by primary key. Pure, but for
+//! [`measure`].
+
+use serde::Serialize;
+
+use super::figures::Terms;
+use crate::clock::{self, Millis};
+use crate::queue::{Lane, Queue, Sample};
+use crate::store::{Standing, Store};
+use crate::tweet::TweetState;
+
+/// Ids drawn of each lane, at the most: a hundredth of a lane that is late is missed once in 23,000 readings.
+pub const SAMPLED: usize = 1_000;
+/// Rows read in one statement, at the most.
+const ROWS: usize = 1_000;
+/// A post in flight may be this much later than one that waits: its call has begun, and is being saved.
+pub const IN_FLIGHT_MS: Millis = 2_000;
+/// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
+const AHEAD_MS: Millis = 60_000;
+
+/// What was measured of a lane, or of what is leased.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Measured {
+    /// The lane; `None` for what is leased.
+    pub lane: Option<String>,
+    /// Ids in it.
+    pub ids: u64,
+    /// Ids of those that were drawn.
+    pub sampled: u64,
+    /// Drawn ids whose last answer is older than their interval and `updater.buffer_ttl`.
+    pub late: u64,
+    /// Drawn ids that were found before and are missing from the latest answers, which is not believed yet.
+    pub missing: u64,
+    /// Drawn ids that wait for their first answer.
+    pub waiting: u64,
+    /// Drawn ids whose last answer is dated ahead of the queue's clock.
+    pub ahead: u64,
+    /// The longest that the last answer of a drawn id is overdue, ms.
+    pub oldest_ms: Millis,
+}
+
+/// What one row says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// The post is up to date, or its life is over.
+    UpToDate,
+    /// Its last answer is too old, by so many ms.
+    Late(Millis),
+    /// It is missing, which is not believed yet.
+    Missing,
+    /// It waits for its first answer.
+    Waiting,
+    /// Its last answer is dated ahead of the queue's clock.
+    Ahead,
+}
+
+/// What a row says at `now`, of a post that is looked up every `interval` and may be `slack` late, ms.
+fn judge(standing: Option<&Standing>, interval: Millis, slack: Millis, now: Millis) -> Seen {
+    let Some(known) = standing else { return Seen::Waiting }; // scheduled without the store
+    if matches!(known.state, TweetState::Ended | TweetState::Dead) {
+        return Seen::UpToDate; // it leaves the queue at this moment
+    }
+    if known.is_known_to_live() && known.misses > 0 {
+        return Seen::Missing;
+    }
+    let age = now - known.checked_at.unwrap_or(known.first_seen);
+    if age < -AHEAD_MS {
+        return Seen::Ahead;
+    }
+    match (age - interval - slack, known.checked_at) {
+        (late, _) if late > 0 => Seen::Late(late),
+        (_, None) => Seen::Waiting,
+        _ => Seen::UpToDate,
+    }
+}
+
+impl Measured {
+    /// What these rows say of a sample, in its order, at `now`, ms since the epoch.
+    #[must_use]
+    pub fn of(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis) -> Self {
+        let mut sum =
+            Self { lane: sample.lane.clone(), ids: sample.total, sampled: rows.len() as u64, ..Self::default() };
+        let buffer_ttl = clock::millis(terms.buffer_ttl);
+        for row in rows {
+            let (interval, slack) = match sample.patience_ms {
+                Some(patience) => (patience, buffer_ttl),
+                None => (row.as_ref().map_or(0, |row| interval_of(row, terms)), buffer_ttl + IN_FLIGHT_MS),
+            };
+            match judge(row.as_ref(), interval, slack, now) {
+                Seen::UpToDate => {}
+                Seen::Late(by) => {
+                    sum.late += 1;
+                    sum.oldest_ms = sum.oldest_ms.max(by);
+                }
+                Seen::Missing => sum.missing += 1,
+                Seen::Waiting => sum.waiting += 1,
+                Seen::Ahead => sum.ahead += 1,
+            }
+        }
+        sum
+    }
+
+    /// How many of all ids that is, reckoned from the drawn ones: none only where none was drawn.
+    #[must_use]
+    pub fn scaled(&self, drawn: u64) -> u64 {
+        if drawn == 0 || self.sampled == 0 {
+            return 0;
+        }
+        let all = (u128::from(drawn) * u128::from(self.ids)).div_ceil(u128::from(self.sampled));
+        u64::try_from(all).unwrap_or(u64::MAX).clamp(1, self.ids.max(1))
+    }
+}
+
+/// The interval a leased post had when its last answer came: a lease does not say from which lane it was taken.
+fn interval_of(row: &Standing, terms: &Terms) -> Millis {
+    if row.state == TweetState::Unavailable {
+        return clock::millis(terms.unavailable_every);
+    }
+    let at = row.checked_at.unwrap_or(row.first_seen);
+    let by_age = row.created_at.and_then(|made| terms.ages.lane(made.min(at), at));
+    let last = || terms.ages.brackets().last().map(|bracket| &bracket.lane);
+    by_age.or_else(last).map_or(0, |lane: &Lane| lane.patience)
+}
+
+/// Draws ids from the queue and reads their rows; `now` answers the queue's clock, ms since the epoch.
+///
+/// # Errors
+/// One line: queue or store are out.
+pub async fn measure(
+    queue: &dyn Queue,
+    store: &dyn Store,
+    terms: &Terms,
+    now: impl Fn() -> Millis,
+) -> Result<Vec<Measured>, String> {
+    let samples = queue.sample(SAMPLED).await.map_err(|error| error.to_string())?;
+    let mut measured = Vec::with_capacity(samples.len());
+    for sample in &samples {
+        // Before the rows are read: what is saved meanwhile only makes them younger.
+        let at = now();
+        let mut rows = Vec::with_capacity(sample.ids.len());
+        for ids in sample.ids.chunks(ROWS) {
+            rows.extend(store.standing(queue.namespace(), ids).await.map_err(|error| error.to_string())?);
+        }
+        measured.push(Measured::of(sample, &rows, terms, at));
+    }
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: Millis = 1_800_000_000_000;
+
+    fn standing(age: Option<Millis>) -> Standing {
+        Standing {
+            state: TweetState::Live,
+            created_at: Some(NOW - 600_000),
+            checked_at: age.map(|age| NOW - age),
+            misses: 0,
+            missing_since: None,
+            first_seen: NOW - 170_000,
+            lookups: u64::from(age.is_some()),
+        }
+    }
+
+    fn terms() -> Terms {
+        Terms {
+            ages: "18m: 3m, 1d: 1h".parse().unwrap(),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(6 * 3_600),
+            lease: Duration::from_secs(60),
+        }
+    }
+
+    #[test]
+    fn a_post_is_late_by_its_last_answer_and_not_by_its_due_time() {
+        let judged = |row: Option<Standing>| judge(row.as_ref(), 180_000, 5_000, NOW);
+        assert_eq!(judged(Some(standing(Some(185_000)))), Seen::UpToDate);
+        assert_eq!(judged(Some(standing(Some(185_001)))), Seen::Late(1));
+        assert_eq!(judged(Some(standing(None))), Seen::Waiting);
+        assert_eq!(judged(Some(Standing { first_seen: NOW - 200_000, ..standing(None) })), Seen::Late(15_000));
+        assert_eq!(judged(None), Seen::Waiting);
+        assert_eq!(judged(Some(standing(Some(-3_600_000)))), Seen::Ahead);
+        let missing = Standing { misses: 2, lookups: 9, missing_since: Some(NOW - 9), ..standing(Some(10)) };
+        assert_eq!(judged(Some(missing.clone())), Seen::Missing);
+        assert_eq!(judged(Some(Standing { lookups: 2, ..missing.clone() })), Seen::UpToDate, "never found");
+        assert_eq!(judged(Some(Standing { state: TweetState::Unavailable, ..missing.clone() })), Seen::UpToDate);
+        assert_eq!(judged(Some(Standing { state: TweetState::Ended, ..standing(Some(9_999_999)) })), Seen::UpToDate);
+    }
+
+    #[test]
+    fn a_leased_post_has_the_interval_of_its_age_and_a_moment_for_its_call() {
+        let sample = Sample { lane: None, patience_ms: None, total: 40, ids: vec!["1".into(), "2".into()] };
+        let of = |age| Measured::of(&sample, &[Some(standing(Some(age))), None], &terms(), NOW);
+        let fine = of(187_000);
+        assert_eq!((fine.late, fine.waiting, fine.sampled, fine.ids), (0, 1, 2, 40));
+        let late = of(187_001);
+        assert_eq!((late.late, late.oldest_ms, late.scaled(late.late)), (1, 1, 20));
+    }
+
+    #[test]
+    fn what_was_drawn_is_never_scaled_to_nothing() {
+        let measured = Measured { ids: 3, sampled: 1_000, ..Measured::default() };
+        assert_eq!((measured.scaled(0), measured.scaled(1), measured.scaled(1_000)), (0, 1, 3));
+        let large = Measured { ids: 2_000_000, sampled: 1_000, ..Measured::default() };
+        assert_eq!((large.scaled(1), large.scaled(1_000)), (2_000, 2_000_000));
+    }
+}
