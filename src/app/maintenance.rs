@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use super::heartbeat::BEAT_EVERY;
 use crate::live::Live;
-use crate::queue::{MEND_SLACK, MINUTES_KEPT, Minute, Queue, QueueError, Stats, joined};
+use crate::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
 use crate::shutdown::Stop;
 use crate::starter::{Refresh, Which};
 use crate::tweet::TweetState;
 use crate::updater::wave::{self, Wave, last_wave};
 
-/// Due times that are mended in one go, at the most: 1,000 take about 2 ms of Redis's only thread.
-const MENDED_AT_ONCE: usize = 1_000;
 /// A worker whose heartbeat is older than this is not counted on.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -25,6 +23,8 @@ pub(super) struct Maintenance {
     /// Where the handler reads whether there is a wave.
     pub wave: Live<Option<Wave>>,
     pub refresh: Refresh,
+    /// How much later than its lane allows a post may be due: longer than any lease.
+    pub slack: Duration,
 }
 
 impl Maintenance {
@@ -65,7 +65,7 @@ impl Maintenance {
             _ => {}
         }
         self.wave.set(wave);
-        let mended = self.queue.mend(MEND_SLACK, MENDED_AT_ONCE).await?;
+        let mended = self.queue.mend(self.slack, PAGE_LIMIT).await?;
         if mended > 0 {
             tracing::warn!(mended, "due times later than their lane allows: spread over the lane's next interval");
         }

@@ -18,7 +18,7 @@ use crate::config::Settings;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::provider::Provider;
-use crate::queue::{Lane, Queue};
+use crate::queue::{Lane, MEND_SLACK, Queue};
 use crate::shutdown::Stop;
 use crate::starter::{Drain, DrainRound, Refresh};
 use crate::store::Store;
@@ -129,7 +129,8 @@ impl Updater {
         let starter = starter(provider, queue.clone(), Some(store.clone()), tuning.ages.clone());
         let drain = Drain::new(starter, name.clone());
         let rebuild = rebuild_of(settings, provider, queue.clone(), store.clone(), tuning.ages.clone());
-        let maintenance = Maintenance { queue: queue.clone(), name, wave, refresh: Refresh { rebuild } };
+        let slack = MEND_SLACK.max(2 * updater.lease);
+        let maintenance = Maintenance { queue: queue.clone(), name, wave, refresh: Refresh { rebuild }, slack };
         let beating = beating.detach();
         Ok(Some(Self { queue, store, metrics, in_force, tuning, worker, drain, heartbeat, beating, maintenance, stop }))
     }

@@ -328,7 +328,7 @@ impl Real {
             }
             Command::Settle { claim, verdicts } => {
                 let (_, batch) = claim.get(&self.claims);
-                Answer::Settled(self.queue.settle(&batch.fence, &said(&batch.jobs, verdicts)).await.unwrap())
+                Answer::Settled(self.queue.settle(&batch.fence, &said(&batch.jobs, verdicts), &[]).await.unwrap())
             }
             Command::Release { claim, which } => {
                 let (_, batch) = claim.get(&self.claims);

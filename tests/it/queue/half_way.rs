@@ -27,7 +27,7 @@ async fn put(queue: &dyn Queue) -> Batch {
     let first = batch(queue, ClaimRequest { limit: 2, ..request("before") }).await;
     let retry = Verdict::Retry { after: 0, counted: true };
     let verdicts: Vec<_> = first.jobs.iter().map(|job| (job.clone(), retry.clone())).collect();
-    queue.settle(&first.fence, &verdicts).await.unwrap();
+    queue.settle(&first.fence, &verdicts, &[]).await.unwrap();
     batch(queue, ClaimRequest { limit: 3, ..request("held") }).await
 }
 
@@ -70,7 +70,7 @@ async fn leaves_no_id_nowhere() {
             let done = match (command, verdict) {
                 (_, Some(verdict)) => {
                     let verdicts: Vec<_> = held.jobs.iter().map(|job| (job.clone(), verdict.clone())).collect();
-                    queue.settle(&held.fence, &verdicts).await.is_ok()
+                    queue.settle(&held.fence, &verdicts, &[]).await.is_ok()
                 }
                 ("release", _) => queue.release(&held.fence, &held.jobs).await.is_ok(),
                 _ => queue.claim(&request("again")).await.is_ok(),

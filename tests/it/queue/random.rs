@@ -112,7 +112,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                 }
                 // One verdict at a time, so that what was applied is known.
                 for verdict in verdicts {
-                    let settled = queue.settle(&claim.fence, std::slice::from_ref(&verdict)).await.unwrap();
+                    let settled = queue.settle(&claim.fence, std::slice::from_ref(&verdict), &[]).await.unwrap();
                     assert_eq!(settled.settled + settled.lost, 1);
                     if settled.settled == 1 {
                         match verdict.1 {
@@ -123,7 +123,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                     }
                     // The reply was lost: said again.
                     if rng.random_bool(0.3) {
-                        let repeated = queue.settle(&claim.fence, &[(verdict.0, Verdict::Finish)]).await.unwrap();
+                        let repeated = queue.settle(&claim.fence, &[(verdict.0, Verdict::Finish)], &[]).await.unwrap();
                         assert!(repeated.settled == 0 || settled.settled == 0);
                         assert_eq!(repeated.settled, 0, "step {step}: an unheld id was finished");
                     }

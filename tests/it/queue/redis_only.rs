@@ -31,7 +31,7 @@ async fn found_in_two_places_leased_wins() {
     assert_eq!(ids(&again), [id.as_str()]);
     let () =
         redis::cmd("ZADD").arg(format!("{prefix}delayed:young")).arg(1).arg(&id).query_async(&mut raw).await.unwrap();
-    queue.settle(&again.fence, &[(again.jobs[0].clone(), Verdict::Finish)]).await.unwrap();
+    queue.settle(&again.fence, &[(again.jobs[0].clone(), Verdict::Finish)], &[]).await.unwrap();
     assert_eq!(place(&queue, &id).await, None, "Finish removes it everywhere");
 }
 
@@ -45,7 +45,7 @@ async fn a_full_redis_refuses_new_jobs_and_still_drains() {
     let job = NewJob { id: "4".into(), lane: young(), delay: 0 };
     assert!(matches!(queue.schedule(&[job]).await, Err(QueueError::Full(_))));
     let claimed = batch(&queue, ClaimRequest { limit: 2, ..request("a") }).await;
-    assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5)[..1]).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5)[..1], &[]).await.unwrap().settled, 1);
     assert_eq!(queue.release(&claimed.fence, &claimed.jobs[1..]).await.unwrap().settled, 1);
     assert_eq!(queue.stats().await.unwrap().delayed, 3);
 }
@@ -59,7 +59,7 @@ async fn a_flushed_script_cache_is_filled_again() {
     let () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut raw).await.unwrap();
     let claimed = batch(&queue, request("a")).await;
     let () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut raw).await.unwrap();
-    assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5)).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5), &[]).await.unwrap().settled, 1);
 }
 
 #[tokio::test]
@@ -89,7 +89,10 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
     until_expired(&queue).await;
     batch(&queue, ClaimRequest { limit: 4, ..request("b") }).await;
     let claimed = batch(&queue, ClaimRequest { limit: 1, ..request("c") }).await;
-    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::Bury { reason: "x".into() })]).await.unwrap();
+    queue
+        .settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::Bury { reason: "x".into() })], &[])
+        .await
+        .unwrap();
     queue
         .put_incoming(&[
             Incoming { member: "5".into(), created_at: 0 },
@@ -166,6 +169,6 @@ async fn a_fence_of_the_past_holds_nothing() {
     schedule(&queue, &young(), 0, &["1"]).await;
     let claimed = batch(&queue, request("a")).await;
     let past = Fence { deadline: wall_ms() - 1, token: "a".into() };
-    assert_eq!(queue.settle(&past, &[(claimed.jobs[0].clone(), Verdict::Finish)]).await.unwrap().lost, 1);
+    assert_eq!(queue.settle(&past, &[(claimed.jobs[0].clone(), Verdict::Finish)], &[]).await.unwrap().lost, 1);
     assert!(place(&queue, "1").await.is_some());
 }
