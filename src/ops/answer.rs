@@ -172,6 +172,11 @@ fn unknown(figures: &Figures) -> Option<String> {
     if all.late.is_none() || age.is_none_or(|age| age > MEASURED_FOR_MS) {
         return Some(format!("the stored answers cannot be read: {}", why()));
     }
+    // A lane that came into being since then; what was drawn of the others says nothing of it.
+    let unmeasured: u64 = figures.freshness.iter().filter(|lane| lane.late.is_none()).map(|lane| lane.ids).sum();
+    if unmeasured > few(all.ids) {
+        return Some(format!("the answers of {} of {} posts were not read yet", grouped(unmeasured), grouped(all.ids)));
+    }
     let drawn = |of: fn(&Measured) -> u64| figures.measured.of.iter().flatten().map(of).sum::<u64>();
     (drawn(|of| of.ahead) * 10 > drawn(|of| of.sampled)).then(|| {
         "stored answers are dated ahead of the queue's clock, which stepped back: newer ones are refused until it has \
@@ -301,15 +306,25 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::credential::Account;
     use crate::lookup::twitter_v1::CAPABILITIES;
-    use crate::ops::figures::{Reading, Terms};
-    use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats, WorkerStats};
+    use crate::ops::figures::{Reading, Sampled, Terms};
+    use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
+    use crate::store::Standing;
+    use crate::tweet::TweetState;
+    use crate::updater::wave;
 
     const NOW: i64 = 1_800_000_020_000;
+    const BUFFER_TTL_MS: Millis = 5_000;
 
-    /// All is well: 100,000 ids in two lanes, 50 overdue in each, one worker, quota enough.
+    fn measured(lane: Option<&str>, ids: u64) -> Measured {
+        Measured { lane: lane.map(str::to_owned), ids, sampled: ids.min(1_000), ..Measured::default() }
+    }
+
+    /// All is well: 100,000 ids in two lanes, one worker, quota enough.
     fn reading() -> Reading {
         let lane = |name: &str, patience_ms, delayed| LaneStats {
             lane: name.to_owned(),
@@ -321,8 +336,10 @@ mod tests {
         };
         let due = |name: &str| LaneDue { lane: name.to_owned(), counts: vec![50, 60, 70] };
         let worker = WorkerStats { worker: "w".to_owned(), beat_age_ms: 900, fields: [].into() };
-        let counters = [("requests", 40), ("looked_up", 4_000)].map(|(name, count)| (name.to_owned(), count));
+        let counters = [("requests", 40), ("looked_up", 4_000), ("lookup_ms", 4_000)];
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
         let minute = |at_ms| Minute { at_ms, counters: counters.clone().into(), ..Minute::default() };
+        let of = vec![measured(Some("18m"), 4_000), measured(Some("1d"), 96_000), measured(None, 0)];
         Reading {
             stats: Stats {
                 namespace: "tweet:update".to_owned(),
@@ -335,6 +352,7 @@ mod tests {
             reads: None,
             due: vec![due("18m"), due("1d")],
             minutes: vec![minute(NOW - NOW % MINUTE_MS - MINUTE_MS), minute(NOW - NOW % MINUTE_MS)],
+            measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), error: None },
         }
     }
 
@@ -342,20 +360,22 @@ mod tests {
         Account { name: name.to_owned(), ..Account::default() }
     }
 
-    fn figures(reading: Reading, store_out: Option<Outage>) -> Figures {
-        let ages = "18m: 3m, 1d: 1h".parse().unwrap();
-        let terms = Terms {
-            ages,
-            buffer_ttl: Duration::from_secs(5),
+    fn terms() -> Terms {
+        Terms {
+            ages: "18m: 3m, 1d: 1h".parse().unwrap(),
+            buffer_ttl: Duration::from_millis(BUFFER_TTL_MS as u64),
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(21_600),
             lease: Duration::from_secs(60),
-        };
-        Figures::new(reading, store_out, &terms, CAPABILITIES)
+        }
+    }
+
+    fn figures(reading: Reading, store_out: Option<Outage>) -> Figures {
+        Figures::new(reading, store_out, &terms(), CAPABILITIES)
     }
 
     fn seen(figures: Figures) -> Seen {
-        Seen { figures: Some(Arc::new(figures)), outage: None }
+        Seen { figures: Some(Arc::new(figures)), ..Seen::default() }
     }
 
     /// What is answered when so much is changed of what is well.
@@ -370,8 +390,14 @@ mod tests {
         (state, sentence.to_owned())
     }
 
-    fn overdue(reading: &mut Reading, count: u64) {
-        reading.due[1].counts = vec![count, count + 10, count + 20];
+    /// What was measured of the second lane.
+    fn hourly(reading: &mut Reading) -> &mut Measured {
+        &mut reading.measured.of.as_mut().unwrap()[1]
+    }
+
+    /// So many of a thousand hourly posts are late: 96 each.
+    fn late_by(reading: &mut Reading, drawn: u64) {
+        (hourly(reading).late, hourly(reading).oldest_ms) = (drawn, 6_000);
     }
 
     fn park(reading: &mut Reading) {
@@ -384,61 +410,80 @@ mod tests {
         reading.accounts[0].limit = Some(220);
     }
 
+    fn trouble(reading: &mut Reading, worker: usize) {
+        let fields = [
+            (WorkerStats::TROUBLE, "the API is not available: refused"),
+            (WorkerStats::TROUBLE_SINCE, "1769851800000"),
+        ];
+        reading.stats.workers[worker].fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    }
+
     #[test]
-    fn fresh_with_the_share() {
-        let all_is_well = is(State::Fresh, "Fresh: 99.9 % of 100,000 tweets are within their interval");
-        assert_eq!(answers(|_| {}), all_is_well);
+    fn fresh_with_the_posts_that_are_not() {
+        assert_eq!(answers(|_| {}), is(State::Fresh, "All 100,000 posts are up to date"));
         assert_eq!(
-            answers(|reading| reading.due.iter_mut().for_each(|lane| lane.counts.fill(0))).1,
-            "Fresh: 100 % of 100,000 tweets are within their interval"
+            answers(|reading| late_by(reading, 10)),
+            is(State::Fresh, "99,040 of 100,000 posts are up to date"),
+            "a hundredth may be late"
         );
-        assert_eq!(answers(|reading| overdue(reading, 960)).0, State::Fresh, "a hundredth is on the way");
-        // One of very many is missing: not 100 %.
-        let many = answers(|reading| {
-            reading.stats.lanes[0].delayed = 3_000_000;
-            reading.due[1].counts.fill(0);
+        let leased = answers(|reading| {
+            reading.stats.leased = 100;
+            reading.measured.of.as_mut().unwrap()[2] = measured(None, 100);
         });
-        assert_eq!(
-            many.1,
-            "Fresh: 99.99 % of 3,096,000 tweets are within their interval, but that will not last: the \
-                            demand is 166.93 × the quota; to mend it: 496 more app-only credentials or 166 user \
-                            credentials, or intervals 166.11 times as long (tweet_age)"
-        );
-        let nothing = answers(|reading| (reading.stats.lanes, reading.due) = (vec![], vec![]));
-        assert_eq!(nothing, is(State::Fresh, "Fresh: nothing is scheduled"));
+        assert_eq!(leased.1, "All 100,100 posts are up to date", "what is leased counts");
+        let waiting = answers(|reading| hourly(reading).waiting = 500);
+        assert_eq!(waiting.1, "All 100,000 posts are up to date, 48,000 of them wait for their first look-up");
+        let nothing = answers(|reading| {
+            (reading.stats.lanes, reading.due) = (vec![], vec![]);
+            reading.measured.of = Some(vec![measured(None, 0)]);
+        });
+        assert_eq!(nothing, is(State::Fresh, "No posts are scheduled"));
+        let soon_late = answers(demand);
+        assert_eq!(soon_late.0, State::Fresh);
+        assert!(soon_late.1.contains(", but that will not last: the demand is 2.00 × the quota"), "{}", soon_late.1);
+    }
+
+    #[test]
+    fn few_posts_are_not_hidden_behind_a_hundredth() {
+        let of_fifty = |late| {
+            answers(|reading| {
+                reading.stats.lanes.truncate(1);
+                reading.stats.lanes[0].delayed = 50;
+                reading.measured.of = Some(vec![Measured { late, ..measured(Some("18m"), 50) }, measured(None, 0)]);
+            })
+        };
+        assert_eq!((of_fifty(1).0, of_fifty(2).0, of_fifty(50).0), (State::Fresh, State::Late, State::Late));
     }
 
     #[test]
     fn late_says_why_and_what_mends_it() {
-        let late = "Late: 5,050 of 100,000 tweets are overdue, the oldest by 6s: ";
+        let late = "Late: 4,800 of 100,000 posts are not up to date, the oldest is overdue by 6s: ";
         let says = |why: &str| is(State::Late, &format!("{late}{why}"));
-        assert_eq!(
+        let of = |change: fn(&mut Reading)| {
             answers(|reading| {
-                overdue(reading, 5_000);
-                demand(reading);
-            }),
+                late_by(reading, 50);
+                change(reading);
+            })
+        };
+        assert_eq!(
+            of(demand),
             says(
                 "the demand is 2.00 × the quota; to mend it: 1 more app-only credential or 1 user credential, or \
                  intervals 2.00 times as long (tweet_age)"
             )
         );
         assert_eq!(
-            answers(|reading| {
-                overdue(reading, 5_000);
+            of(|reading| {
                 reading.minutes[1].counters = [("requests".to_owned(), 50), ("requests_failed".to_owned(), 50)].into();
             }),
             says("50 of the last 90 calls to the API failed")
         );
         assert_eq!(
-            answers(|reading| {
-                overdue(reading, 5_000);
-                reading.stats.expired = 16;
-            }),
-            says("16 more were with workers that died or hang, and wait for another to claim them")
+            of(|reading| reading.stats.expired = 16),
+            says("16 were leased by workers that died or hang; another worker takes them over")
         );
         assert!(
-            answers(|reading| {
-                overdue(reading, 5_000);
+            of(|reading| {
                 demand(reading);
                 reading.accounts.push(named("not used yet"));
             })
@@ -446,100 +491,178 @@ mod tests {
             .contains("the only worker"),
             "with it the quota may suffice"
         );
-        // 8,000 in a minute and twenty seconds.
-        let slow = "100 a second; they catch up, or there are too few (more, or updater.concurrency)";
-        assert_eq!(answers(|reading| overdue(reading, 5_000)), says(&format!("the only worker updates {slow}")));
         assert_eq!(
-            answers(|reading| {
-                overdue(reading, 5_000);
+            of(|reading| {
                 reading.stats.workers.push(reading.stats.workers[0].clone());
+                trouble(reading, 1);
             }),
+            says("a worker cannot work: the API is not available: refused")
+        );
+        assert_eq!(
+            of(|reading| reading.minutes[1].counters.insert("lookup_ms".to_owned(), 400_000).map_or((), drop)),
+            says("calls to the API take 5s on average")
+        );
+        assert_eq!(
+            of(|reading| reading.minutes[1].counters.insert("broken".to_owned(), 6_000).map_or((), drop)),
+            says("6,000 of the last answers could not be read")
+        );
+        // 8,000 in a minute and twenty seconds.
+        let slow = "100 a second; if the backlog grows, add workers or raise updater.concurrency";
+        assert_eq!(of(|_| {}), says(&format!("the only worker updates {slow}")));
+        assert_eq!(
+            of(|reading| reading.stats.workers.push(reading.stats.workers[0].clone())),
             says(&format!("2 workers update {slow}"))
         );
     }
 
     #[test]
-    fn late_is_also_who_missed_a_whole_interval_or_was_lost_with_a_worker() {
+    fn late_is_also_a_post_that_waits_for_a_whole_interval_or_was_lost_with_a_worker() {
         let starved = answers(|reading| reading.stats.lanes[0].oldest_lateness_ms = 185_001);
-        assert_eq!(
-            (starved.0, &starved.1[..55]),
-            (State::Late, "Late: 100 of 100,000 tweets are overdue, the oldest by ")
-        );
+        assert_eq!(starved.0, State::Late, "{}", starved.1);
         assert_eq!(answers(|reading| reading.stats.lanes[0].oldest_lateness_ms = 185_000).0, State::Fresh);
         assert_eq!(answers(|reading| reading.stats.expired = 101).0, State::Late);
         assert_eq!(answers(|reading| reading.stats.expired = 100).0, State::Fresh);
     }
 
     #[test]
-    fn stopped_says_what_stops_it() {
-        let locked = "main for another 1m 1s: its account is locked";
-        assert_eq!(answers(park), is(State::Stopped, &format!("Stopped: the only credential is parked, {locked}")));
-        let both = answers(|reading| {
-            park(reading);
-            reading.accounts.push(Account { parked_for_ms: 90_000, ..named("second") });
-        });
-        assert_eq!(both, is(State::Stopped, &format!("Stopped: all 2 credentials are parked, {locked}")));
-        let one_works = answers(|reading| {
-            park(reading);
-            reading.accounts.push(named("second"));
-        });
-        assert_eq!(one_works.0, State::Fresh);
-        let reads = Reads {
-            reads: 1_000,
-            limit: Some(1_000),
-            spent: true,
-            since_ms: 0,
-            reset_in_ms: 90_000_001,
-            today: 7,
-            dollars: 5.0,
-            has_room: false,
-        };
-        let spent = "Stopped: the budget of reads is spent, 1,000 of 1,000; it goes on at the reset in 1day 1h, or with more \
-                     x.reads";
-        assert_eq!(answers(|reading| reading.reads = Some(reads.clone())), is(State::Stopped, spent));
-        let left = Reads { reads: 999, spent: false, ..reads };
-        assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);
+    fn posts_that_the_api_leaves_out_are_not_up_to_date() {
+        assert_eq!(answers(|reading| hourly(reading).missing = 52).0, State::Fresh, "people delete posts");
         assert_eq!(
-            answers(|reading| reading.stats.workers.clear()),
-            is(State::Stopped, "Stopped: no worker has beaten for a minute; start `twitter-updater updater`")
-        );
-        assert_eq!(
-            answers(|reading| reading.stats.paused = Some("the database\nmoves".to_owned())),
-            is(State::Stopped, "Stopped: it is paused: the database moves")
-        );
-        let out = Outage { why: "no route\nto host".to_owned(), since_ms: 1_769_851_800_000 };
-        assert_eq!(
-            Answer::of(&seen(figures(reading(), Some(out)))).sentence,
-            "Stopped: the store is out since 2026-01-31T09:30:00Z, nothing can be saved: no route to host"
+            answers(|reading| hourly(reading).missing = 500),
+            is(
+                State::Late,
+                "Late: 48,000 of 100,000 posts are missing from the latest answers: the API leaves them out, or they were \
+                 deleted; it is believed when it lasts"
+            )
         );
     }
 
     #[test]
-    fn unknown_is_what_nobody_answers() {
+    fn new_posts_that_are_not_collected_are_told_of() {
+        let polls_not = |figures| Seen { pollers: Some("no poller works on source rust".to_owned()), ..seen(figures) };
+        let answer = Answer::of(&polls_not(figures(reading(), None)));
+        assert_eq!(
+            (answer.state, &*answer.sentence),
+            (State::Late, "Late: new posts are not collected: no poller works on source rust")
+        );
+    }
+
+    #[test]
+    fn stopped_while_nothing_can_be_updated() {
+        let stopped = |change: fn(&mut Reading)| {
+            let (state, sentence) = answers(change);
+            assert_eq!(state, State::Stopped, "{sentence}");
+            sentence
+        };
+        let paused = stopped(|reading| reading.stats.paused = Some("the\nAPI moves".to_owned()));
+        assert!(paused.starts_with("Stopped: it is paused: ") && !paused.contains('\n'), "{paused}");
+        assert_eq!(
+            stopped(|reading| reading.stats.workers.clear()),
+            "Stopped: no worker heartbeat for 1 minute; start `twitter-updater updater`"
+        );
+        assert_eq!(
+            stopped(|reading| reading.stats.workers[0].beat_age_ms = 12_999),
+            "Stopped: no worker heartbeat for 12s; start `twitter-updater updater`"
+        );
+        assert_eq!(
+            stopped(park),
+            "Stopped: the only credential is parked, main for another 1m 1s: its account is locked"
+        );
+        assert!(
+            answers(|reading| {
+                park(reading);
+                reading.accounts.push(named("spare"));
+            })
+            .0 == State::Fresh,
+            "another one can be used"
+        );
+        assert_eq!(
+            stopped(|reading| trouble(reading, 0)),
+            "Stopped: the only worker cannot work since 2026-01-31T09:30:00Z: the API is not available: refused"
+        );
+        assert!(
+            answers(|reading| {
+                reading.stats.workers.push(reading.stats.workers[0].clone());
+                trouble(reading, 0);
+            })
+            .0 == State::Fresh,
+            "another one works"
+        );
+        assert!(
+            stopped(|reading| {
+                reading.stats.workers.push(WorkerStats { beat_age_ms: 50_000, ..reading.stats.workers[0].clone() });
+                trouble(reading, 0);
+            })
+            .contains("the only worker cannot work"),
+            "the other one has gone"
+        );
+        assert_eq!(
+            stopped(|reading| reading.stats.fence_ahead_ms = 3_660_000),
+            "Stopped: the queue's clock stepped back by about 1h: nothing comes due until it has caught up; set the \
+             clock right"
+        );
+        assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 60_000).0, State::Fresh);
+        let reads = Reads {
+            reads: 2_000,
+            limit: Some(2_000),
+            spent: true,
+            since_ms: 0,
+            reset_in_ms: 1,
+            today: 7,
+            dollars: 5.0,
+            has_room: false,
+        };
+        let spent = answers(|reading| reading.reads = Some(reads.clone()));
+        let says = "the budget of reads is spent, 2,000 of 2,000; it goes on at the reset in 1s";
+        assert!(spent.0 == State::Stopped && spent.1.contains(says), "{}", spent.1);
+        let left = Reads { reads: 1_999, spent: false, ..reads };
+        assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);
+        let out = Outage { why: "no route\nto host".to_owned(), since_ms: 1_769_851_800_000 };
+        assert_eq!(
+            Answer::of(&seen(figures(reading(), Some(out)))).sentence,
+            "Stopped: the store does not answer since 2026-01-31T09:30:00Z, nothing can be saved: no route to host"
+        );
+    }
+
+    #[test]
+    fn unknown_is_what_cannot_be_told() {
         let outage = Some(Outage { why: "no route".to_owned(), since_ms: 1_769_851_800_000 });
         let last = Seen { outage: outage.clone(), ..seen(figures(reading(), None)) };
-        for seen in [last, Seen { figures: None, outage }] {
+        for seen in [last, Seen { outage, ..Seen::default() }] {
             assert_eq!(
                 Answer::of(&seen),
-                State::Unknown.because("Unknown: the queue is out since 2026-01-31T09:30:00Z: no route".to_owned())
+                State::Unknown
+                    .because("Unknown: the queue does not answer since 2026-01-31T09:30:00Z: no route".to_owned())
             );
         }
         assert_eq!(Answer::of(&Seen::default()).state, State::Unknown);
+        let unread = |change: fn(&mut Sampled)| answers(|reading| change(&mut reading.measured));
+        assert_eq!(
+            unread(|measured| *measured = Sampled { error: Some("no route".to_owned()), ..Sampled::default() }),
+            is(State::Unknown, "Unknown: the stored answers cannot be read: no route")
+        );
+        assert_eq!(unread(|measured| measured.at_ms = Some(NOW - 20_001)).0, State::Unknown);
+        assert_eq!(unread(|measured| measured.at_ms = Some(NOW - 20_000)).0, State::Fresh);
+        let ahead = unread(|measured| measured.of.as_mut().unwrap()[1].ahead = 900);
+        let new = unread(|measured| drop(measured.of.as_mut().unwrap().remove(0)));
+        assert_eq!(new, is(State::Unknown, "Unknown: the answers of 4,000 of 100,000 posts were not read yet"));
+        assert!(ahead.0 == State::Unknown && ahead.1.contains("stepped back"), "{}", ahead.1);
     }
 
     #[test]
     fn the_first_reason_is_given() {
         type Change = fn(&mut Reading);
-        let changes: [(Change, &str); 6] = [
+        let changes: [(Change, &str); 7] = [
             (|reading| reading.stats.expired = 500, "died or hang"),
             (|reading| reading.minutes[1].counters = [("requests_failed".to_owned(), 99)].into(), "failed"),
             (demand, "demand"),
+            (|reading| hourly(reading).missing = 500, "missing"),
             (park, "parked"),
             (|reading| reading.stats.workers.clear(), "no worker"),
             (|reading| reading.stats.paused = Some("why".to_owned()), "paused"),
         ];
         let mut reading = reading();
-        overdue(&mut reading, 5_000);
+        late_by(&mut reading, 50);
         for (change, says) in changes {
             change(&mut reading);
             let sentence = Answer::of(&seen(figures(reading.clone(), None))).sentence;
@@ -547,9 +670,98 @@ mod tests {
         }
         let out = Outage { why: "no route".to_owned(), since_ms: 0 };
         let mut worst = seen(figures(reading, Some(out.clone())));
-        assert!(Answer::of(&worst).sentence.contains("the store is out"));
+        assert!(Answer::of(&worst).sentence.contains("the store does not answer"));
         worst.outage = Some(out);
-        assert!(Answer::of(&worst).sentence.contains("the queue is out"));
+        assert!(Answer::of(&worst).sentence.contains("the queue does not answer"));
+    }
+
+    #[test]
+    fn a_wave_is_known_by_the_minutes() {
+        let mut reading = reading();
+        reading.minutes[1].counters = [(wave::MISSED.to_owned(), 400), (wave::FOUND.to_owned(), 400)].into();
+        assert!(figures(reading, None).wave.is_some_and(|wave| wave.lasts()));
+    }
+
+    /// A post of the generated world: its lane (`None`: leased), how old its last answer is, whether it is missing.
+    type Post = (Option<bool>, Millis, bool);
+
+    fn standing(age: Millis, missing: bool) -> Option<Standing> {
+        Some(Standing {
+            state: TweetState::Live,
+            // Leased ones are of the hourly bracket.
+            created_at: Some(NOW - 20 * 3_600_000),
+            checked_at: Some(NOW - age),
+            misses: u32::from(missing),
+            missing_since: missing.then_some(NOW - age),
+            first_seen: NOW - 30 * 3_600_000,
+            lookups: 9,
+        })
+    }
+
+    /// A reading of these posts, all of which are drawn, as many times as it is well otherwise.
+    fn of_posts(posts: &[Post]) -> Reading {
+        let mut reading = reading();
+        let lanes =
+            [(Some(true), Some("18m"), Some(180_000)), (Some(false), Some("1d"), Some(3_600_000)), (None, None, None)];
+        let mut of = Vec::new();
+        for (lane, name, patience_ms) in lanes {
+            let rows: Vec<_> =
+                posts.iter().filter(|post| post.0 == lane).map(|post| standing(post.1, post.2)).collect();
+            let ids = vec!["1".to_owned(); rows.len()];
+            let sample = Sample { lane: name.map(str::to_owned), patience_ms, total: rows.len() as u64, ids };
+            of.push(Measured::of(&sample, &rows, &terms(), NOW));
+            match reading.stats.lanes.iter_mut().find(|lane| Some(&*lane.lane) == name) {
+                Some(lane) => lane.delayed = rows.len() as u64,
+                None => reading.stats.leased = rows.len() as u64,
+            }
+        }
+        reading.measured.of = Some(of);
+        reading
+    }
+
+    proptest! {
+        /// Green is proved: all but the stated shares were answered within interval and buffer TTL (what is in flight has
+        /// two seconds more), whatever else is known; and nothing that stops updates is known.
+        #[test]
+        fn green_implies_that_posts_are_up_to_date(
+            young in prop::collection::vec((Just(Some(true)), 0..200_000i64, prop::bool::weighted(0.02)), 0..300),
+            old in prop::collection::vec((Just(Some(false)), 0..3_650_000i64, prop::bool::weighted(0.02)), 0..300),
+            leased in prop::collection::vec((Just(None), 0..3_650_000i64, prop::bool::weighted(0.02)), 0..30),
+            squeeze in 0..3u8,
+            workers in 0..3usize,
+            beat_age_ms in 0..30_000i64,
+            in_trouble in 0..3usize,
+            expired in 0..300u64,
+            paused: bool,
+            measured_ago in 0..40_000i64,
+        ) {
+            // Mostly fresh worlds, or none would be green.
+            let squeeze = |post: Post| (post.0, if squeeze > 0 { post.1 * 9 / 10 } else { post.1 }, post.2 && squeeze == 2);
+            let posts: Vec<Post> = [young, old, leased].concat().into_iter().map(squeeze).collect();
+            let mut reading = of_posts(&posts);
+            let worker = WorkerStats { beat_age_ms, ..reading.stats.workers[0].clone() };
+            reading.stats.workers = vec![worker; workers];
+            for worker in 0..in_trouble.min(workers) {
+                trouble(&mut reading, worker);
+            }
+            reading.stats.expired = expired;
+            reading.stats.paused = (paused && measured_ago > 30_000).then(|| "why".to_owned());
+            reading.measured.at_ms = Some(NOW - measured_ago);
+            let is_paused = reading.stats.paused.is_some();
+            if Answer::of(&seen(figures(reading, None))).state == State::Fresh {
+                let limit = |post: &Post| match post.0 {
+                    Some(true) => 180_000 + BUFFER_TTL_MS,
+                    Some(false) => 3_600_000 + BUFFER_TTL_MS,
+                    None => 3_600_000 + BUFFER_TTL_MS + crate::ops::IN_FLIGHT_MS,
+                };
+                let late = posts.iter().filter(|post| !post.2 && post.1 > limit(post)).count();
+                let missing = posts.iter().filter(|post| post.2).count();
+                prop_assert!(late <= (posts.len() / 100).max(1), "{late} of {}", posts.len());
+                prop_assert!(missing <= (posts.len() / 20).max(2), "{missing} of {}", posts.len());
+                prop_assert!(workers > in_trouble && beat_age_ms <= 12_000 && !is_paused);
+                prop_assert!(posts.is_empty() || measured_ago <= 20_000);
+            }
+        }
     }
 
     #[test]

@@ -376,8 +376,35 @@ mod tests {
         assert_eq!(of(2), ("new", 5, 0, 0, &[][..]));
         let all = figures.freshness_of_all();
         assert_eq!((all.ids, all.due, all.overdue, all.oldest_lateness_ms), (105, 18, 4, 90));
-        assert_eq!((figures.freshness[1].share(), figures.freshness[0].strict_share()), (Some(87.0 / 90.0), Some(0.0)));
-        assert_eq!((Freshness::default().share(), Freshness::default().strict_share()), (None, None));
+        assert_eq!((all.late, all.share(), Freshness::default().share()), (None, None, None), "nothing was measured");
+    }
+
+    #[test]
+    fn freshness_is_what_was_measured_scaled_to_each_lane_and_what_is_leased() {
+        let measured = |lane: Option<&str>, ids, sampled, late, missing| {
+            let lane = lane.map(str::to_owned);
+            Measured { lane, ids, sampled, late, missing, oldest_ms: late as i64 * 7, ..Measured::default() }
+        };
+        let of = vec![
+            measured(Some("18m"), 10, 10, 1, 0),
+            measured(Some("1d"), 9_000, 1_000, 2, 1),
+            measured(None, 50, 50, 5, 0),
+        ];
+        let reading = Reading {
+            stats: Stats {
+                lanes: vec![lane("18m", 10), lane("1d", 9_000), lane("new", 5)],
+                leased: 50,
+                ..Stats::default()
+            },
+            measured: Sampled { of: Some(of), at_ms: Some(0), error: None },
+            ..Reading::default()
+        };
+        let figures = figures(reading);
+        let late: Vec<_> = figures.freshness.iter().map(|lane| (lane.late, lane.missing)).collect();
+        assert_eq!(late, [(Some(1), Some(0)), (Some(18), Some(9)), (None, None)]);
+        let all = figures.freshness_of_all();
+        assert_eq!((all.ids, all.late, all.missing, figures.oldest_answer_ms()), (9_065, Some(24), Some(9), 35));
+        assert_eq!(figures.freshness[1].share(), Some(8_973.0 / 9_000.0));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::support::watched_queue::WatchedQueue;
 
 fn terms() -> Terms {
     let settings = Settings::load_with(&[], None, &[]).unwrap();
-    Terms { ages: settings.tweet_age, buffer_ttl: settings.updater.buffer_ttl, lookahead: settings.updater.lookahead }
+    twitter_updater::app::terms(&settings)
 }
 
 fn reader_of(queue: Arc<dyn Queue>, store: StoreAtHand) -> Arc<Reader> {

@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
     use crate::lookup::twitter_v1::CAPABILITIES;
-    use crate::ops::{Reading, Terms};
+    use crate::ops::{Measured, Reading, Sampled, Terms};
     use crate::queue::{LaneDue, LaneStats, Stats};
 
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
@@ -298,7 +298,7 @@ mod tests {
         let figures = figures(Reading::default());
         let all = [freshness(&figures), quota(&figures), workers(&figures), dead(&figures, &[], &Ways::default())];
         let all = all.map(Markup::into_string).concat();
-        for says in ["No tweet is scheduled", "no quota", "nothing is looked up", "Nobody is dead"] {
+        for says in ["No posts are scheduled", "no quota", "nothing is looked up", "Nobody is dead"] {
             assert!(all.contains(says), "{says}: {all}");
         }
         assert!(!all.contains("NaN"), "{all}");
@@ -317,10 +317,24 @@ mod tests {
         let figures = figures(Reading {
             stats: Stats { lanes: vec![lane], delayed: 10_000, due: 9, ..Stats::default() },
             due: vec![LaneDue { lane: "18m".to_owned(), counts: vec![1, 9] }],
+            measured: Sampled {
+                of: Some(vec![Measured {
+                    lane: Some("18m".to_owned()),
+                    ids: 10_000,
+                    sampled: 10_000,
+                    late: 1,
+                    waiting: 7,
+                    ..Measured::default()
+                }]),
+                at_ms: Some(0),
+                error: None,
+            },
             ..Reading::default()
         });
         let markup = freshness(&figures).into_string();
-        for says in [">99.9 %<", "width=\"99.99\"", "10,000 tweets", ">1m 1s<", ">3m<", "5s of waiting"] {
+        for says in
+            [">99.9 %<", "width=\"99.99\"", "10,000 posts", ">1m 1s<", ">3m<", "5s of waiting", ">7</strong> wait"]
+        {
             assert!(markup.contains(says), "{says}: {markup}");
         }
     }

@@ -79,12 +79,14 @@ impl World {
             same_day: Live::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
+                believed_after: 10 * 60_000,
                 limit: 3,
                 after: DAY_MS,
             },
             max_deliveries: 2,
             save_timeout: PATIENCE,
             metrics: metrics.clone(),
+            wave: Live::new(None),
             doubts: Doubts::default(),
         };
         let made_at = wall_ms() - 2 * DAY_MS;

@@ -13,7 +13,7 @@ use twitter_updater::health::Health;
 use twitter_updater::live::Live;
 use twitter_updater::lookup::twitter_v1::CAPABILITIES;
 use twitter_updater::metrics::Counters;
-use twitter_updater::ops::{Archive, Figures, Reader, Server, Shown, Site, Terms, WholeQueue};
+use twitter_updater::ops::{Archive, Figures, Reader, Server, Shown, Site, WholeQueue};
 use twitter_updater::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue};
 use twitter_updater::starter::Lanes;
 use twitter_updater::store::Store;
@@ -51,8 +51,7 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let counted = count_an_hour(&mut raw).await;
     beat(&*queue).await;
 
-    let (buffer_ttl, lookahead) = (settings.updater.buffer_ttl, settings.updater.lookahead);
-    let terms = Terms { ages: settings.tweet_age, buffer_ttl, lookahead };
+    let terms = twitter_updater::app::terms(&settings);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let unavailable = lanes[THOUSANDS.len() - 1].clone();
     let lanes_of_the_dead = Lanes { ages: terms.ages.clone().into(), unavailable, id_date: Arc::new(TweetId::date_of) };

@@ -97,6 +97,7 @@ impl Stage {
             ("updater.save_timeout", "5s"),
             ("updater.lease", "10s"),
             ("updater.buffer_ttl", "200ms"),
+            ("updater.unavailable_after", "200ms"),
             ("updater.unavailable_every", "2s"),
             ("updater.unavailable_limit", "3"),
             ("updater.unavailable_for", "1s"),

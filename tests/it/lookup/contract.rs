@@ -284,7 +284,8 @@ async fn bad_bytes_cost_one_character_and_the_first_of_two_wins() {
         let answer = ask(provider, &server.base_url(), &ids[..3]).await.unwrap();
         assert_eq!(found(&answer.outcomes[0]).text.as_deref(), Some("latin \u{fffd}"), "{provider:?}");
         assert_eq!(found(&answer.outcomes[1]).text.as_deref(), Some("first"), "{provider:?}");
-        assert_eq!((&answer.outcomes[2], answer.unasked), (&Outcome::Unavailable, 2), "{provider:?}");
+        // Either of the two objects that fit no id may be the third's: it is not known to be missing.
+        assert!(matches!(answer.outcomes[2], Outcome::Broken(_)) && answer.unasked == 2, "{provider:?}");
     }
 }
 

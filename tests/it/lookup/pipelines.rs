@@ -66,12 +66,14 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             same_day: Live::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
+                believed_after: 10 * 60_000,
                 limit: 3,
                 after: DAY,
             },
             max_deliveries: 2,
             save_timeout: PATIENCE,
             metrics: metrics.clone(),
+            wave: Live::new(None),
             doubts: Doubts::default(),
         };
         let claims = ClaimSettings {
@@ -113,7 +115,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         for n in 0..POSTS {
             let stored = store.tweet(namespace(provider), &provider.id(at, n)).await.unwrap().unwrap();
             let truth = running.world().tweet(TweetId::at(at, n), wall_ms());
-            assert_eq!(stored.state, if truth.is_some() { TweetState::Live } else { TweetState::Unavailable });
+            assert_eq!((stored.state, stored.misses), (TweetState::Live, u32::from(truth.is_none())));
             if let Some(truth) = truth {
                 here += 1;
                 assert_eq!(stored.metrics.retweet_count, Some(truth.retweet_count), "{provider:?}");

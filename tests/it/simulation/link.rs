@@ -249,6 +249,11 @@ impl Store for LinkedStore {
         self.call(async move { store.exhume(&namespace, at, &tweets).await }).await
     }
 
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+        let (store, namespace, ids) = (self.store.clone(), namespace.to_owned(), ids.to_vec());
+        self.call(async move { store.promote(&namespace, &ids).await }).await
+    }
+
     async fn page(
         &self,
         namespace: &str,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use twitter_updater::credential::{Credential, CredentialKind, Credentials, Pacing};
+use twitter_updater::live::Live;
 use twitter_updater::metrics::Metrics;
 use twitter_updater::shutdown::Stop;
 use twitter_updater::tweet_age::SameDay;
@@ -83,6 +84,7 @@ fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>)
         call_timeout: setup.lookup_timeout,
         save_timeout: setup.save_timeout,
         metrics: metrics.clone(),
+        wave: Live::new(None),
         doubts: Doubts::default(),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });

@@ -165,6 +165,10 @@ impl Store for WatchedStore {
         self.inner.exhume(namespace, at, tweets).await
     }
 
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+        self.inner.promote(namespace, ids).await
+    }
+
     async fn page(
         &self,
         namespace: &str,

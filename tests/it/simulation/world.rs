@@ -62,6 +62,7 @@ impl Default for Setup {
             max_deliveries: 3,
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(30)),
+                believed_after: 5_000,
                 limit: 3,
                 after: 60_000,
             },

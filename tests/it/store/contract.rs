@@ -45,7 +45,7 @@ contract! {
     with_tables:
     nothing_asked_nothing_done
     a_recorded_tweet_is_live_or_ended
-    recording_revives_the_ended_and_the_unavailable
+    recording_revives_the_ended_and_leaves_the_unavailable
     recording_leaves_the_live_and_the_dead
     an_id_recorded_twice_at_once_is_new_once
     standing_comes_in_the_order_asked
@@ -56,7 +56,8 @@ contract! {
     a_withheld_tweet_keeps_its_text
     a_tweet_withheld_at_first_has_no_text
     a_missing_tweet_keeps_all_else
-    a_broken_answer_only_moves_the_times
+    a_broken_answer_only_moves_the_due_time
+    a_promoted_post_is_due_sooner_and_never_later
     found_clears_misses_and_the_withheld_mark
     an_older_answer_changes_nothing
     the_same_save_again_changes_nothing
@@ -195,7 +196,7 @@ async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
     assert_eq!(store.record(NS, T + 1, &tweets).await.unwrap(), again);
 }
 
-async fn recording_revives_the_ended_and_the_unavailable(store: &dyn Store) {
+async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Store) {
     saved(store, found("1", T, counts(1, 1))).await;
     saved(store, missing("1", T + 1, 4, T - 3)).await;
     let mut last = missing("2", T, 9, T - 8);
@@ -207,13 +208,13 @@ async fn recording_revives_the_ended_and_the_unavailable(store: &dyn Store) {
     let without = [new_tweet("1", T, None), new_tweet("2", T, None)];
     assert_eq!(store.record(NS, T, &without).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
     let with = [new_tweet("1", T - 7, Some(T + 50)), new_tweet("2", T - 7, Some(T + 60))];
-    assert_eq!(store.record(NS, T, &with).await.unwrap(), Recorded { new: 0, known: 0, revived: 2 });
+    let unavailable = get(store, "1").await;
+    assert_eq!(store.record(NS, T, &with).await.unwrap(), Recorded { new: 0, known: 1, revived: 1 });
 
     let (one, two) = (get(store, "1").await, get(store, "2").await);
-    for revived in [&one, &two] {
-        assert_eq!((revived.state, revived.misses, revived.missing_since), (TweetState::Live, 0, None));
-    }
-    assert_eq!((one.next_due, two.next_due), (Some(T + 50), Some(T + 60)));
+    assert_eq!(one, unavailable, "sent again, a deleted post comes no sooner and its misses count on");
+    assert_eq!((two.state, two.next_due), (TweetState::Live, Some(T + 60)));
+    assert_eq!((two.misses, two.missing_since), (9, Some(T - 8)), "until an answer finds it");
     // What is known of it stays: also when it was made, unless that was unknown.
     assert_eq!((one.created_at, two.created_at), (Some(T), Some(T - 7)));
     assert_eq!((one.text.as_deref(), one.metrics, one.checked_at), (Some("text of 1"), counts(1, 1), Some(T + 1)));
@@ -237,21 +238,32 @@ async fn an_id_recorded_twice_at_once_is_new_once(store: &dyn Store) {
     // The one that gives it a life is the one that is kept.
     assert_eq!(get(store, "1").await.next_due, Some(T + 5));
 
-    saved(store, missing("1", T, 1, T)).await;
+    let mut last = missing("1", T, 1, T);
+    (last.state, last.next_due) = (TweetState::Ended, None);
+    saved(store, last).await;
     assert_eq!(store.record(NS, T, &tweets).await.unwrap(), Recorded { new: 0, known: 2, revived: 1 });
 }
 
 async fn standing_comes_in_the_order_asked(store: &dyn Store) {
     store.record(NS, T, &[new_tweet("1", T - 1, Some(T)), new_tweet("3", T - 3, Some(T))]).await.unwrap();
     saved(store, missing("2", T + 2, 3, T - 2)).await;
-    let one =
-        Standing { state: TweetState::Live, created_at: Some(T - 1), checked_at: None, misses: 0, missing_since: None };
+    let one = Standing {
+        state: TweetState::Live,
+        created_at: Some(T - 1),
+        checked_at: None,
+        misses: 0,
+        missing_since: None,
+        first_seen: T,
+        lookups: 0,
+    };
     let two = Standing {
         state: TweetState::Unavailable,
         created_at: None,
         checked_at: Some(T + 2),
         misses: 3,
         missing_since: Some(T - 2),
+        first_seen: T + 2,
+        lookups: 1,
     };
     let three = Standing { created_at: Some(T - 3), ..one.clone() };
     let asked = ["3", "nobody", "2", "1", "3"].map(String::from);
@@ -406,15 +418,36 @@ async fn a_missing_tweet_keeps_all_else(store: &dyn Store) {
     assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
 }
 
-async fn a_broken_answer_only_moves_the_times(store: &dyn Store) {
+async fn a_broken_answer_only_moves_the_due_time(store: &dyn Store) {
     saved(store, withheld("1", T, counts(1, 2), "DE")).await;
     let before = saved(store, missing("1", T + 1, 3, T - 1)).await;
     let mut answer = broken("1", T + 2);
     answer.state = TweetState::Unavailable;
     let stored = saved(store, answer).await;
-    let expected =
-        StoredTweet { checked_at: Some(T + 2), next_due: Some(T + 60_002), lookups: before.lookups + 1, ..before };
-    assert_eq!(stored, expected);
+    let expected = StoredTweet { next_due: Some(T + 60_002), ..before };
+    assert_eq!(stored, expected, "it is no answer, so the post looks no fresher");
+}
+
+async fn a_promoted_post_is_due_sooner_and_never_later(store: &dyn Store) {
+    store.record(NS, T, &["1", "2", "3", "4"].map(|id| new_tweet(id, T, Some(T + 100)))).await.unwrap();
+    saved(store, missing("2", T, 1, T)).await;
+    bury(store, "3", "why").await;
+    let mut last = missing("4", T, 9, T - 8);
+    (last.state, last.next_due) = (TweetState::Ended, None);
+    saved(store, last).await;
+    let before = [get(store, "3").await, get(store, "4").await];
+    let dues = ["1", "2", "3", "4", "nobody"].map(|id| (id.to_owned(), T + 50));
+    for _ in 0..2 {
+        store.promote(NS, &dues).await.unwrap();
+        assert_eq!((get(store, "1").await.next_due, get(store, "2").await.next_due), (Some(T + 50), Some(T + 50)));
+    }
+    assert_eq!(get(store, "2").await.state, TweetState::Unavailable);
+    assert_eq!([get(store, "3").await, get(store, "4").await], before);
+    assert_eq!(store.tweet(NS, "nobody").await.unwrap(), None);
+    store.promote(NS, &[("1".to_owned(), T + 60)]).await.unwrap();
+    assert_eq!(get(store, "1").await.next_due, Some(T + 50));
+    store.promote(NS, &[]).await.unwrap();
+    store.promote("other", &dues).await.unwrap();
 }
 
 async fn found_clears_misses_and_the_withheld_mark(store: &dyn Store) {
@@ -594,7 +627,7 @@ async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
         let (created_at, next_due) = (Some(T - 134), Some(T + 134));
         assert_eq!(
             *of("134"),
-            Listed { id: "134".into(), state: TweetState::Live, created_at, next_due, reason: None }
+            Listed { id: "134".into(), state: TweetState::Live, created_at, next_due, checked_at: None, reason: None }
         );
         let dead = pages(store, Listing::Dead, limit).await;
         assert_eq!(ids(&dead), ["131", "102"]);

@@ -70,15 +70,11 @@ impl Model {
                     row.next_due = new.next_due;
                     row.state = if new.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
                 }
-                Some(row)
-                    if new.next_due.is_some() && matches!(row.state, TweetState::Ended | TweetState::Unavailable) =>
-                {
+                Some(row) if new.next_due.is_some() && row.state == TweetState::Ended => {
                     recorded.revived += 1;
                     row.state = TweetState::Live;
                     row.created_at = row.created_at.or(Some(new.created_at));
                     row.next_due = new.next_due;
-                    row.misses = 0;
-                    row.missing_since = None;
                 }
                 Some(_) => recorded.known += 1,
             }
@@ -97,6 +93,7 @@ impl Model {
                 saved.older += 1;
                 continue;
             }
+            let known = self.rows.contains_key(&answer.id);
             let row = self.row(&answer.id, answer.answered_at);
             if row.state == TweetState::Dead || row.checked_at > Some(answer.answered_at) {
                 saved.older += 1;
@@ -109,8 +106,11 @@ impl Model {
             let before = row.metrics;
             row.state = answer.state;
             row.next_due = answer.next_due;
-            row.checked_at = Some(answer.answered_at);
-            row.lookups += 1;
+            // Broken is no answer; a row that is made by one has nothing else to be dated by.
+            if !known || !matches!(answer.seen, Seen::Broken) {
+                row.checked_at = Some(answer.answered_at);
+                row.lookups += 1;
+            }
             let mut counted = false;
             match &answer.seen {
                 Seen::Found(tweet) => {
@@ -179,6 +179,7 @@ impl Model {
             state: row.state,
             created_at: row.created_at,
             next_due: row.next_due,
+            checked_at: row.checked_at,
             reason: row.reason.clone(),
         };
         self.rows.values().rev().filter(is_of).map(listed).collect()
@@ -191,6 +192,8 @@ impl Model {
             checked_at: row.checked_at,
             misses: row.misses,
             missing_since: row.missing_since,
+            first_seen: row.first_seen,
+            lookups: row.lookups,
         })
     }
 

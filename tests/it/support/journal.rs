@@ -373,6 +373,10 @@ impl Store for JournalledStore {
         self.journal.through(Call::Exhume, store_fails, self.inner.exhume(namespace, at, tweets)).await
     }
 
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+        self.inner.promote(namespace, ids).await
+    }
+
     async fn page(
         &self,
         namespace: &str,

@@ -63,6 +63,7 @@ pub struct Setup {
     pub slots: usize,
     pub claims: ClaimSettings,
     pub ages: &'static str,
+    pub unavailable_after: Duration,
     pub unavailable_every: Duration,
     pub unavailable_limit: u32,
     pub unavailable_for: Duration,
@@ -97,6 +98,7 @@ impl Default for Setup {
                 lease: Duration::from_secs(60),
             },
             ages: "18m: 1h, 60m: 2h, 1d: 3h, 7d: 6h, 30d: 1d",
+            unavailable_after: Duration::from_secs(600),
             unavailable_every: Duration::from_secs(4 * 3_600),
             unavailable_limit: 3,
             unavailable_for: Duration::ZERO,
@@ -181,6 +183,7 @@ impl Rig {
             http: HttpOptions { timeout: setup.lookup_timeout, ..HttpOptions::default() },
             ..TwitterV1Options::default()
         });
+        let wave = Live::new(None);
         let handler = TweetUpdate {
             namespace: queue.namespace().to_owned(),
             lookup: Arc::new(JournalledLookup { inner: Arc::new(lookup.unwrap()), journal: journal.clone() }),
@@ -191,12 +194,14 @@ impl Rig {
             same_day: Live::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
+                believed_after: millis(setup.unavailable_after),
                 limit: setup.unavailable_limit,
                 after: millis(setup.unavailable_for),
             },
             max_deliveries: setup.max_deliveries,
             save_timeout: setup.save_timeout,
             metrics: metrics.clone(),
+            wave: wave.clone(),
             doubts: Doubts::default(),
         };
         Self {

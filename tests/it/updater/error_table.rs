@@ -83,7 +83,12 @@ impl Seen<'_> {
         let told = (self.rescheduled(), handled.verdicts.len(), handled.release.len());
         match decision {
             "saved" => assert_eq!((stored, told), ((all as u64, 0, 0), (all, all, 0))),
-            "saved as unavailable" => assert_eq!((stored, told), ((0, all as u64, 0), (all, all, 0))),
+            "saved as missing" => {
+                assert_eq!((stored, told), ((all as u64, 0, 0), (all, all, 0)));
+                for id in self.ids {
+                    assert_eq!(self.rig.stored(id).await.misses, 1, "a miss, which is not believed yet");
+                }
+            }
             "halved" => {
                 assert_eq!((stored, told), ((all as u64, 0, 0), (all, all, 0)));
                 assert_eq!(self.sizes(), [4, 2, 2], "one call more");

@@ -1,4 +1,4 @@
-//! Tweets the API does not return.
+//! Tweets the API does not return: a miss is believed by time.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::store::Seen;
 use twitter_updater::tweet::TweetState;
 use twitter_updater::updater::UNAVAILABLE_LANE;
-use twitter_updater::worker::{Handler, Outlook};
+use twitter_updater::updater::wave::{FOUND, MISSED, Wave};
+use twitter_updater::worker::Outlook;
 
 use crate::support::rig::{DAY, HOUR, MINUTE, Rig, Setup};
 
@@ -16,23 +17,93 @@ fn half_gone() -> Setup {
     Setup { simulator: SimulatorOptions { missing_share: 0.5, ..Setup::default().simulator }, ..Setup::default() }
 }
 
+fn wave() -> Option<Wave> {
+    Some(Wave { since_ms: wall_ms() - HOUR, until_ms: None, missed: 90, found: 10 })
+}
+
 #[tokio::test]
-async fn a_missing_tweet_is_looked_up_again_slowly() {
+async fn a_missing_tweet_stays_on_its_interval_until_its_misses_span_ten_minutes() {
     let rig = Rig::start(half_gone()).await;
-    let (gone, there) = (rig.gone(1, 3 * DAY).remove(0), rig.there(1, 3 * DAY).remove(0));
-    rig.lived(std::slice::from_ref(&gone)).await;
-    rig.schedule(&[gone.clone(), there.clone()]).await;
+    // How long ago each was missed first, and whether the next miss is believed.
+    let cases = [(None, false), (Some(9 * MINUTE), false), (Some(11 * MINUTE), true), (Some(DAY), true)];
+    let ids = rig.gone(cases.len(), 3 * DAY);
+    rig.lived(&ids).await;
+    for (id, (since, _)) in ids.iter().zip(cases) {
+        if let Some(ago) = since {
+            rig.seen(id, MINUTE, Seen::Missing { misses: 1, since: wall_ms() - ago }, TweetState::Live).await;
+        }
+    }
+    rig.schedule(&ids).await;
+    let handled = rig.round().await.handled;
+    assert_eq!((handled.outlook, handled.release.len()), (Outlook::Fine, 0));
+    for (id, (since, is_believed)) in ids.iter().zip(cases) {
+        let (stored, (lane, due)) = (rig.stored(id).await, rig.lane(id).await);
+        assert_eq!(stored.text.as_deref(), Some("what it said before"));
+        assert_eq!(stored.misses, 1 + u32::from(since.is_some()));
+        let (state, expected, interval) = match is_believed {
+            true => (TweetState::Unavailable, UNAVAILABLE_LANE, 4 * HOUR),
+            false => (TweetState::Live, "7d", 6 * HOUR),
+        };
+        assert_eq!((stored.state, &*lane), (state, expected), "{since:?}");
+        assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + interval));
+        assert!((stored.next_due.unwrap()..=wall_ms() + interval).contains(&due));
+        if since.is_none() {
+            assert_eq!(stored.missing_since, stored.checked_at);
+        }
+    }
+    assert_eq!(rig.metrics.counters.unavailable.get(), 4);
+}
+
+#[tokio::test]
+async fn during_a_wave_a_miss_takes_an_hour_to_be_believed_and_no_life_ends() {
+    let rig = Rig::start(Setup { unavailable_limit: 1, ..half_gone() }).await;
+    rig.handler.wave.set(wave());
+    let cases = [(11 * MINUTE, false), (59 * MINUTE, false), (61 * MINUTE, true), (30 * DAY, true)];
+    let ids = rig.gone(cases.len(), 3 * DAY);
+    rig.lived(&ids).await;
+    for (id, (ago, _)) in ids.iter().zip(cases) {
+        rig.seen(id, MINUTE, Seen::Missing { misses: 9, since: wall_ms() - ago }, TweetState::Live).await;
+    }
+    rig.schedule(&ids).await;
     rig.round().await;
-    let stored = rig.stored(&gone).await;
-    assert_eq!((stored.state, stored.misses), (TweetState::Unavailable, 1));
-    assert_eq!(stored.missing_since, stored.checked_at);
-    assert_eq!(stored.text.as_deref(), Some("what it said before"));
-    assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + 4 * HOUR));
-    let (lane, due) = rig.lane(&gone).await;
-    assert_eq!(lane, UNAVAILABLE_LANE);
-    assert!((stored.next_due.unwrap()..=wall_ms() + 4 * HOUR).contains(&due));
-    assert_eq!(rig.stored(&there).await.state, TweetState::Live);
-    assert_eq!((rig.metrics.counters.unavailable.get(), rig.metrics.counters.found.get()), (1, 1));
+    for (id, (ago, is_believed)) in ids.iter().zip(cases) {
+        let stored = rig.stored(id).await;
+        let state = if is_believed { TweetState::Unavailable } else { TweetState::Live };
+        assert_eq!(stored.state, state, "{ago}");
+        // Whether it is back is asked sooner than every four hours: that is what ends the wave.
+        let interval = if is_believed { HOUR } else { 6 * HOUR };
+        assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + interval));
+    }
+}
+
+#[tokio::test]
+async fn what_is_found_in_the_same_answer_is_saved_and_settled() {
+    let rig = Rig::start(half_gone()).await;
+    let (gone, there) = (rig.gone(60, 3 * DAY), rig.there(40, 3 * DAY));
+    let new = rig.gone(5, 3 * DAY);
+    rig.lived(&[gone.clone(), there[10..].to_vec()].concat()).await;
+    rig.schedule(&[gone.clone(), there.clone(), new.clone()].concat()).await;
+    let mut sums = (0, 0);
+    for _ in 0..2 {
+        let handled = rig.round().await.handled;
+        assert_eq!(
+            (handled.outlook, handled.release.len()),
+            (Outlook::Fine, 0),
+            "nothing is released for being missing"
+        );
+        let of = |name| handled.tally.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, by)| *by);
+        sums = (sums.0 + of(FOUND), sums.1 + of(MISSED));
+    }
+    assert_eq!(sums, (40, 60), "an id that no answer ever found tells nothing of a wave");
+    let stats = rig.queue.stats().await.unwrap();
+    assert_eq!((stats.counters[FOUND], stats.counters[MISSED]), (40, 60));
+    for id in &there {
+        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (TweetState::Live, 0));
+    }
+    for id in gone.iter().chain(&new) {
+        assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (TweetState::Live, 1));
+        assert_eq!(rig.lane(id).await.0, "7d");
+    }
 }
 
 #[tokio::test]
@@ -49,41 +120,42 @@ async fn found_again_it_lives_again() {
 }
 
 #[tokio::test]
-async fn its_life_ends_with_the_last_miss_of_the_limit() {
-    let rig = Rig::start(Setup { unavailable_every: Duration::from_millis(1), ..Setup::default() }).await;
+async fn misses_in_a_hurry_end_no_life_whatever_the_settings_say() {
+    let hurry = Duration::from_millis(1);
+    let setup = Setup { unavailable_every: hurry, unavailable_limit: 1, unavailable_for: hurry, ..Setup::default() };
+    let rig = Rig::start(setup).await;
     let id = rig.there(1, 3 * DAY).remove(0);
+    let since = wall_ms() - 119 * MINUTE;
+    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since }, TweetState::Unavailable).await;
     rig.schedule(std::slice::from_ref(&id)).await;
-    rig.inject(Fault::AllMissing, 3);
-    let mut first = None;
-    for (misses, state) in [(1, TweetState::Unavailable), (2, TweetState::Unavailable), (3, TweetState::Ended)] {
+    rig.inject(Fault::AllMissing, 5);
+    for misses in 10..15 {
         rig.round().await;
         let stored = rig.stored(&id).await;
-        assert_eq!((stored.misses, stored.state), (misses, state));
-        assert_eq!(stored.missing_since, *first.get_or_insert(stored.checked_at), "counted from the first miss");
+        assert_eq!((stored.misses, stored.state), (misses, TweetState::Unavailable));
+        assert_eq!(stored.missing_since, Some(since), "counted from the first miss");
     }
-    assert_eq!(rig.place(&id).await, None);
-    assert_eq!(rig.stored(&id).await.next_due, None);
-    assert_eq!(rig.metrics.counters.ended.get(), 1);
+    assert_eq!(rig.metrics.counters.ended.get(), 0);
 }
 
 #[tokio::test]
 async fn its_life_ends_after_the_limit_and_the_time_and_not_after_one_of_them() {
-    let unavailable_for = Duration::from_secs(30 * 60);
+    let unavailable_for = Duration::from_secs(10 * 3_600);
     let rig = Rig::start(Setup { unavailable_for, ..Setup::default() }).await;
-    // Misses so far, since how many minutes, and whether one more miss is the end. The limit is 3.
-    let cases = [(1, 40, false), (2, 10, false), (20, 10, false), (2, 29, false), (2, 31, true), (20, 31, true)];
+    // Misses so far, since how many hours, and whether one more miss is the end. The limit is 3.
+    let cases = [(1, 12, false), (2, 3, false), (20, 9, false), (2, 11, true), (20, 11, true)];
     let ids = rig.there(cases.len(), 3 * DAY);
-    for (id, (misses, minutes, _)) in ids.iter().zip(cases) {
-        let since = wall_ms() - minutes * MINUTE;
+    for (id, (misses, hours, _)) in ids.iter().zip(cases) {
+        let since = wall_ms() - hours * HOUR;
         rig.seen(id, MINUTE, Seen::Missing { misses, since }, TweetState::Unavailable).await;
     }
     rig.schedule(&ids).await;
     rig.inject(Fault::AllMissing, 1);
     rig.round().await;
-    for (id, (misses, minutes, ends)) in ids.iter().zip(cases) {
+    for (id, (misses, hours, ends)) in ids.iter().zip(cases) {
         let stored = rig.stored(id).await;
         let expected = if ends { TweetState::Ended } else { TweetState::Unavailable };
-        assert_eq!((stored.misses, stored.state), (misses + 1, expected), "{misses} in {minutes} minutes");
+        assert_eq!((stored.misses, stored.state), (misses + 1, expected), "{misses} in {hours} hours");
         assert_eq!(stored.next_due.is_none(), ends);
         assert_eq!(rig.place(id).await.is_none(), ends);
     }
@@ -100,89 +172,26 @@ async fn a_missing_tweet_past_the_last_bracket_has_ended() {
     assert_eq!(rig.place(&id).await, None);
 }
 
+/// A wave that empties whole answers, in rounds that follow at once: nothing is believed of it.
 #[tokio::test]
-async fn most_tweets_missing_is_believed_when_it_repeats() {
-    let rig = Rig::start(half_gone()).await;
-    let (gone, there) = (rig.gone(11, 3 * DAY), rig.there(9, 3 * DAY));
-    let ids = [gone.clone(), there.clone()].concat();
+async fn a_spell_of_bad_answers_changes_nothing_that_lasts() {
+    let rig = Rig::start(Setup { ages: "30d: 1ms", ..Setup::default() }).await;
+    let ids = rig.there(20, 3 * DAY);
     rig.lived(&ids).await;
     rig.schedule(&ids).await;
-    let (dues, before) = (rig.dues(&ids).await.unwrap(), rig.stored(&gone[0]).await);
-
-    let doubted = rig.round().await.handled;
-    assert!(matches!(&doubted.outlook, Outlook::Outage(why) if why.contains("11 of 20")), "{:?}", doubted.outlook);
-    assert_eq!((doubted.verdicts.len(), doubted.release.len()), (0, 20));
-    assert_eq!(rig.dues(&ids).await.unwrap(), dues, "given back as they were");
-    assert_eq!(rig.stored(&gone[0]).await, before);
+    rig.inject(Fault::AllMissing, 30);
+    for _ in 0..30 {
+        rig.round().await;
+    }
     for id in &ids {
-        assert_eq!(rig.stored(id).await.lookups, 1, "nothing is stored of it");
-    }
-
-    let believed = rig.round().await;
-    assert_eq!(believed.handled.outlook, Outlook::Fine);
-    assert!(believed.batch.jobs.iter().all(|job| job.deliveries == 0));
-    for id in &gone {
-        assert_eq!(rig.stored(id).await.state, TweetState::Unavailable);
-        assert_eq!(rig.lane(id).await.0, UNAVAILABLE_LANE);
-    }
-    for id in &there {
         assert_eq!(rig.stored(id).await.state, TweetState::Live);
-        assert_eq!(rig.lane(id).await.0, "7d");
+        assert!(rig.stored(id).await.misses > 0);
     }
-}
-
-#[tokio::test]
-async fn a_doubt_is_about_its_own_tweets() {
-    let rig = Rig::start(half_gone()).await;
-    for _ in 0..2 {
-        let gone = rig.gone(20, 3 * DAY);
-        rig.lived(&gone).await;
-        rig.schedule(&gone).await;
-        // Claimed and kept, so that each batch is of its own tweets.
-        let batch = rig.claim(100).await;
-        let handled = rig.handler.handle(&batch, rig.permit().await).await;
-        assert!(matches!(handled.outlook, Outlook::Outage(_)), "{:?}", handled.outlook);
+    for _ in 0..3 {
+        rig.round().await;
     }
-    // The API is well again: nobody is missing, and nobody was harmed.
-    let there = rig.there(20, 3 * DAY);
-    rig.lived(&there).await;
-    rig.schedule(&there).await;
-    rig.inject(Fault::AllMissing, 1);
-    assert!(matches!(rig.round().await.handled.outlook, Outlook::Outage(_)));
-    rig.round().await;
-    for id in &there {
+    for id in &ids {
         assert_eq!((rig.stored(id).await.state, rig.stored(id).await.misses), (TweetState::Live, 0));
+        assert_eq!(rig.lane(id).await.0, "30d");
     }
-}
-
-/// At the rule's edges an answer is believed at once.
-async fn is_believed(lived_and_gone: usize, lived_and_there: usize, new_and_gone: usize) {
-    let rig = Rig::start(half_gone()).await;
-    let (gone, there) = (rig.gone(lived_and_gone, 3 * DAY), rig.there(lived_and_there, 3 * DAY));
-    let new = rig.gone(new_and_gone, 3 * DAY);
-    rig.lived(&[gone.clone(), there.clone()].concat()).await;
-    rig.schedule(&[gone.clone(), there.clone(), new.clone()].concat()).await;
-    let handled = rig.round().await.handled;
-    assert_eq!((handled.outlook, handled.release.len()), (Outlook::Fine, 0));
-    for id in gone.iter().chain(&new) {
-        assert_eq!(rig.stored(id).await.state, TweetState::Unavailable);
-    }
-    for id in &there {
-        assert_eq!(rig.stored(id).await.state, TweetState::Live);
-    }
-}
-
-#[tokio::test]
-async fn half_of_them_missing_is_believed() {
-    is_believed(10, 10, 0).await;
-}
-
-#[tokio::test]
-async fn few_of_them_missing_is_believed() {
-    is_believed(19, 0, 0).await;
-}
-
-#[tokio::test]
-async fn missing_tweets_that_were_never_there_are_believed() {
-    is_believed(5, 10, 60).await;
 }
