@@ -352,7 +352,7 @@ async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
     let first = save(store, &[found("1", T - 2, counts(50, 60))]).await;
     assert_eq!(first, Saved { saved: 1, older: 0, changed: 1 });
     let stored = get(store, "1").await;
-    assert_eq!((stored.text.as_deref(), stored.lookups), (Some("text of 1"), 2));
+    assert_eq!((stored.text.as_deref(), stored.lookups), (Some("text of 1"), 1));
     let expected = Metrics { quote_count: Some(8), ..counts(50, 60) };
     assert_eq!(stored.metrics, expected);
     assert_eq!(store.history(NS, "1").await.unwrap(), [MetricsAt { checked_at: T - 2, metrics: expected }]);
