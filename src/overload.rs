@@ -141,7 +141,7 @@ mod tests {
     use crate::lookup::twitter_v1::CAPABILITIES;
 
     fn lane(delayed: u64, patience_ms: i64) -> LaneStats {
-        LaneStats { lane: patience_ms.to_string(), patience_ms, delayed, due: 0, oldest_lateness_ms: 0 }
+        LaneStats { lane: patience_ms.to_string(), patience_ms, delayed, ..LaneStats::default() }
     }
 
     fn told(limit: u32, window_ms: i64) -> Account {

@@ -56,6 +56,8 @@ pub struct Handled {
     pub verdicts: Vec<(Job, Verdict)>,
     /// Jobs to give back at once, uncounted.
     pub release: Vec<Job>,
+    /// Counters to add to the namespace's in the same step as the verdicts, if one of them is applied.
+    pub tally: Vec<(&'static str, i64)>,
     /// Whether the process should go on as it is.
     pub outlook: Outlook,
 }
@@ -78,7 +80,7 @@ impl Handled {
     /// The whole batch goes back, uncounted.
     #[must_use]
     pub fn released(batch: &Batch, outlook: Outlook) -> Self {
-        Self { verdicts: Vec::new(), release: batch.jobs.clone(), outlook }
+        Self { release: batch.jobs.clone(), outlook, ..Self::default() }
     }
 }
 
@@ -426,7 +428,7 @@ impl Worker {
     /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
     /// not lost: the lease runs out and the jobs are claimed again.
     async fn settle(&self, queue: &dyn Queue, batch: &Batch, handled: &Handled) -> Settled {
-        let (Batch { fence, now, .. }, Handled { verdicts, release, .. }) = (batch, handled);
+        let (Batch { fence, now, .. }, Handled { verdicts, release, tally, .. }) = (batch, handled);
         let mut sum = Settled::default();
         let mut retry = Retry::new(SETTLE_BACKOFF.0, SETTLE_BACKOFF.1);
         let (mut verdicts_left, mut release_left) = (!verdicts.is_empty(), !release.is_empty());
@@ -434,7 +436,7 @@ impl Worker {
             let step = async {
                 if verdicts_left {
                     crash::point("before_settle");
-                    let Settled { settled, lost } = queue.settle(fence, verdicts).await?;
+                    let Settled { settled, lost } = queue.settle(fence, verdicts, tally).await?;
                     (verdicts_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
                     crash::point("after_settle");
                 }

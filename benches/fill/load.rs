@@ -12,7 +12,7 @@ use twitter_updater::metrics::Metrics;
 use twitter_updater::queue::{Batch, Job, Lane, NewJob, Queue, Verdict};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::worker::{ClaimSettings, Handled, Handler, Outlook, Pipeline, Worker};
+use twitter_updater::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
 
@@ -107,7 +107,7 @@ impl Handler for Update {
             (job.clone(), Verdict::Reschedule { lane: lane.clone(), delay: lane.patience })
         };
         let verdicts = batch.jobs.iter().map(verdict).collect();
-        Handled { verdicts, release: Vec::new(), outlook: Outlook::Fine }
+        Handled { verdicts, ..Handled::default() }
     }
 }
 

@@ -78,7 +78,7 @@ impl AsyncStep for Cycle {
                 (job, Verdict::Reschedule { lane, delay: 0 })
             })
             .collect();
-        let settled = self.queue.settle(&batch.fence, &verdicts).await.unwrap();
+        let settled = self.queue.settle(&batch.fence, &verdicts, &[]).await.unwrap();
         assert_eq!((settled.settled as usize, settled.lost), (verdicts.len(), 0));
         verdicts.len()
     }

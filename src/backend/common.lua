@@ -50,6 +50,16 @@ local function count(now, counters)
   end
 end
 
+-- The lanes that hold or held jobs, most impatient first.
+local function lanes_in_order()
+  local lanes, flat = {}, redis.call('HGETALL', key('lanes'))
+  for i = 1, #flat, 2 do
+    lanes[#lanes + 1] = { name = flat[i], key = key('delayed:' .. flat[i]), patience = tonumber(flat[i + 1]) }
+  end
+  table.sort(lanes, function(a, b) return a.patience < b.patience or (a.patience == b.patience and a.name < b.name) end)
+  return lanes
+end
+
 -- Writes down a lane and its patience, which travel with the jobs: also after a wiped Redis every
 -- lane that holds a job is known to the next claim.
 -- Without a patience (a job goes back where it came from) a lane that is known stays as it is.

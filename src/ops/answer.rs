@@ -212,6 +212,7 @@ mod tests {
             delayed,
             due: 60,
             oldest_lateness_ms: 6_000,
+            ..LaneStats::default()
         };
         let due = |name: &str| LaneDue { lane: name.to_owned(), counts: vec![50, 60, 70] };
         let worker = WorkerStats { worker: "w".to_owned(), beat_age_ms: 900, fields: [].into() };

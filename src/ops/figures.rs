@@ -257,7 +257,13 @@ mod tests {
     }
 
     fn lane(name: &str, delayed: u64) -> LaneStats {
-        LaneStats { lane: name.to_owned(), patience_ms: 3_600_000, delayed, due: 0, oldest_lateness_ms: delayed as i64 }
+        LaneStats {
+            lane: name.to_owned(),
+            patience_ms: 3_600_000,
+            delayed,
+            oldest_lateness_ms: delayed as i64,
+            ..LaneStats::default()
+        }
     }
 
     fn minute(at_ms: Millis, counters: &[(&str, i64)]) -> Minute {

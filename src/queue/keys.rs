@@ -13,6 +13,7 @@
 //! | `{ns}:deliveries` | HASH | id → leases that ran out, and counted retries (only ids that have any) |
 //! | `{ns}:failures` | HASH | id → those of them that were its own fault |
 //! | `{ns}:trials` | HASH | id → the fence under which it is alone in its process |
+//! | `{ns}:promoted` | HASH | leased id → "due patience lane" it takes when its lease ends; due in ms since the epoch |
 //! | `{ns}:turns` | STRING | claims since suspects last had theirs |
 //! | `{ns}:incoming` | ZSET | id → the post's date, ms since the epoch (0: take it from the id) |
 //! | `{ns}:incoming:refused` | HASH | malformed member → reason |
@@ -83,6 +84,12 @@ impl Keys {
     #[must_use]
     pub fn trials(&self) -> String {
         self.key("trials")
+    }
+
+    /// HASH leased id → due, patience and lane of its promote.
+    #[must_use]
+    pub fn promoted(&self) -> String {
+        self.key("promoted")
     }
 
     /// STRING claims since suspects last had theirs.
@@ -160,6 +167,7 @@ mod tests {
             keys.deliveries(),
             keys.failures(),
             keys.trials(),
+            keys.promoted(),
             keys.turns(),
             keys.incoming(),
             keys.incoming_refused(),

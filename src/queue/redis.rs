@@ -1,6 +1,7 @@
 //! The queue in Redis: sorted sets, and one script per call, so that each call is one atomic step on
 //! the server's clock.
 
+mod promote;
 mod repair;
 mod stats;
 
@@ -14,7 +15,7 @@ use redis::{RedisWrite, Script, ToRedisArgs};
 use super::keys::{self, Keys};
 use super::{
     Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTES_KEPT, Minute,
-    NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict, check_id,
+    NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, check_id,
 };
 use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, script};
 use crate::clock::{self, Millis, QueueTime};
@@ -57,9 +58,17 @@ impl RedisQueue {
         self.pool.ask(redis::cmd("HKEYS").arg(self.keys.lanes())).await
     }
 
-    async fn settle_groups(&self, fence: &Fence, groups: &[Group<'_>]) -> Result<Settled, QueueError> {
+    async fn settle_groups(
+        &self,
+        fence: &Fence,
+        groups: &[Group<'_>],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
         let mut call = Call::new(&SETTLE, &[&self.keys.prefix]);
-        call.arg(fence.deadline).arg(&fence.token);
+        call.arg(fence.deadline).arg(&fence.token).arg(tally.len());
+        for (counter, by) in tally {
+            call.arg(*counter).arg(*by);
+        }
         for Group { verdict, lane, patience, value, ids, dues } in groups {
             call.arg(*verdict).arg(*lane).arg(patience).arg(value).arg(ids.len()).arg(ids).arg(dues);
         }
@@ -246,6 +255,10 @@ impl Queue for RedisQueue {
         self.schedule_or_exhume("", jobs).await
     }
 
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        promote::promote(self, jobs).await
+    }
+
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         self.schedule_or_exhume("dead", jobs).await
     }
@@ -277,7 +290,12 @@ impl Queue for RedisQueue {
         read_record(&text, request.token, now).map(Claim::Batch).ok_or_else(unknown)
     }
 
-    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
         let mut groups = Vec::new();
         for (job, verdict) in verdicts {
             let own = |word, after: &Millis| Group::new(word, &job.lane, Word::Nothing, Word::Span(*after.max(&0)));
@@ -292,7 +310,7 @@ impl Queue for RedisQueue {
             };
             put(&mut groups, like, &job.id, None);
         }
-        self.settle_groups(fence, &groups).await
+        self.settle_groups(fence, &groups, tally).await
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
@@ -301,13 +319,21 @@ impl Queue for RedisQueue {
             let like = Group::new("release", &job.lane, Word::Nothing, Word::Nothing);
             put(&mut groups, like, &job.id, Some(job.due));
         }
-        self.settle_groups(fence, &groups).await
+        self.settle_groups(fence, &groups, &[]).await
     }
 
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         let held: u64 =
             self.pool.invoke(Call::new(&TRIAL, &[&self.keys.prefix]).arg(fence.deadline).arg(&fence.token)).await?;
         Ok(held > 0)
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        stats::sample(self, most).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        repair::mend(self, slack, limit).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {

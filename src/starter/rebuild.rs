@@ -273,7 +273,7 @@ impl Rebuild {
             let job = Job { id: row.id.clone(), lane: lane.name.clone(), due: adopted.now, deliveries: 0, failures: 0 };
             verdicts.push((job, verdict));
         }
-        let settled = self.queue.settle(&adopted.fence, &verdicts).await?;
+        let settled = self.queue.settle(&adopted.fence, &verdicts, &[]).await?;
         if settled.lost > 0 {
             // They are in the queue: their lease ran out, and the next claim takes them.
             tracing::warn!(lost = settled.lost, "a page took longer than its lease");

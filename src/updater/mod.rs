@@ -150,7 +150,7 @@ impl Handler for TweetUpdate {
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
-            Ok(Ok(verdicts)) => Handled { verdicts, release: Vec::new(), outlook },
+            Ok(Ok(verdicts)) => Handled { verdicts, outlook, ..Handled::default() },
             Ok(Err(failure)) => return Handled::released(batch, Outlook::Outage(failure.to_string())),
             Err(_) => return Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         };

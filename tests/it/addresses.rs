@@ -24,7 +24,7 @@ async fn goes_through(url: &str, doors: &Doors) -> Result<(), QueueError> {
     let request = ClaimRequest { token: "t", limit: 100, linger, lookahead: 0.0, lease };
     let Claim::Batch(batch) = queue.claim(&request).await? else { panic!("nothing is due") };
     let verdicts: Vec<_> = batch.jobs.iter().map(|job| (job.clone(), Verdict::Finish)).collect();
-    assert_eq!(queue.settle(&batch.fence, &verdicts).await?.settled, 1);
+    assert_eq!(queue.settle(&batch.fence, &verdicts, &[]).await?.settled, 1);
     let names = ["main".to_owned()];
     let ask = Ask { names: &names, endpoint: "statuses/lookup", permit: "p", expiry: lease, backlog: 0 };
     let granted = RedisLedger::new(redis.clone(), &namespace()).acquire(&ask).await?;

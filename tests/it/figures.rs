@@ -230,7 +230,7 @@ async fn figures_are_those_of_the_queue(queue: Arc<dyn Queue>) {
     // Two are updated, two are given back as if a minute late, one stays with its worker.
     let again = Verdict::Reschedule { lane: old.clone(), delay: 90_000 };
     let verdicts: Vec<_> = batch.jobs.drain(..2).map(|job| (job, again.clone())).collect();
-    queue.settle(&batch.fence, &verdicts).await.unwrap();
+    queue.settle(&batch.fence, &verdicts, &[]).await.unwrap();
     batch.jobs.truncate(2);
     batch.jobs.iter_mut().for_each(|job| job.due = batch.claimed_at - MINUTE_MS);
     queue.release(&batch.fence, &batch.jobs).await.unwrap();

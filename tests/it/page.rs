@@ -103,7 +103,7 @@ impl Stage {
             (job, Verdict::Bury { reason: reason.to_owned() })
         };
         let verdicts: Vec<_> = ids.iter().map(buried).collect();
-        assert_eq!(self.world.queue.settle(&taken.fence, &verdicts).await.unwrap().settled, u64::from(count));
+        assert_eq!(self.world.queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, u64::from(count));
         ids
     }
 

@@ -4,9 +4,11 @@ mod failover;
 mod figures;
 mod half_way;
 mod older_file;
+mod promotes;
 mod random;
 mod redis_only;
 mod repairs;
+mod samples;
 mod suspects;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,12 +19,15 @@ use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
-    Minute, NewJob, Place, Queue, QueueError, RedisQueue, Scheduled, Settled, Verdict, suspect_limit, worker_of,
+    Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, RedisQueue, Sample, Scheduled, Settled, Verdict,
+    suspect_limit, worker_of,
 };
 
 use self::figures::*;
+use self::promotes::*;
 use self::random::*;
 use self::repairs::*;
+use self::samples::*;
 use self::suspects::*;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
@@ -128,6 +133,17 @@ contract!(
     a_lease_names_the_worker_that_holds_it,
     random_commands_leave_each_id_in_one_place,
     large_batches_work,
+    the_delayed_move_and_are_due_no_later,
+    the_leased_are_noted_and_take_the_earlier_due,
+    each_way_out_of_a_lease_takes_or_deletes_the_note,
+    a_note_outlives_a_lease_that_ran_out,
+    a_promote_of_the_same_id_twice_is_as_two_promotes,
+    thousands_are_promoted_in_one_call,
+    a_tally_is_counted_once_and_with_the_verdicts,
+    a_sample_is_of_each_lane_and_of_the_leased,
+    each_id_has_a_fair_chance_in_a_sample,
+    due_times_out_of_bounds_are_mended_and_no_others,
+    nothing_is_mended_while_the_clock_is_behind_the_fences,
 );
 
 fn young() -> Lane {
@@ -222,7 +238,7 @@ async fn schedule_says_where_each_id_is(world: World) {
     );
     let claimed = batch(queue, ClaimRequest { limit: 2, ..request("a") }).await;
     let bury = Verdict::Bury { reason: "it breaks the parser".into() };
-    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), bury)]).await.unwrap();
+    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), bury)], &[]).await.unwrap();
     let (dead, leased) = (claimed.jobs[0].id.as_str(), claimed.jobs[1].id.as_str());
     let known = ["1", "2", "3"].into_iter().find(|id| *id != dead && *id != leased).unwrap();
     // Also from another lane: an id is in one lane.
@@ -307,7 +323,7 @@ async fn a_short_batch_takes_what_is_due_soon(world: World) {
     let taken: BTreeSet<_> = ids(&short).into_iter().collect();
     assert_eq!(taken, ["due", "old+2s", "young+3s"].into());
     // Nothing due, only soon: early ids alone make no batch.
-    queue.settle(&short.fence, &reschedule(&short, &young(), 1_000)).await.unwrap();
+    queue.settle(&short.fence, &reschedule(&short, &young(), 1_000), &[]).await.unwrap();
     no_batch(queue, ClaimRequest { lookahead: 0.02, ..request("b") }).await;
 }
 
@@ -323,10 +339,10 @@ async fn the_same_token_answers_the_same_batch(world: World) {
     );
     assert_eq!(queue.stats().await.unwrap().leased, 2);
     // What the claim no longer holds is not answered again.
-    queue.settle(&first.fence, &reschedule(&first, &young(), 60_000)[..1]).await.unwrap();
+    queue.settle(&first.fence, &reschedule(&first, &young(), 60_000)[..1], &[]).await.unwrap();
     assert_eq!(ids(&batch(queue, ClaimRequest { limit: 2, ..request("a") }).await), [first.jobs[1].id.as_str()]);
     // Settled as a whole, the token is a new claim.
-    queue.settle(&first.fence, &reschedule(&first, &young(), 60_000)[1..]).await.unwrap();
+    queue.settle(&first.fence, &reschedule(&first, &young(), 60_000)[1..], &[]).await.unwrap();
     let next = batch(queue, ClaimRequest { limit: 2, ..request("a") }).await;
     assert_ne!(next.fence.deadline, first.fence.deadline);
     assert_eq!(next.jobs.len(), 1);
@@ -362,6 +378,7 @@ async fn each_verdict_puts_its_id_in_one_place(world: World) {
                 (job("c"), Verdict::Retry { after: 9_000, counted: true }),
                 (job("b"), Verdict::Bury { reason: "why not".into() }),
             ],
+            &[],
         )
         .await
         .unwrap();
@@ -382,13 +399,17 @@ async fn each_verdict_puts_its_id_in_one_place(world: World) {
     assert!(matches!(place(queue, "h").await, Some(Place::Leased { .. })), "the rest is still held");
     // The same settle again (its reply was lost): nothing moves.
     let again =
-        queue.settle(&claimed.fence, &[(job("r"), Verdict::Finish), (job("b"), Verdict::Finish)]).await.unwrap();
+        queue.settle(&claimed.fence, &[(job("r"), Verdict::Finish), (job("b"), Verdict::Finish)], &[]).await.unwrap();
     assert_eq!(again, Settled { settled: 0, lost: 2 });
     assert!(place(queue, "r").await.is_some() && place(queue, "b").await.is_some());
     // An id the claim never had, and one twice.
     let stray = Job { id: "nobody".into(), ..job("h") };
     let last = queue
-        .settle(&claimed.fence, &[(stray, Verdict::Finish), (job("h"), Verdict::Finish), (job("h"), Verdict::Finish)])
+        .settle(
+            &claimed.fence,
+            &[(stray, Verdict::Finish), (job("h"), Verdict::Finish), (job("h"), Verdict::Finish)],
+            &[],
+        )
         .await
         .unwrap();
     assert_eq!(last.settled, 1);
@@ -401,16 +422,16 @@ async fn a_settle_after_the_lease_changes_nothing(world: World) {
     let slow = batch(queue, ClaimRequest { lease: Duration::from_millis(50), ..request("slow") }).await;
     until_expired(queue).await;
     // Run out, though nobody has claimed it since.
-    let settled = queue.settle(&slow.fence, &reschedule(&slow, &old(), 1_000)).await.unwrap();
+    let settled = queue.settle(&slow.fence, &reschedule(&slow, &old(), 1_000), &[]).await.unwrap();
     assert_eq!(settled, Settled { settled: 0, lost: 2 });
     let released = queue.release(&slow.fence, &slow.jobs).await.unwrap();
     assert_eq!(released, Settled { settled: 0, lost: 2 });
     let other = batch(&*world.two, ClaimRequest { limit: 4, ..request("other") }).await;
     assert_eq!(other.jobs.len(), 2);
     // Claimed by another: the late verdict is lost, theirs counts.
-    assert_eq!(queue.settle(&slow.fence, &reschedule(&slow, &old(), 1_000)).await.unwrap().lost, 2);
+    assert_eq!(queue.settle(&slow.fence, &reschedule(&slow, &old(), 1_000), &[]).await.unwrap().lost, 2);
     assert!(matches!(place(queue, "1").await, Some(Place::Leased { fence, .. }) if fence == other.fence.deadline));
-    assert_eq!(queue.settle(&other.fence, &reschedule(&other, &old(), 1_000)).await.unwrap().settled, 2);
+    assert_eq!(queue.settle(&other.fence, &reschedule(&other, &old(), 1_000), &[]).await.unwrap().settled, 2);
     assert_eq!(queue.stats().await.unwrap().counters["lost"], 6);
 }
 
@@ -454,12 +475,12 @@ async fn an_expired_batch_is_halved_until_each_is_alone(world: World) {
         if claimed.jobs.len() == 1 && claimed.jobs[0].id == "7" {
             assert_eq!(most, 4, "alone after log2(16) deaths");
             let bury = [(claimed.jobs[0].clone(), Verdict::Bury { reason: "killed its worker".into() })];
-            queue.settle(&claimed.fence, &bury).await.unwrap();
+            queue.settle(&claimed.fence, &bury, &[]).await.unwrap();
             buried = true;
         } else if claimed.jobs.iter().any(|job| job.id == "7") {
             deaths.push(claimed.jobs.len());
         } else {
-            queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 3_600_000)).await.unwrap();
+            queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 3_600_000), &[]).await.unwrap();
         }
     }
     assert!(buried);
@@ -485,7 +506,7 @@ async fn counted_retries_travel_apart(world: World) {
     let first = batch(queue, ClaimRequest { limit: 10, ..request("a") }).await;
     let verdicts: Vec<_> =
         first.jobs.iter().map(|job| (job.clone(), Verdict::Retry { after: 0, counted: *job.id < *"4" })).collect();
-    queue.settle(&first.fence, &verdicts).await.unwrap();
+    queue.settle(&first.fence, &verdicts, &[]).await.unwrap();
     let mut batches = Vec::new();
     for token in ["b", "c", "d"] {
         if let Claim::Batch(batch) = queue.claim(&ClaimRequest { limit: 8, ..request(token) }).await.unwrap() {
@@ -503,10 +524,10 @@ async fn a_success_clears_the_deliveries(world: World) {
     schedule(queue, &young(), 0, &["1"]).await;
     let claimed = batch(queue, request("a")).await;
     let retry = Verdict::Retry { after: 0, counted: true };
-    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), retry)]).await.unwrap();
+    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), retry)], &[]).await.unwrap();
     let second = batch(queue, request("b")).await;
     assert_eq!(second.jobs[0].deliveries, 1);
-    queue.settle(&second.fence, &reschedule(&second, &young(), 0)).await.unwrap();
+    queue.settle(&second.fence, &reschedule(&second, &young(), 0), &[]).await.unwrap();
     assert_eq!(batch(queue, request("c")).await.jobs[0].deliveries, 0);
 }
 
@@ -520,7 +541,7 @@ async fn a_pause_stops_claims_and_nothing_else(world: World) {
         Claim::Batch(_) => panic!("claimed while paused"),
     }
     assert_eq!(queue.stats().await.unwrap().paused.as_deref(), Some("the database moves"));
-    assert_eq!(queue.settle(&held.fence, &reschedule(&held, &young(), 0)).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&held.fence, &reschedule(&held, &young(), 0), &[]).await.unwrap().settled, 1);
     assert_eq!(schedule(queue, &young(), 0, &["3"]).await, [Scheduled::Scheduled]);
     queue.pause(None).await.unwrap();
     assert_eq!(batch(&*world.two, request("b")).await.jobs.len(), 3);
@@ -597,7 +618,7 @@ async fn many_claimers_share_without_overlap(world: World) {
                 match queue.claim(&request(&token)).await.unwrap() {
                     Claim::Batch(batch) => {
                         mine.extend(batch.jobs.iter().map(|job| job.id.clone()));
-                        queue.settle(&batch.fence, &reschedule(&batch, &old(), 3_600_000)).await.unwrap();
+                        queue.settle(&batch.fence, &reschedule(&batch, &old(), 3_600_000), &[]).await.unwrap();
                     }
                     Claim::Empty { .. } => break,
                 }

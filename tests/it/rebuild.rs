@@ -87,7 +87,7 @@ impl World {
         };
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("{id} is not due") };
         assert_eq!(batch.jobs[0].id, id);
-        self.queue.settle(&batch.fence, &[(batch.jobs[0].clone(), verdict)]).await.unwrap();
+        self.queue.settle(&batch.fence, &[(batch.jobs[0].clone(), verdict)], &[]).await.unwrap();
     }
 
     /// The living rows, as a rebuild read them some time ago.

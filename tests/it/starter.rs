@@ -239,7 +239,7 @@ async fn what_a_worker_has_is_known_and_the_dead_stay_dead() {
             (job, verdict)
         })
         .collect();
-    world.queue.settle(&fence, &verdicts).await.unwrap();
+    world.queue.settle(&fence, &verdicts, &[]).await.unwrap();
     assert_eq!(world.starter.queue_tweets(both()).await.unwrap(), [Queued::Dead, Queued::Scheduled]);
 }
 

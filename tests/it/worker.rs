@@ -220,7 +220,7 @@ async fn a_suspect_is_tried_alone() {
     rig.schedule(others).await;
     // Due after the others: three batches of theirs are on their way when it is claimed.
     let verdict = [(batch.jobs[0].clone(), Verdict::Suspect { after: 20 })];
-    assert_eq!(rig.queue.settle(&batch.fence, &verdict).await.unwrap().settled, 1);
+    assert_eq!(rig.queue.settle(&batch.fence, &verdict, &[]).await.unwrap().settled, 1);
     rig.work();
     rig.all_updated(&ids).await;
     rig.drain().await;

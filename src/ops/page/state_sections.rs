@@ -296,6 +296,7 @@ mod tests {
             delayed: 10_000,
             due: 9,
             oldest_lateness_ms: 61_000,
+            ..LaneStats::default()
         };
         let figures = figures(Reading {
             stats: Stats { lanes: vec![lane], delayed: 10_000, due: 9, ..Stats::default() },

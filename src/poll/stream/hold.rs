@@ -176,7 +176,7 @@ impl Hold {
         let back = [(job.clone(), Verdict::Reschedule { lane: self.lane.clone(), delay: 0 })];
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
         // Lost is what an earlier settle did whose reply was lost, too: the claim knows.
-        while let Err(error) = self.queue.settle(&held.batch.fence, &back).await {
+        while let Err(error) = self.queue.settle(&held.batch.fence, &back, &[]).await {
             again(&mut retry, &error).await?;
         }
         let token = self.token();

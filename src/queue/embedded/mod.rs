@@ -7,6 +7,7 @@
 mod claim;
 mod incoming;
 mod pick;
+mod promote;
 mod repair;
 mod schedule;
 mod settle;
@@ -23,7 +24,7 @@ use sqlx::{Row, Sqlite, Transaction};
 
 use super::{
     Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
-    NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict,
+    NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
 use crate::backend::sqlite::{self, decide};
 use crate::clock::{self, Millis};
@@ -67,6 +68,8 @@ impl EmbeddedQueue {
         for (table, column, declared) in [
             ("queue_job", "failures", "INTEGER NOT NULL DEFAULT 0"),
             ("queue_job", "trial", "INTEGER"),
+            ("queue_job", "promoted_due", "INTEGER"),
+            ("queue_job", "promoted_lane", "TEXT"),
             ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
         ] {
             sqlite::add_column(&mut tx, table, column, declared).await?;
@@ -180,6 +183,10 @@ impl Queue for EmbeddedQueue {
         schedule::schedule(self, jobs).await
     }
 
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        promote::promote(self, jobs).await
+    }
+
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         schedule::exhume(self, jobs).await
     }
@@ -200,8 +207,13 @@ impl Queue for EmbeddedQueue {
         claim::claim(self, request).await
     }
 
-    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
-        settle::settle(self, fence, verdicts).await
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
+        settle::settle(self, fence, verdicts, tally).await
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
@@ -210,6 +222,14 @@ impl Queue for EmbeddedQueue {
 
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         settle::try_alone(self, fence).await
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        stats::sample(self, most).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        repair::mend(self, slack, limit).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {

@@ -1,11 +1,11 @@
-//! What a rebuild and a person who looks after the dead do to the queue.
+//! What a rebuild, a person who looks after the dead, and the repair of due times do to the queue.
 
 use std::time::Duration;
 
 use serde_json::json;
 use sqlx::Row;
 
-use super::super::{Adopted, Buried, Fence, QueueError, Scheduled, check_id};
+use super::super::{Adopted, Buried, Fence, PAGE_LIMIT, QueueError, Scheduled, check_id};
 use super::{DELAYED, EmbeddedQueue, LEASED};
 use crate::backend::sqlite::decide;
 use crate::clock::{self, Millis};
@@ -102,11 +102,52 @@ pub(super) async fn dead(queue: &EmbeddedQueue, from: u64, limit: u32) -> Result
 
 pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), QueueError> {
     let mut tx = queue.begin().await?;
-    sqlx::query("DELETE FROM queue_job WHERE namespace = ? AND state <> 1 AND id IN (SELECT value FROM json_each(?))")
+    for forget in [
+        "DELETE FROM queue_job WHERE namespace = ? AND state <> 1 AND id IN (SELECT value FROM json_each(?))",
+        "UPDATE queue_job SET promoted_due = NULL, promoted_lane = NULL
+         WHERE namespace = ? AND id IN (SELECT value FROM json_each(?)) AND promoted_due IS NOT NULL",
+    ] {
+        let ids = json!(ids).to_string();
+        sqlx::query(forget).bind(&queue.namespace).bind(ids).execute(&mut *tx).await.map_err(decide)?;
+    }
+    tx.commit().await.map_err(decide)
+}
+
+pub(super) async fn mend(queue: &EmbeddedQueue, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+    let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
         .bind(&queue.namespace)
-        .bind(json!(ids).to_string())
-        .execute(&mut *tx)
+        .fetch_one(&mut *tx)
         .await
         .map_err(decide)?;
-    tx.commit().await.map_err(decide)
+    if last_fence - now > slack {
+        return Ok(0);
+    }
+    let mut mended = 0;
+    for lane in queue.lanes(&mut tx).await? {
+        // The n-th of `all` is due n/all of the patience from now, rounded up.
+        mended += sqlx::query(
+            "WITH far AS MATERIALIZED (
+                 SELECT id, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
+                 FROM (SELECT id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
+                       ORDER BY due, id LIMIT ?4))
+             UPDATE queue_job SET due = ?5 + max(1, (?6 * far.n + far.all_of - 1) / far.all_of)
+             FROM far WHERE queue_job.namespace = ?1 AND queue_job.id = far.id",
+        )
+        .bind(&queue.namespace)
+        .bind(&*lane.name)
+        .bind(now.saturating_add(lane.patience).saturating_add(slack))
+        .bind((limit - mended) as i64)
+        .bind(now)
+        .bind(lane.patience)
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?
+        .rows_affected();
+    }
+    queue.count(&mut tx, now, &[("mended", mended as i64)]).await?;
+    tx.commit().await.map_err(decide)?;
+    Ok(mended)
 }

@@ -13,6 +13,8 @@ CREATE TABLE IF NOT EXISTS queue_job (
     failures   INTEGER NOT NULL DEFAULT 0, -- those of them that were its own fault
     trial      INTEGER,                    -- the fence under which it is alone in its process
     reason     TEXT,                       -- why it is dead
+    promoted_due  INTEGER,                 -- of one promoted while leased: the due and the lane it takes when
+    promoted_lane TEXT,                    -- the lease ends
     PRIMARY KEY (namespace, id)
 ) WITHOUT ROWID;
 

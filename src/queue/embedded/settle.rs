@@ -7,17 +7,28 @@ use super::{EmbeddedQueue, Tx};
 use crate::backend::sqlite::decide;
 use crate::clock;
 
-const GIVE_BACK: &str = "state = 0, lane = given.lane, due = given.number";
-const RESCHEDULE: &str = "state = 0, lane = given.lane, due = given.number, deliveries = 0, failures = 0";
-const SUSPECT: &str = "state = 0, lane = given.lane, due = given.number, deliveries = deliveries + 1";
-const RETRY_COUNTED: &str = "state = 0, lane = given.lane, due = given.number, \
-                             deliveries = deliveries + 1, failures = failures + 1";
+// A promoted job takes its noted lane and the earlier due. `apply` deletes the note, whatever the verdict is.
+macro_rules! back {
+    ($also:literal) => {
+        concat!(
+            "state = 0, lane = coalesce(promoted_lane, given.lane),
+             due = min(given.number, coalesce(promoted_due, given.number))",
+            $also
+        )
+    };
+}
+
+const GIVE_BACK: &str = back!("");
+const RESCHEDULE: &str = back!(", deliveries = 0, failures = 0");
+const SUSPECT: &str = back!(", deliveries = deliveries + 1");
+const RETRY_COUNTED: &str = back!(", deliveries = deliveries + 1, failures = failures + 1");
 const BURY: &str = "state = 2, due = given.number, reason = given.text, deliveries = 0, failures = 0";
 
 pub(super) async fn settle(
     queue: &EmbeddedQueue,
     fence: &Fence,
     verdicts: &[(Job, Verdict)],
+    tally: &[(&str, i64)],
 ) -> Result<Settled, QueueError> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
@@ -79,6 +90,9 @@ pub(super) async fn settle(
             .map_err(decide)?;
             settled += done.rows_affected();
             counters.push(("finished", done.rows_affected() as i64));
+        }
+        if settled > 0 {
+            counters.extend_from_slice(tally);
         }
         queue.count(&mut tx, now, &counters).await?;
     }
@@ -143,7 +157,8 @@ async fn apply(
         "WITH given AS MATERIALIZED (
              SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS number, value ->> 3 AS text
              FROM json_each(?1))
-         UPDATE queue_job SET fence = NULL, token = NULL, {set} FROM given
+         UPDATE queue_job
+         SET fence = NULL, token = NULL, promoted_due = NULL, promoted_lane = NULL, {set} FROM given
          WHERE queue_job.namespace = ?2 AND queue_job.id = given.id AND +state = 1 AND +fence = ?3"
     );
     let done = sqlx::query(sqlx::AssertSqlSafe(sql))

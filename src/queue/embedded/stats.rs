@@ -1,10 +1,13 @@
-//! Looking at the queue: `stats`, `due`, `due_by`, `minutes`, `locate`. Nothing is changed here.
+//! Looking at the queue: `stats`, `sample`, `due`, `due_by`, `minutes`, `locate`. Nothing is changed here.
 
 use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::super::{LaneDue, LaneStats, MINUTE_MS, Minute, Place, QueueError, Stats, WorkerStats, worker_of};
+use super::super::{
+    LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, Minute, PAGE_LIMIT, Place, QueueError, Sample, Stats, WorkerStats,
+    worker_of,
+};
 use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS};
 use crate::backend::sqlite::decide;
 use crate::clock::{self, Millis};
@@ -14,13 +17,14 @@ pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
     let now = clock::wall_ms();
     let mut lanes = Vec::new();
     for known in queue.lanes(&mut tx).await? {
-        let (delayed, due, oldest): (i64, i64, Option<Millis>) = sqlx::query_as(
-            "SELECT count(*), coalesce(sum(due <= ?1), 0), min(due) FROM queue_job
+        let (delayed, due, oldest, beyond): (i64, i64, Option<Millis>, i64) = sqlx::query_as(
+            "SELECT count(*), coalesce(sum(due <= ?1), 0), min(due), coalesce(sum(due > ?4), 0) FROM queue_job
              WHERE namespace = ?2 AND state = 0 AND lane = ?3",
         )
         .bind(now)
         .bind(&queue.namespace)
         .bind(&*known.name)
+        .bind(now.saturating_add(known.patience).saturating_add(clock::millis(MEND_SLACK)))
         .fetch_one(&mut *tx)
         .await
         .map_err(decide)?;
@@ -30,6 +34,7 @@ pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
             delayed: delayed as u64,
             due: due as u64,
             oldest_lateness_ms: oldest.map_or(0, |oldest| (now - oldest).max(0)),
+            beyond: beyond as u64,
         });
     }
     let row = sqlx::query(
@@ -38,7 +43,8 @@ pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
                 (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 2),
                 (SELECT count(*) FROM queue_incoming WHERE namespace = ?1),
                 (SELECT count(*) FROM queue_incoming_refused WHERE namespace = ?1),
-                (SELECT paused FROM queue_namespace WHERE namespace = ?1)",
+                (SELECT paused FROM queue_namespace WHERE namespace = ?1),
+                (SELECT max(0, fence - ?2) FROM queue_namespace WHERE namespace = ?1)",
     )
     .bind(&queue.namespace)
     .bind(now)
@@ -77,11 +83,50 @@ pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
         incoming: number(3),
         incoming_refused: number(4),
         paused: row.get(5),
+        fence_ahead_ms: row.get(6),
         counters: counters.into_iter().collect(),
         workers,
         ..Stats::default()
     }
     .with_lanes(lanes))
+}
+
+pub(super) async fn sample(queue: &EmbeddedQueue, most: usize) -> Result<Vec<Sample>, QueueError> {
+    let most = most.min(PAGE_LIMIT) as i64;
+    let mut tx = queue.pool.begin().await.map_err(decide)?;
+    let lanes = queue.lanes(&mut tx).await?;
+    let mut samples = Vec::with_capacity(lanes.len() + 1);
+    // SQLite keeps only the first `most` of the shuffled ids in memory: a walk over an index that has the ids.
+    for known in lanes.iter().map(Some).chain([None]) {
+        let (counted, chosen) = if known.is_some() {
+            (
+                "SELECT count(*) FROM queue_job WHERE namespace = ? AND state = 0 AND lane = ?",
+                "SELECT id FROM queue_job WHERE namespace = ? AND state = 0 AND lane = ? ORDER BY random() LIMIT ?",
+            )
+        } else {
+            (
+                "SELECT count(*) FROM queue_job WHERE namespace = ? AND state = 1 AND ? IS NULL",
+                "SELECT id FROM queue_job WHERE namespace = ? AND state = 1 AND ? IS NULL ORDER BY random() LIMIT ?",
+            )
+        };
+        let lane = known.map(|lane| &*lane.name);
+        let total: i64 =
+            sqlx::query_scalar(counted).bind(&queue.namespace).bind(lane).fetch_one(&mut *tx).await.map_err(decide)?;
+        let ids = sqlx::query_scalar(chosen)
+            .bind(&queue.namespace)
+            .bind(lane)
+            .bind(most)
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(decide)?;
+        samples.push(Sample {
+            lane: lane.map(str::to_owned),
+            patience_ms: known.map(|lane| lane.patience),
+            total: total as u64,
+            ids,
+        });
+    }
+    Ok(samples)
 }
 
 pub(super) async fn due(queue: &EmbeddedQueue) -> Result<u64, QueueError> {

@@ -48,15 +48,7 @@ if paused then
   return { 'empty', now, linger, paused }
 end
 
--- The lanes, most impatient first.
-local lanes = {}
-do
-  local flat = redis.call('HGETALL', key('lanes'))
-  for i = 1, #flat, 2 do
-    lanes[#lanes + 1] = { name = flat[i], key = key('delayed:' .. flat[i]), patience = tonumber(flat[i + 1]) }
-  end
-  table.sort(lanes, function(a, b) return a.patience < b.patience or (a.patience == b.patience and a.name < b.name) end)
-end
+local lanes = lanes_in_order()
 
 -- Batches with suspects are halved per delivery, so that the id that kills its worker is soon alone.
 local function suspect_limit(deliveries)

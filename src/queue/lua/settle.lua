@@ -1,6 +1,6 @@
 -- Applies verdicts to the jobs a claim still holds; `release` is one of them. Flagged allow-oom.
 --
--- ARGV   fence, token, then groups, each: verdict, lane, patience (ms), value, n, then n ids
+-- ARGV   fence, token, number of tallies, counter, by, …, then groups, each: verdict, lane, patience (ms), value, n, then n ids
 --          reschedule  value = delay (ms): due at now + delay in lane
 --          retry       value = delay (ms), uncounted
 --          suspect     value = delay (ms), counts a delivery
@@ -10,6 +10,10 @@
 --          bury        value = reason
 -- returns {settled, lost}
 --
+-- The tallies are added to the counters when at least one verdict was applied, so a repeated settle counts nothing.
+-- A promoted job takes its noted lane and the earlier due, whatever lane and due the verdict has. Its note is deleted
+-- last: a settle that is repeated after it was interrupted finds the note again.
+--
 -- One ZRANGEBYSCORE tells which ids the claim still holds, since no other claim has its fence. (A failover may
 -- lose a claim and set the clock back, and give its fence to another: its token is not on record then.) A
 -- lease that ran out holds nothing, whether or not somebody has claimed the ids since.
@@ -18,14 +22,29 @@
 local fence, token = ARGV[1], ARGV[2]
 local now = now_ms()
 local LEASED, DELIVERIES, FAILURES = key('leased'), key('deliveries'), key('failures')
+local PROMOTED = key('promoted')
 local RECORD = key('claim:' .. token)
 
 -- What the claim holds: true, and false once it is settled.
 local held, n_held = {}, 0
+-- The notes of promoted ones, while there are any at all: by id.
+local notes, noted_ids = nil, {}
 if now < tonumber(fence) and redis.call('GETRANGE', RECORD, 0, #fence) == fence .. ' ' then
   local ids = redis.call('ZRANGEBYSCORE', LEASED, fence, fence)
   n_held = #ids
   for i = 1, n_held do held[ids[i]] = true end
+  if n_held > 0 and redis.call('EXISTS', PROMOTED) == 1 then
+    notes = {}
+    for first = 1, n_held, CHUNK do
+      local last = math.min(first + CHUNK - 1, n_held)
+      for i, note in ipairs(redis.call('HMGET', PROMOTED, unpack(ids, first, last))) do
+        if note then
+          local due, patience, lane = string.match(note, '^(%d+) (%d+) (.*)$')
+          notes[ids[first + i - 1]] = due and { due = tonumber(due), patience = patience, lane = lane }
+        end
+      end
+    end
+  end
 end
 
 local any_suspects = redis.call('EXISTS', DELIVERIES) == 1
@@ -33,7 +52,15 @@ local settled, lost = 0, 0
 local healthy, gone = {}, {}
 local counters = {}
 
-local at = 3
+-- Puts a promoted job into its noted lane.
+local function put_noted(note, id, due)
+  -- A lane that is known by now has a patience that is newer than the note's.
+  redis.call('HSETNX', key('lanes'), note.lane, note.patience)
+  redis.call('ZADD', key('delayed:' .. note.lane), digits(math.min(note.due, tonumber(due))), id)
+end
+
+local tallied = 3 + 2 * ARGV[3]
+local at = tallied + 1
 while at <= #ARGV do
   local verdict, lane, patience, value, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
   local release = verdict == 'release'
@@ -46,22 +73,29 @@ while at <= #ARGV do
   -- The ids once more, where there is more to do than to reschedule them.
   local ids = (any_suspects or (not release and verdict ~= 'reschedule')) and {} or nil
 
-  local adds, last = {}, 0 -- {score, id, …}
+  local adds, last, done = {}, 0, 0 -- {score, id, …}
   for i = at + 5, at + 4 + n do
     local id = ARGV[i]
     if held[id] then
       held[id] = false -- a second verdict on the same id is lost
-      adds[last + 1], adds[last + 2] = release and ARGV[i + n] or score, id
-      last = last + 2
+      done = done + 1
+      local due, note = release and ARGV[i + n] or score, notes and notes[id]
+      if note then noted_ids[#noted_ids + 1] = id end
+      if note and verdict ~= 'finish' and verdict ~= 'bury' then
+        put_noted(note, id, due)
+      else
+        adds[last + 1], adds[last + 2] = due, id
+        last = last + 2
+      end
       if ids then ids[#ids + 1] = id end
     else
       lost = lost + 1
     end
   end
   at = at + 5 + (release and 2 * n or n)
-  settled = settled + last / 2
+  settled = settled + done
 
-  if last > 0 then
+  if done > 0 then
     if verdict == 'bury' then
       for _, id in ipairs(ids) do redis.call('HSET', key('dead:why'), id, value) end
       in_chunks('ZADD', key('dead'), nil, adds)
@@ -80,7 +114,7 @@ while at <= #ARGV do
     elseif verdict == 'reschedule' and ids then
       for _, id in ipairs(ids) do healthy[#healthy + 1] = id end
     end
-    counters[verdict] = (counters[verdict] or 0) + last / 2
+    counters[verdict] = (counters[verdict] or 0) + done
   end
 end
 
@@ -108,12 +142,18 @@ elseif settled > 0 then
   in_chunks('ZREM', LEASED, nil, ids)
 end
 
-count(now, {
+if #noted_ids > 0 then in_chunks('HDEL', PROMOTED, nil, noted_ids) end
+
+local counted = {
   rescheduled = counters['reschedule'] or 0,
   retried = (counters['retry'] or 0) + (counters['retry+'] or 0) + (counters['suspect'] or 0),
   released = counters['release'] or 0,
   finished = counters['finish'] or 0,
   buried = counters['bury'] or 0,
   lost = lost,
-})
+}
+if settled > 0 then
+  for i = 4, tallied, 2 do counted[ARGV[i]] = (counted[ARGV[i]] or 0) + ARGV[i + 1] end
+end
+count(now, counted)
 return { settled, lost }

@@ -1,8 +1,8 @@
 -- The namespace at one moment. Flagged no-writes.
 --
--- ARGV   how long a worker stays on the list after its last beat (ms)
--- returns {now, {lane, patience, delayed, due, oldest due or -1}…, {leased, expired, dead, incoming,
---          incoming refused}, paused or '', counters flat, {worker, last beat, fields flat}…}
+-- ARGV   how long a worker stays on the list after its last beat (ms), slack of due times (ms)
+-- returns {now, {lane, patience, delayed, due, oldest due or -1, due beyond patience and slack}…, {leased, expired,
+--          dead, incoming, incoming refused, last fence ahead (ms)}, paused or '', counters flat, {worker, last beat, fields flat}…}
 
 local now = now_ms()
 local lanes = {}
@@ -16,6 +16,7 @@ for i = 1, #flat, 2 do
     redis.call('ZCARD', set),
     redis.call('ZCOUNT', set, '-inf', digits(now)),
     oldest and math.floor(tonumber(oldest)) or -1,
+    redis.call('ZCOUNT', set, '(' .. digits(now + flat[i + 1] + ARGV[2]), '+inf'),
   }
 end
 
@@ -36,6 +37,7 @@ return {
     redis.call('ZCARD', key('dead')),
     redis.call('ZCARD', key('incoming')),
     redis.call('HLEN', key('incoming:refused')),
+    math.max(0, tonumber(redis.call('GET', key('fence')) or '0') - now),
   },
   redis.call('GET', key('paused')) or '',
   redis.call('HGETALL', key('stats')),

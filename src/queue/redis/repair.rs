@@ -1,16 +1,17 @@
-//! What a rebuild and a person who looks after the dead do to the queue.
+//! What a rebuild, a person who looks after the dead, and the repair of due times do to the queue.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::Script;
 
-use super::super::{Adopted, Buried, Fence, QueueError, Scheduled, check_id};
+use super::super::{Adopted, Buried, Fence, PAGE_LIMIT, QueueError, Scheduled, check_id};
 use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
-use crate::backend::redis::{Call, DENY_OOM, script};
+use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, script};
 use crate::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
+static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/mend.lua")));
 
 pub(super) async fn adopt(
     queue: &RedisQueue,
@@ -63,7 +64,13 @@ pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), Que
         }
         remove.cmd("ZREM").arg(queue.keys.dead()).arg(ids).ignore();
         remove.cmd("HDEL").arg(queue.keys.dead_why()).arg(ids).ignore();
+        remove.cmd("HDEL").arg(queue.keys.promoted()).arg(ids).ignore();
         let () = queue.pool.run(&remove).await?;
     }
     Ok(())
+}
+
+pub(super) async fn mend(queue: &RedisQueue, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+    let mut call = Call::new(&MEND, &[&queue.keys.prefix]);
+    queue.pool.invoke(call.arg(clock::millis(slack)).arg(limit.min(PAGE_LIMIT))).await
 }

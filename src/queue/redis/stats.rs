@@ -1,14 +1,16 @@
-//! Looking at the queue: `stats`, `due`, `due_by`, `minutes`, `locate`. Nothing is changed here.
+//! Looking at the queue: `stats`, `sample`, `due`, `due_by`, `minutes`, `locate`. Nothing is changed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use redis::Script;
 
-use super::super::{LaneDue, LaneStats, Minute, Place, QueueError, Stats, WorkerStats, worker_of};
+use super::super::{
+    LaneDue, LaneStats, MEND_SLACK, Minute, PAGE_LIMIT, Place, QueueError, Sample, Stats, WorkerStats, worker_of,
+};
 use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS};
 use crate::backend::redis::{Call, NO_WRITES, script};
-use crate::clock::Millis;
+use crate::clock::{self, Millis};
 use crate::lateness::Lateness;
 
 static STATS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/stats.lua")));
@@ -24,22 +26,25 @@ const WALK: (u32, usize) = (1_000, 20);
 pub(super) async fn stats(queue: &RedisQueue) -> Result<Stats, QueueError> {
     type Answer = (
         Millis,
-        Vec<(String, Millis, u64, u64, Millis)>,
-        (u64, u64, u64, u64, u64),
+        Vec<(String, Millis, u64, u64, Millis, u64)>,
+        (u64, u64, u64, u64, u64, Millis),
         String,
         Vec<(String, String)>,
         Vec<(String, Millis, Vec<(String, String)>)>,
     );
-    let (now, lanes, (leased, expired, dead, incoming, incoming_refused), paused, flat, workers): Answer =
-        queue.pool.invoke(Call::new(&STATS, &[&queue.keys.prefix]).arg(WORKER_EXPIRY_MS)).await?;
+    let mut call = Call::new(&STATS, &[&queue.keys.prefix]);
+    let (now, lanes, numbers, paused, flat, workers): Answer =
+        queue.pool.invoke(call.arg(WORKER_EXPIRY_MS).arg(clock::millis(MEND_SLACK))).await?;
+    let (leased, expired, dead, incoming, incoming_refused, fence_ahead_ms) = numbers;
     let lanes = lanes
         .into_iter()
-        .map(|(lane, patience_ms, delayed, due, oldest)| LaneStats {
+        .map(|(lane, patience_ms, delayed, due, oldest, beyond)| LaneStats {
             lane,
             patience_ms,
             delayed,
             due,
             oldest_lateness_ms: if due > 0 { now - oldest } else { 0 },
+            beyond,
         })
         .collect();
     let workers = workers
@@ -58,6 +63,7 @@ pub(super) async fn stats(queue: &RedisQueue) -> Result<Stats, QueueError> {
         dead,
         incoming,
         incoming_refused,
+        fence_ahead_ms,
         paused: (!paused.is_empty()).then_some(paused),
         counters: counters(flat),
         workers,
@@ -69,6 +75,29 @@ pub(super) async fn stats(queue: &RedisQueue) -> Result<Stats, QueueError> {
 /// Flat `name, number, …` as a map; what is no number is left out.
 fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
     flat.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
+}
+
+pub(super) async fn sample(queue: &RedisQueue, most: usize) -> Result<Vec<Sample>, QueueError> {
+    let flat: Vec<(String, Millis)> = queue.pool.ask(redis::cmd("HGETALL").arg(queue.keys.lanes())).await?;
+    let mut lanes = flat;
+    lanes.sort_by(|(a, of_a), (b, of_b)| (of_a, a).cmp(&(of_b, b)));
+    let mut ask = redis::pipe();
+    for set in lanes.iter().map(|(lane, _)| queue.keys.delayed(lane)).chain([queue.keys.leased()]) {
+        ask.cmd("ZCARD").arg(&set);
+        // A positive count: distinct ids.
+        ask.cmd("ZRANDMEMBER").arg(&set).arg(most.min(PAGE_LIMIT));
+    }
+    let answers: Vec<redis::Value> = queue.pool.run(&ask).await?;
+    let unknown = || QueueError::Refused("Redis answered a sample in a shape we do not know".to_owned());
+    let (pairs, _) = answers.as_chunks::<2>();
+    let of = lanes.into_iter().map(|(lane, patience)| (Some(lane), Some(patience))).chain([(None, None)]);
+    of.zip(pairs)
+        .map(|((lane, patience_ms), [total, ids])| {
+            let total = redis::from_redis_value_ref(total).map_err(|_| unknown())?;
+            let ids = redis::from_redis_value_ref(ids).map_err(|_| unknown())?;
+            Ok(Sample { lane, patience_ms, total, ids })
+        })
+        .collect()
 }
 
 pub(super) async fn due(queue: &RedisQueue) -> Result<u64, QueueError> {

@@ -41,7 +41,7 @@ impl Graveyard {
             (job, Verdict::Bury { reason: reason.clone() })
         };
         let verdicts: Vec<_> = dead.iter().map(verdict).collect();
-        assert_eq!(self.queue.settle(&taken.unwrap().fence, &verdicts).await.unwrap().settled, dead.len() as u64);
+        assert_eq!(self.queue.settle(&taken.unwrap().fence, &verdicts, &[]).await.unwrap().settled, dead.len() as u64);
     }
 
     /// Runs `dead` with these arguments; the exit code, standard output and standard error.

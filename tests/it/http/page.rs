@@ -36,7 +36,7 @@ impl Home {
                 (job, Verdict::Bury { reason: reason.to_owned() })
             };
             let verdicts: Vec<_> = ids.iter().map(verdict).collect();
-            assert_eq!(queue.settle(&taken.fence, &verdicts).await.unwrap().settled, ids.len() as u64);
+            assert_eq!(queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, ids.len() as u64);
         }
     }
 }
@@ -365,7 +365,7 @@ async fn the_dead_are_listed_page_by_page() {
         let job = Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
         (job, Verdict::Bury { reason: "lost".to_owned() })
     };
-    home.queue().await.settle(&taken.fence, &lost.iter().map(verdict).collect::<Vec<_>>()).await.unwrap();
+    home.queue().await.settle(&taken.fence, &lost.iter().map(verdict).collect::<Vec<_>>(), &[]).await.unwrap();
     let ops = home.role("ops", &home.settings(&[])).await;
     let (mut path, mut seen, mut pages) = ("/dead".to_owned(), Vec::new(), 0);
     loop {

@@ -88,7 +88,7 @@ async fn a_million_old_ones_due_at_once_do_not_starve_the_young() {
         (last_claim, least) = (claimed_at, least_of_batch);
         let again = Verdict::Reschedule { lane: old.clone(), delay: old.patience };
         let verdicts: Vec<_> = batch.jobs.into_iter().map(|job| (job, again.clone())).collect();
-        queue.settle(&batch.fence, &verdicts).await.unwrap();
+        queue.settle(&batch.fence, &verdicts, &[]).await.unwrap();
     }
     let put = ingest.await.unwrap();
     let waiting = queue.stats().await.unwrap().lanes[0].due;

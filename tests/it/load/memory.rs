@@ -46,7 +46,7 @@ async fn a_million_scheduled_ids_take_135_bytes_each() {
                 let Claim::Batch(batch) = queue.claim(&request).await.unwrap() else { break };
                 let again = Verdict::Reschedule { lane: second.clone(), delay: 600_000 };
                 let verdicts: Vec<_> = batch.jobs.into_iter().map(|job| (job, again.clone())).collect();
-                assert_eq!(queue.settle(&batch.fence, &verdicts).await.unwrap().lost, 0);
+                assert_eq!(queue.settle(&batch.fence, &verdicts, &[]).await.unwrap().lost, 0);
             }
         });
     }

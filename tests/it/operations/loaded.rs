@@ -102,7 +102,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
             (job, Verdict::Bury { reason: (*reason).to_owned() })
         })
         .collect();
-    assert_eq!(queue.settle(&taken.fence, &verdicts).await.unwrap().settled, 3);
+    assert_eq!(queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, 3);
 
     queue.schedule(&[job("20", &young, 0), job("24", &young, 0)]).await.unwrap();
     let token = "web-1-77-0123456789abcdef";

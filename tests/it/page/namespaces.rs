@@ -151,7 +151,7 @@ impl Two {
         self.store.bury(NAMESPACES[at], wall_ms(), &[(id.to_owned(), reason.clone())]).await.unwrap();
         let taken = self.queues[at].adopt("bury", &ids, PATIENCE).await.unwrap();
         let job = Job { id: id.to_owned(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
-        let buried = self.queues[at].settle(&taken.fence, &[(job, Verdict::Bury { reason })]).await.unwrap();
+        let buried = self.queues[at].settle(&taken.fence, &[(job, Verdict::Bury { reason })], &[]).await.unwrap();
         assert_eq!(buried.settled, 1);
     }
 

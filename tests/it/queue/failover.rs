@@ -19,12 +19,12 @@ async fn the_fence_of_a_lost_claim_is_not_that_of_another() {
     let theirs = batch(&queue, request("theirs")).await;
     let lost = Fence { token: "lost".into(), ..theirs.fence.clone() };
     let both = Settled { settled: 0, lost: 2 };
-    assert_eq!(queue.settle(&lost, &reschedule(&theirs, &old(), 0)).await.unwrap(), both);
+    assert_eq!(queue.settle(&lost, &reschedule(&theirs, &old(), 0), &[]).await.unwrap(), both);
     assert_eq!(queue.release(&lost, &theirs.jobs).await.unwrap(), both);
     // Nor where the same token stands for an earlier claim.
     set(redis, &format!("{prefix}claim:lost"), &format!("{}9 1\n", theirs.fence.deadline)).await;
-    assert_eq!(queue.settle(&lost, &reschedule(&theirs, &old(), 0)).await.unwrap(), both);
-    let settled = queue.settle(&theirs.fence, &reschedule(&theirs, &old(), 0)).await.unwrap();
+    assert_eq!(queue.settle(&lost, &reschedule(&theirs, &old(), 0), &[]).await.unwrap(), both);
+    let settled = queue.settle(&theirs.fence, &reschedule(&theirs, &old(), 0), &[]).await.unwrap();
     assert_eq!(settled, Settled { settled: 2, lost: 0 });
 }
 
@@ -47,11 +47,11 @@ async fn a_clock_that_stepped_back_delays_and_breaks_nothing() {
 
     let (first, second) = (next_batch(&queue, lingering("first")).await, next_batch(&queue, lingering("second")).await);
     assert_eq!((first.fence.deadline, second.fence.deadline), (ahead + 1, ahead + 2), "unique, and rising");
-    assert_eq!(queue.settle(&first.fence, &reschedule(&first, &old(), 60_000)).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&first.fence, &reschedule(&first, &old(), 60_000), &[]).await.unwrap().settled, 1);
     // Who has lived on since settles; whose lease runs out loses it when this clock is there.
     let third = next_batch(&queue, lingering("third")).await;
     let fence = Fence { deadline: ahead, token: "before".into() };
-    assert_eq!(queue.settle(&fence, &reschedule(&before, &old(), 60_000)).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&fence, &reschedule(&before, &old(), 60_000), &[]).await.unwrap().settled, 1);
     let mut again = BTreeSet::new();
     while again.len() < 2 {
         for job in next_batch(&queue, ClaimRequest { limit: 4, ..lingering("again") }).await.jobs {
@@ -60,8 +60,8 @@ async fn a_clock_that_stepped_back_delays_and_breaks_nothing() {
             again.insert(job.id);
         }
     }
-    assert_eq!(queue.settle(&second.fence, &reschedule(&second, &old(), 0)).await.unwrap().lost, 1);
-    assert_eq!(queue.settle(&third.fence, &reschedule(&third, &old(), 0)).await.unwrap().lost, 1);
+    assert_eq!(queue.settle(&second.fence, &reschedule(&second, &old(), 0), &[]).await.unwrap().lost, 1);
+    assert_eq!(queue.settle(&third.fence, &reschedule(&third, &old(), 0), &[]).await.unwrap().lost, 1);
 }
 
 /// Whoever has become a replica is not asked again: the next connection may find the master.

@@ -54,7 +54,7 @@ pub(super) async fn minutes_are_told_one_by_one(world: World) {
 
     schedule(queue, &young(), 0, &["1", "2", "3"]).await;
     let claimed = batch(queue, request("a")).await;
-    queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 60_000)).await.unwrap();
+    queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 60_000), &[]).await.unwrap();
     let month = 2_592_000_000;
     queue.beat("w1", &[], &[("requests", 2), ("changes", 0)], &lateness(&[(0, 5), (1_400, 2)])).await.unwrap();
     queue.beat("w2", &[], &[("requests", 3)], &lateness(&[(1_500, 4), (month, 1), (Millis::MAX, 1)])).await.unwrap();

@@ -14,7 +14,7 @@ async fn bury(queue: &dyn Queue, ids: &[&str]) {
     let claimed = batch(queue, ClaimRequest { limit: ids.len(), ..request("bury") }).await;
     let why = |job: &Job| (job.clone(), Verdict::Bury { reason: format!("why {}", job.id) });
     let verdicts: Vec<_> = claimed.jobs.iter().map(why).collect();
-    assert_eq!(queue.settle(&claimed.fence, &verdicts).await.unwrap().settled, ids.len() as u64);
+    assert_eq!(queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap().settled, ids.len() as u64);
 }
 
 pub(super) async fn adopting_takes_what_is_nowhere_and_nothing_else(world: World) {
@@ -38,7 +38,7 @@ pub(super) async fn adopting_takes_what_is_nowhere_and_nothing_else(world: World
         (job("other"), Verdict::Finish),
         (job("leased"), Verdict::Finish),
     ];
-    assert_eq!(queue.settle(&taken.fence, &verdicts).await.unwrap(), Settled { settled: 2, lost: 1 });
+    assert_eq!(queue.settle(&taken.fence, &verdicts, &[]).await.unwrap(), Settled { settled: 2, lost: 1 });
     let due = taken.now + 5_000;
     assert!(
         matches!(place(queue, "new").await, Some(Place::Delayed { lane, due: at }) if lane == "old" && (due..due + 20_000).contains(&at))
@@ -57,10 +57,10 @@ pub(super) async fn an_adoption_answers_the_same_again(world: World) {
     let again = world.two.adopt("a", &ids, LEASE).await.unwrap();
     assert_eq!((&again.fence, &again.answers), (&first.fence, &first.answers));
     // One of them settled in between (its reply lost too): it is where it went.
-    queue.settle(&first.fence, &[(job("1"), Verdict::Reschedule { lane: young(), delay: 0 })]).await.unwrap();
+    queue.settle(&first.fence, &[(job("1"), Verdict::Reschedule { lane: young(), delay: 0 })], &[]).await.unwrap();
     let third = queue.adopt("a", &ids, LEASE).await.unwrap();
     assert_eq!(third.answers, [Scheduled::Known, Scheduled::Known, Scheduled::Scheduled]);
-    assert_eq!(queue.settle(&third.fence, &[(job("2"), Verdict::Finish)]).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&third.fence, &[(job("2"), Verdict::Finish)], &[]).await.unwrap().settled, 1);
     assert_eq!(queue.stats().await.unwrap().leased, 0);
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn an_adoption_that_is_left_alone_runs_out(world: World) {
     let queue = &*world.one;
     let taken = queue.adopt("dies", &names(&["1", "2"]), Duration::from_millis(50)).await.unwrap();
     until_expired(queue).await;
-    assert_eq!(queue.settle(&taken.fence, &[(job("1"), Verdict::Finish)]).await.unwrap().lost, 1);
+    assert_eq!(queue.settle(&taken.fence, &[(job("1"), Verdict::Finish)], &[]).await.unwrap().lost, 1);
     // Not ours again by the same token, but the next claim's.
     let answers = queue.adopt("dies", &names(&["1", "2"]), LEASE).await.unwrap().answers;
     assert_eq!(answers, [Scheduled::Leased, Scheduled::Leased]);
@@ -138,7 +138,7 @@ pub(super) async fn large_batches_work(world: World) {
     schedule(queue, &young(), 0, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let all = batch(queue, ClaimRequest { limit: 5_000, ..request("a") }).await;
     assert_eq!(all.jobs.len(), 2_500);
-    assert_eq!(queue.settle(&all.fence, &reschedule(&all, &old(), 1)).await.unwrap().settled, 2_500);
+    assert_eq!(queue.settle(&all.fence, &reschedule(&all, &old(), 1), &[]).await.unwrap().settled, 2_500);
     let ids: Vec<String> = (2_000..4_500).map(|n| n.to_string()).collect();
     let answers = queue.adopt("b", &ids, LEASE).await.unwrap().answers;
     assert_eq!(answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count(), 2_000);

@@ -39,7 +39,7 @@ pub(super) async fn only_a_trial_makes_a_lease_that_ran_out_a_failure(world: Wor
     let fifth = batch(queue, request("e")).await;
     assert_eq!((fifth.jobs[0].deliveries, fifth.jobs[0].failures), (3, 1));
     assert!(queue.try_alone(&fifth.fence).await.unwrap());
-    queue.settle(&fifth.fence, &reschedule(&fifth, &young(), 0)).await.unwrap();
+    queue.settle(&fifth.fence, &reschedule(&fifth, &young(), 0), &[]).await.unwrap();
     let sixth = batch(queue, request("f")).await;
     assert_eq!((sixth.jobs[0].deliveries, sixth.jobs[0].failures), (0, 0));
 }
@@ -49,7 +49,7 @@ pub(super) async fn a_suspect_travels_apart_and_has_not_failed(world: World) {
     schedule(queue, &young(), 0, &["1"]).await;
     let first = batch(queue, request("a")).await;
     let verdict = Verdict::Suspect { after: 0 };
-    assert_eq!(queue.settle(&first.fence, &[(first.jobs[0].clone(), verdict)]).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&first.fence, &[(first.jobs[0].clone(), verdict)], &[]).await.unwrap().settled, 1);
     let again = batch(queue, request("b")).await;
     assert_eq!((again.jobs[0].deliveries, again.jobs[0].failures), (1, 0));
 }
@@ -62,7 +62,7 @@ pub(super) async fn an_orphan_that_is_tried_again_is_in_a_lane(world: World) {
     until_expired(queue).await;
     let claimed = batch(queue, request("a")).await;
     let retry = Verdict::Retry { after: 0, counted: false };
-    assert_eq!(queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), retry)]).await.unwrap().settled, 1);
+    assert_eq!(queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), retry)], &[]).await.unwrap().settled, 1);
     assert_eq!(batch(queue, request("b")).await.jobs[0].id, "1");
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn suspects_have_one_call_in_four_while_others_wait(world: Worl
     let claimed = batch(queue, request("suspected")).await;
     let retry = Verdict::Retry { after: 0, counted: true };
     let verdicts: Vec<_> = claimed.jobs.iter().map(|job| (job.clone(), retry.clone())).collect();
-    queue.settle(&claimed.fence, &verdicts).await.unwrap();
+    queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap();
     others_are_due(queue).await;
 
     let mut kinds = String::new();
@@ -84,7 +84,7 @@ pub(super) async fn suspects_have_one_call_in_four_while_others_wait(world: Worl
         assert!(claimed.jobs.iter().all(|job| (job.deliveries > 0) == of_suspects));
         assert_eq!(claimed.jobs.len(), if of_suspects { 1 } else { 2 });
         kinds.push(if of_suspects { 's' } else { 'o' });
-        queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 3_600_000)).await.unwrap();
+        queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 3_600_000), &[]).await.unwrap();
     }
     assert_eq!(kinds, "sooosooos", "the suspects are the most urgent all the while");
 }

@@ -10,8 +10,8 @@ use twitter_updater::credential::{
 };
 use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
-    QueueError, Scheduled, Settled, Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
+    Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
     Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
@@ -73,9 +73,19 @@ impl Queue for LinkedQueue {
         self.call(claim).await
     }
 
-    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
-        let (fence, verdicts) = (fence.clone(), verdicts.to_vec());
-        pass_on!(self.queue.settle(fence, verdicts))
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
+        let (queue, fence, verdicts) = (self.queue.clone(), fence.clone(), verdicts.to_vec());
+        let tally: Vec<(String, i64)> = tally.iter().map(|(counter, by)| ((*counter).to_owned(), *by)).collect();
+        let settle = async move {
+            let tally: Vec<(&str, i64)> = tally.iter().map(|(counter, by)| (counter.as_str(), *by)).collect();
+            queue.settle(&fence, &verdicts, &tally).await
+        };
+        self.call(settle).await
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
@@ -86,6 +96,21 @@ impl Queue for LinkedQueue {
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         let (queue, token, ids) = (self.queue.clone(), token.to_owned(), ids.to_vec());
         self.call(async move { queue.adopt(&token, &ids, lease).await }).await
+    }
+
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        let jobs = jobs.to_vec();
+        pass_on!(self.queue.promote(jobs))
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.sample(most).await }).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.mend(slack, limit).await }).await
     }
 
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::clock::Millis;
 use twitter_updater::queue::{
-    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
-    QueueError, Scheduled, Settled, Stats, Verdict,
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place,
+    Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
     Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
@@ -377,9 +377,14 @@ impl Queue for WatchedQueue {
         Ok(claim)
     }
 
-    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
         let now = self.inner.now();
-        let settled = self.inner.settle(fence, verdicts).await?;
+        let settled = self.inner.settle(fence, verdicts, tally).await?;
         let ids = names(verdicts.iter().map(|(job, _)| &job.id));
         self.log.note(format_args!("{} settles {ids}: {settled:?}", fence.token));
         let mut expected = 0;
@@ -409,6 +414,18 @@ impl Queue for WatchedQueue {
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         self.inner.adopt(token, ids, lease).await
+    }
+
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        self.inner.promote(jobs).await
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        self.inner.sample(most).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.mend(slack, limit).await
     }
 
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {

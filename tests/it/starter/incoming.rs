@@ -188,7 +188,7 @@ async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
     let round = drain.round().await.unwrap();
     assert_eq!(round, DrainRound::default(), "the worker has it still; nothing is gained by asking again at once");
 
-    world.queue.settle(&fence, &[(jobs.remove(0), Verdict::Finish)]).await.unwrap();
+    world.queue.settle(&fence, &[(jobs.remove(0), Verdict::Finish)], &[]).await.unwrap();
     assert_eq!(world.places(&id(1)).await, []);
     assert_eq!(drain.round().await.unwrap().accepted, 1);
     assert_eq!(world.figures().await, (0, 0, 1));

@@ -12,8 +12,8 @@ use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::credential::Credential;
 use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
-    QueueError, Scheduled, Settled, Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
+    Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
     Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
@@ -220,10 +220,15 @@ impl Queue for JournalledQueue {
         claim
     }
 
-    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
         let noted = verdicts.iter().map(|(job, verdict)| (job.id.clone(), verdict.clone())).collect();
         self.journal.note(Event::Settled(noted));
-        self.journal.through(Call::Settle, queue_fails, self.inner.settle(fence, verdicts)).await
+        self.journal.through(Call::Settle, queue_fails, self.inner.settle(fence, verdicts, tally)).await
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
@@ -241,6 +246,18 @@ impl Queue for JournalledQueue {
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         self.journal.through(Call::Adopt, queue_fails, self.inner.adopt(token, ids, lease)).await
+    }
+
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        self.inner.promote(jobs).await
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        self.inner.sample(most).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.mend(slack, limit).await
     }
 
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {

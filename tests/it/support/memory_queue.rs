@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use twitter_updater::chance;
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::queue::{
     Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
-    Minute, NewJob, Place, Queue, QueueError, Scheduled, Settled, Stats, Verdict, WorkerStats, check_id,
+    Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+    WorkerStats, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -155,7 +157,46 @@ impl Queue for MemoryQueue {
         })
     }
 
-    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        for job in jobs {
+            check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+        }
+        let (mut inner, now) = (self.lock(), self.now());
+        let answers: Vec<_> = jobs.iter().map(|job| inner.model.promote(now, job)).collect();
+        let of = |(job, answer): (&NewJob, &Promoted)| {
+            matches!(answer, Promoted::Moved | Promoted::Noted).then(|| job.id.clone())
+        };
+        let promoted: BTreeSet<String> = jobs.iter().zip(&answers).filter_map(of).collect();
+        inner.count(now, "promoted", promoted.len());
+        Ok(answers)
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        let most = most.min(PAGE_LIMIT);
+        let mut samples = self.lock().model.whole_sample();
+        for Sample { ids, .. } in &mut samples {
+            for at in 0..most.min(ids.len()) {
+                let other = at + (chance::share() * (ids.len() - at) as f64) as usize;
+                ids.swap(at, other);
+            }
+            ids.truncate(most);
+        }
+        Ok(samples)
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        let mended = inner.model.mend(now, millis(slack), limit);
+        inner.count(now, "mended", mended as usize);
+        Ok(mended)
+    }
+
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
         let applied = inner.model.settle(now, fence.deadline, verdicts);
         for ((_, verdict), _) in verdicts.iter().zip(&applied).filter(|(_, applied)| **applied) {
@@ -166,6 +207,9 @@ impl Queue for MemoryQueue {
                 Verdict::Bury { .. } => "buried",
             };
             inner.count(now, counter, 1);
+        }
+        for (counter, by) in tally.iter().filter(|(_, by)| *by != 0 && applied.contains(&true)) {
+            inner.tell(now, counter, *by);
         }
         Ok(inner.sum(now, &applied))
     }

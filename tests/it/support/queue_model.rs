@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use twitter_updater::clock::{Millis, millis};
 use twitter_updater::queue::{
-    ClaimRequest, Job, LaneStats, NewJob, Place, Scheduled, Stats, Verdict, suspect_limit, worker_of,
+    ClaimRequest, Job, LaneStats, MEND_SLACK, NewJob, PAGE_LIMIT, Place, Promoted, Sample, Scheduled, Stats, Verdict,
+    suspect_limit, worker_of,
 };
 
 /// Rules of the contract that can be left out, to see that somebody notices.
@@ -23,6 +24,10 @@ pub struct Rules {
     pub leases_end: bool,
     /// Free places go to what is due soonest; otherwise to what is soonest relative to its patience.
     pub soonest_first: bool,
+    /// The note about a promoted job outlives its lease, and is applied when the job is given back.
+    pub note_outlives_lease: bool,
+    /// A promote makes no job due later: of two dues the earlier one counts.
+    pub earlier_due_wins: bool,
 }
 
 impl Default for Rules {
@@ -33,6 +38,8 @@ impl Default for Rules {
             release_uncounted: true,
             leases_end: true,
             soonest_first: true,
+            note_outlives_lease: true,
+            earlier_due_wins: true,
         }
     }
 }
@@ -51,6 +58,8 @@ struct Entry {
     failures: u32,
     /// The fence under which it is alone in its process.
     trial: Option<Millis>,
+    /// Of a promote while it was leased: the due and the lane that it takes when it is given back.
+    note: Option<(Millis, Arc<str>)>,
 }
 
 /// Suspects have a call of their own in four while others wait.
@@ -91,7 +100,7 @@ impl QueueModel {
             Some(At::Dead { .. }) => Scheduled::Dead,
             None => {
                 let at = At::Delayed { lane: job.lane.name.clone(), due: now + job.delay.max(0) };
-                self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None });
+                self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None, note: None });
                 Scheduled::Scheduled
             }
         }
@@ -111,7 +120,7 @@ impl QueueModel {
             Some(At::Dead { .. }) => Scheduled::Dead,
             None => {
                 let at = At::Leased { fence: deadline, token: token.into(), lane: "default".into(), due: now };
-                self.jobs.insert(id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None });
+                self.jobs.insert(id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None, note: None });
                 self.last_fence = self.last_fence.max(deadline);
                 Scheduled::Scheduled
             }
@@ -128,8 +137,75 @@ impl QueueModel {
         self.schedule(now, job)
     }
 
-    /// Removes an id that is dead or delayed.
+    /// Makes a delayed job due earlier or moves it to another lane; notes the same of a leased one.
+    pub fn promote(&mut self, now: Millis, job: &NewJob) -> Promoted {
+        let (earlier_due_wins, asked) = (self.rules.earlier_due_wins, now + job.delay.max(0));
+        let earlier = |known: Millis| if earlier_due_wins { known.min(asked) } else { asked };
+        let Some(entry) = self.jobs.get_mut(&job.id) else { return Promoted::Absent };
+        let promoted = match &mut entry.at {
+            At::Dead { .. } => return Promoted::Dead,
+            At::Delayed { lane, due } => {
+                (*lane, *due) = (job.lane.name.clone(), earlier(*due));
+                Promoted::Moved
+            }
+            At::Leased { .. } => {
+                let due = entry.note.as_ref().map_or(asked, |(known, _)| earlier(*known));
+                entry.note = Some((due, job.lane.name.clone()));
+                Promoted::Noted
+            }
+        };
+        self.lanes.insert(job.lane.name.clone(), job.lane.patience);
+        promoted
+    }
+
+    /// Spreads what is due beyond a lane's patience and the slack over its next patience; says how many that were.
+    pub fn mend(&mut self, now: Millis, slack: Millis, limit: usize) -> u64 {
+        if self.last_fence - now > slack {
+            return 0;
+        }
+        let mut left = limit.min(PAGE_LIMIT);
+        for (name, patience) in self.lanes_in_order() {
+            let mut far: Vec<(Millis, String)> = self.delayed_in(&name);
+            far.retain(|(due, _)| *due > now + patience + slack);
+            far.sort();
+            far.truncate(left);
+            left -= far.len();
+            for (at, (_, id)) in far.iter().enumerate() {
+                let share = (patience * (at as Millis + 1) + far.len() as Millis - 1) / far.len() as Millis;
+                if let Some(At::Delayed { due, .. }) = self.jobs.get_mut(id).map(|entry| &mut entry.at) {
+                    *due = now + share.max(1);
+                }
+            }
+        }
+        (limit.min(PAGE_LIMIT) - left) as u64
+    }
+
+    /// The ids that are delayed in a lane, with their dues.
+    fn delayed_in(&self, name: &str) -> Vec<(Millis, String)> {
+        let delayed = |(id, entry): (&String, &Entry)| match &entry.at {
+            At::Delayed { lane, due } if **lane == *name => Some((*due, id.clone())),
+            _ => None,
+        };
+        self.jobs.iter().filter_map(delayed).collect()
+    }
+
+    /// All ids of each lane, and last of the leased.
+    pub fn whole_sample(&self) -> Vec<Sample> {
+        let of = |lane: Option<(Arc<str>, Millis)>, ids: Vec<String>| {
+            let (lane, patience_ms) = lane.unzip();
+            Sample { lane: lane.map(|name| name.to_string()), patience_ms, total: ids.len() as u64, ids }
+        };
+        let ids = |name: &str| self.delayed_in(name).into_iter().map(|(_, id)| id).collect();
+        let lanes = self.lanes_in_order().into_iter().map(|lane| of(Some(lane.clone()), ids(&lane.0)));
+        let leased = self.jobs.iter().filter(|(_, entry)| matches!(entry.at, At::Leased { .. }));
+        lanes.chain([of(None, leased.map(|(id, _)| id.clone()).collect())]).collect()
+    }
+
+    /// Removes an id that is dead or delayed, and the note about one that is leased.
     pub fn forget(&mut self, id: &str) {
+        if let Some(entry) = self.jobs.get_mut(id) {
+            entry.note = None;
+        }
         if self.jobs.get(id).is_some_and(|entry| !matches!(entry.at, At::Leased { .. })) {
             self.jobs.remove(id);
         }
@@ -168,7 +244,9 @@ impl QueueModel {
         for job in &jobs {
             let at = At::Leased { fence: deadline, token: token.clone(), lane: job.lane.clone(), due: job.due };
             let Job { deliveries, failures, .. } = *job;
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
+            let note = self.jobs.get(&job.id).and_then(|entry| entry.note.clone());
+            let note = note.filter(|_| self.rules.note_outlives_lease);
+            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None, note });
         }
         Claimed::Batch { deadline, jobs, repeated: false }
     }
@@ -280,7 +358,7 @@ impl QueueModel {
             let (at, deliveries, failures) = match verdict {
                 Verdict::Reschedule { lane, delay } => {
                     self.lanes.insert(lane.name.clone(), lane.patience);
-                    (At::Delayed { lane: lane.name.clone(), due: now + delay.max(&0) }, 0, 0)
+                    (self.back(&job.id, &lane.name, now + delay.max(&0)), 0, 0)
                 }
                 Verdict::Finish => {
                     self.jobs.remove(&job.id);
@@ -288,16 +366,16 @@ impl QueueModel {
                 }
                 Verdict::Retry { after, counted } => {
                     self.lanes.entry(job.lane.clone()).or_insert(60_000);
-                    let at = At::Delayed { lane: job.lane.clone(), due: now + after.max(&0) };
+                    let at = self.back(&job.id, &job.lane, now + after.max(&0));
                     (at, deliveries + u32::from(*counted), failures + u32::from(*counted))
                 }
                 Verdict::Suspect { after } => {
                     self.lanes.entry(job.lane.clone()).or_insert(60_000);
-                    (At::Delayed { lane: job.lane.clone(), due: now + after.max(&0) }, deliveries + 1, failures)
+                    (self.back(&job.id, &job.lane, now + after.max(&0)), deliveries + 1, failures)
                 }
                 Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
             };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
+            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None, note: None });
             true
         };
         verdicts.iter().map(settle).collect()
@@ -309,11 +387,21 @@ impl QueueModel {
             let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
             self.lanes.entry(job.lane.clone()).or_insert(60_000);
             let deliveries = deliveries + u32::from(!self.rules.release_uncounted);
-            let at = At::Delayed { lane: job.lane.clone(), due: job.due };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None });
+            let at = self.back(&job.id, &job.lane, job.due);
+            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None, note: None });
             true
         };
         jobs.iter().map(release).collect()
+    }
+
+    /// Where a job goes that is given back: where its note says, if it was promoted meanwhile.
+    fn back(&self, id: &str, lane: &Arc<str>, due: Millis) -> At {
+        let note = self.jobs.get(id).and_then(|entry| entry.note.clone());
+        match note.filter(|_| self.rules.note_outlives_lease) {
+            Some((noted, lane)) if self.rules.earlier_due_wins => At::Delayed { lane, due: noted.min(due) },
+            Some((noted, lane)) => At::Delayed { lane, due: noted },
+            None => At::Delayed { lane: lane.clone(), due },
+        }
     }
 
     /// Notes that what this lease holds is alone in its process; says whether there is any.
@@ -377,7 +465,8 @@ impl QueueModel {
     }
 
     pub fn stats(&self, now: Millis) -> Stats {
-        let mut stats = Stats { now_ms: now, paused: self.paused.clone(), ..Stats::default() };
+        let fence_ahead_ms = (self.last_fence - now).max(0);
+        let mut stats = Stats { now_ms: now, paused: self.paused.clone(), fence_ahead_ms, ..Stats::default() };
         for (name, patience_ms) in self.lanes_in_order() {
             let mut lane = LaneStats { lane: name.to_string(), patience_ms, ..LaneStats::default() };
             for entry in self.jobs.values() {
@@ -387,6 +476,7 @@ impl QueueModel {
                     lane.delayed += 1;
                     lane.due += u64::from(*due <= now);
                     lane.oldest_lateness_ms = lane.oldest_lateness_ms.max(now - due);
+                    lane.beyond += u64::from(*due > now + patience_ms + millis(MEND_SLACK));
                 }
             }
             stats.delayed += lane.delayed;

@@ -333,7 +333,7 @@ impl Rig {
 
     pub async fn round_of(&self, batch: Batch) -> Round {
         let handled = self.handler.handle(&batch, self.permit().await).await;
-        let settled = self.queue.settle(&batch.fence, &handled.verdicts).await.unwrap();
+        let settled = self.queue.settle(&batch.fence, &handled.verdicts, &handled.tally).await.unwrap();
         assert_eq!(settled.lost, 0);
         let released = self.queue.release(&batch.fence, &handled.release).await.unwrap();
         assert_eq!(released.lost, 0);

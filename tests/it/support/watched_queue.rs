@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use twitter_updater::clock::Millis;
 use twitter_updater::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Queue,
-    QueueError, Scheduled, Settled, Stats, Verdict,
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
+    Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
 
 #[derive(Debug)]
@@ -138,8 +138,13 @@ impl Queue for WatchedQueue {
         self.inner.claim(request).await
     }
 
-    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)]) -> Result<Settled, QueueError> {
-        self.inner.settle(fence, verdicts).await
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
+        self.inner.settle(fence, verdicts, tally).await
     }
 
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
@@ -148,6 +153,18 @@ impl Queue for WatchedQueue {
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         self.inner.adopt(token, ids, lease).await
+    }
+
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        self.inner.promote(jobs).await
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        self.inner.sample(most).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.mend(slack, limit).await
     }
 
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {

@@ -260,7 +260,7 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.polled_in().await, None);
     let done = Verdict::Reschedule { lane: lane(5_000), delay: 900_000 };
-    rig.sources.settle(&batch.fence, &[(batch.jobs[0].clone(), done)]).await.unwrap();
+    rig.sources.settle(&batch.fence, &[(batch.jobs[0].clone(), done)], &[]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let due = rig.polled_in().await.unwrap();
     assert!((0..=LATE).contains(&due), "{due}");

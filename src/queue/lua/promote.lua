@@ -1,0 +1,78 @@
+-- Makes jobs due earlier or moves them to another lane; of leased ones it writes a note, which settle.lua applies.
+-- Not flagged allow-oom: a note adds.
+--
+-- ARGV   distinct ids, 1,000 at the most, in groups, each: lane, patience (ms), n, the n ids, their n delays (ms)
+-- returns one letter per id, in order: m moved, n noted (leased), d dead, a absent
+--
+-- The write that adds (the new lane) comes before the one that removes. An id that an interrupted script left in two
+-- lanes is in one again after this.
+
+local now = now_ms()
+local LEASED, DEAD, PROMOTED = key('leased'), key('dead'), key('promoted')
+
+-- The scores of the ids in a set, by place; none where there is no such set.
+local function scores_of(set, first, last)
+  return redis.call('EXISTS', set) == 1 and redis.call('ZMSCORE', set, unpack(ARGV, first, last)) or {}
+end
+
+-- Writes or updates notes {id, due, id, due, …}: the earlier due, the newer lane.
+local function note(lane, patience, noted)
+  local ids = {}
+  for i = 1, #noted, 2 do ids[#ids + 1] = noted[i] end
+  local values = {}
+  for i, known in ipairs(redis.call('HMGET', PROMOTED, unpack(ids))) do
+    local due = noted[2 * i]
+    if known then due = math.min(due, tonumber(string.match(known, '^%d+') or due)) end
+    values[2 * i - 1], values[2 * i] = ids[i], digits(due) .. ' ' .. patience .. ' ' .. lane
+  end
+  redis.call('HSET', PROMOTED, unpack(values))
+end
+
+local letters, promoted = {}, 0
+local at = 1
+while at <= #ARGV do
+  local lane, patience, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  local first, delays = at + 3, at + 3 + n
+  local leased, dead = scores_of(LEASED, first, delays - 1), scores_of(DEAD, first, delays - 1)
+  local lanes = {}
+  for _, name in ipairs(redis.call('HKEYS', key('lanes'))) do
+    lanes[#lanes + 1] = { name = name, scores = scores_of(key('delayed:' .. name), first, delays - 1), leaves = {} }
+  end
+
+  local adds, noted = {}, {} -- {due, id, …}, {id, due, …}
+  for i = 1, n do
+    local id, due = ARGV[first + i - 1], now + ARGV[delays + i - 1]
+    local letter = 'a'
+    if leased[i] then
+      letter = 'n'
+      noted[#noted + 1], noted[#noted + 2] = id, due
+    elseif dead[i] then
+      letter = 'd'
+    else
+      for _, of in ipairs(lanes) do
+        if of.scores[i] then
+          letter = 'm'
+          -- A score somebody wrote by hand may have a fraction.
+          due = math.min(due, math.floor(tonumber(of.scores[i])))
+          if of.name ~= lane then of.leaves[#of.leaves + 1] = id end
+        end
+      end
+      if letter == 'm' then adds[#adds + 1], adds[#adds + 2] = digits(due), id end
+    end
+    letters[#letters + 1] = letter
+  end
+
+  if #adds > 0 or #noted > 0 then know_lane(lane, patience) end
+  if #adds > 0 then
+    in_chunks('ZADD', key('delayed:' .. lane), nil, adds)
+    for _, of in ipairs(lanes) do
+      if #of.leaves > 0 then in_chunks('ZREM', key('delayed:' .. of.name), nil, of.leaves) end
+    end
+  end
+  if #noted > 0 then note(lane, patience, noted) end
+  promoted = promoted + (#adds + #noted) / 2
+  at = delays + n
+end
+
+count(now, { promoted = promoted })
+return table.concat(letters)
