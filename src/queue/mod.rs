@@ -80,8 +80,9 @@ pub const MAX_ID_BYTES: usize = 512;
 /// sample makes Redis copy the set; a larger repair holds up its only thread.
 pub const PAGE_LIMIT: usize = 1_000;
 
-/// The slack beyond a lane's patience before a due time is out of bounds. It is longer than any lease and than the
-/// pause after a failed call, so no correct due time is beyond it.
+/// The slack beyond a lane's patience before a due time is out of bounds. A call that failed is repeated after 60 s, also
+/// in a lane with less patience, so no correct due time is beyond it. It is twice the default lease; with longer leases
+/// [`Queue::mend`] needs a longer slack.
 pub const MEND_SLACK: Duration = Duration::from_secs(120);
 
 /// A job to be put into the queue.
@@ -294,7 +295,8 @@ pub struct Sample {
     pub patience_ms: Option<Millis>,
     /// Ids in the lane.
     pub total: u64,
-    /// Distinct ids, each of the lane's with the same probability.
+    /// Distinct ids, each of the lane's with the same probability, whatever its due. In Redis the probabilities of two
+    /// ids differ by about a fifth: it draws from a hash table and prefers ids that follow empty places.
     pub ids: Vec<String>,
 }
 
@@ -453,9 +455,9 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// Makes jobs due earlier, or moves them to another lane, each in one step. Answers in the order given; up to 1,000
     /// jobs are one step together. An id twice in `jobs` is promoted twice.
     ///
-    /// A delayed job moves to its given lane and is due at the earlier of its present due and now + delay. Of a leased
-    /// job that due and the lane are noted, also when its lease ran out and nobody claimed it yet; a second promote
-    /// keeps the earlier due and takes the newer lane. The note outlives the lease: Reschedule, Retry, Suspect and
+    /// A delayed job moves to its given lane and is due at the earlier of its present due and now + delay. For a leased
+    /// job (also under a lease that ran out and was not claimed yet) now + delay and the lane are stored as a note; a
+    /// second promote keeps the earlier due and takes the newer lane. The note outlives the lease: Reschedule, Retry, Suspect and
     /// release take the noted lane and the earlier of both dues, and delete the note in the same step; Finish, Bury and
     /// [`Queue::forget`] delete it. A settle that lost its fence leaves it, and so does the claim of an expired lease.
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError>;
@@ -499,8 +501,8 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// Of each lane, most impatient first, and last of the leased: up to `most` ids chosen at random, [`PAGE_LIMIT`] at
     /// the most. Lanes are read one after the other, so an id on its way may be in two samples or in none.
     ///
-    /// Redis: about 1 ms of its thread per 1,000 ids. SQLite: a walk over the lane's index, 0.1 s per million ids in a
-    /// lane; it delays no writer.
+    /// Redis: about 1 ms of its thread per 1,000 ids in the sample. SQLite: two walks over the lane's index, about 0.2 s
+    /// per million ids in the lane; it delays no writer.
     async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError>;
 
     /// Corrects due times that are out of bounds, as a clock that was ahead leaves them. In each lane, ids due later
@@ -508,8 +510,9 @@ pub trait Queue: Send + Sync + std::fmt::Debug {
     /// to `limit` ids per call over all lanes, [`PAGE_LIMIT`] at the most, and returns how many; due times within
     /// bounds never change.
     ///
-    /// `slack` is longer than any lease. Changes nothing while the last fence is more than `slack` ahead of the queue's
-    /// clock: the clock stepped back, and due times that look wrong may be right.
+    /// `slack` must be longer than any lease. Changes nothing while the last fence is more than `slack` ahead of the
+    /// queue's clock: the clock stepped back, due times that look wrong may be right, and an answer would be older than
+    /// the stored one.
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError>;
 
     /// The namespace at this moment.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use twitter_updater::clock::{Millis, Stopwatch};
-use twitter_updater::queue::{ClaimRequest, Job, Lane, NewJob, Place, Scheduled, Verdict};
+use twitter_updater::queue::{ClaimRequest, Job, Lane, NewJob, Place, Promoted, Scheduled, Verdict};
 
 use crate::support::queue_model::{Claimed, QueueModel, Rules};
 
@@ -26,6 +26,8 @@ struct Small {
     ticks: Millis,
     /// Claims that bring a batch, at the most.
     claims: u8,
+    /// Promotes, at the most.
+    promotes: u8,
     rules: Rules,
     habits: Habits,
     seen: Arc<Seen>,
@@ -54,6 +56,9 @@ struct Seen {
     late_answers: AtomicU64,
     lives_ended: AtomicU64,
     burials: AtomicU64,
+    moved: AtomicU64,
+    noted: AtomicU64,
+    notes_taken: AtomicU64,
 }
 
 fn tick(counter: &AtomicU64) {
@@ -70,6 +75,9 @@ struct State {
     /// Ids that are recorded, and not scheduled yet.
     starting: Vec<bool>,
     workers: Vec<Doing>,
+    promotes: u8,
+    /// When a promoted id is due at the latest, until it is claimed from its lane or leaves the queue.
+    asked: Vec<Option<Millis>>,
     /// A step that no rule allows.
     wrong: Option<&'static str>,
 }
@@ -125,6 +133,7 @@ enum Action {
     Tick,
     Record(usize),
     Schedule(usize),
+    Promote { id: usize, delay: Millis },
     Claim { worker: usize, reply_lost: bool },
     LookUp { worker: usize, outcomes: Vec<Outcome> },
     Save(usize),
@@ -139,6 +148,11 @@ fn name(id: usize) -> String {
 
 fn lane() -> Lane {
     Lane::new("only", Duration::from_millis(1))
+}
+
+/// Where promoted ids go.
+fn urgent() -> Lane {
+    Lane::new("urgent", Duration::from_millis(1))
 }
 
 fn job(id: usize) -> Job {
@@ -178,6 +192,7 @@ impl Small {
                     state.wrong = Some("an id is claimed while another holds it");
                 }
                 Some(Place::Leased { .. }) if !repeated => tick(&self.seen.leases_run_out),
+                Some(Place::Delayed { .. }) => state.asked[job.id.parse::<usize>().unwrap()] = None,
                 _ => {}
             }
         }
@@ -224,14 +239,54 @@ impl Small {
         };
         let verdicts: Vec<_> = held.ids.iter().map(|id| job(*id)).zip(outcomes.iter().map(verdict)).collect();
         let applied = state.queue.settle(state.now, held.deadline, &verdicts);
-        for ((_, verdict), applied) in verdicts.iter().zip(applied) {
+        for ((id, (_, verdict)), applied) in held.ids.iter().zip(&verdicts).zip(applied) {
             match verdict {
                 _ if !applied => tick(&self.seen.late_settles),
-                Verdict::Finish => tick(&self.seen.lives_ended),
-                Verdict::Bury { .. } => tick(&self.seen.burials),
-                _ => {}
+                Verdict::Finish => {
+                    state.asked[*id] = None;
+                    tick(&self.seen.lives_ended);
+                }
+                Verdict::Bury { .. } => {
+                    state.asked[*id] = None;
+                    tick(&self.seen.burials);
+                }
+                _ => self.gave_back(state, *id, state.now + INTERVAL),
             }
         }
+    }
+
+    /// An id was given back, with that due: it is due no later.
+    fn gave_back(&self, state: &mut State, id: usize, own: Millis) {
+        if matches!(state.queue.place(&name(id)), Some(Place::Delayed { due, .. }) if due > own) {
+            state.wrong = Some("a note makes an id due later than its verdict");
+        }
+        if state.asked[id].is_some() {
+            tick(&self.seen.notes_taken);
+        }
+    }
+
+    fn promote(&self, state: &mut State, id: usize, delay: Millis) {
+        state.promotes += 1;
+        let asked = state.now + delay;
+        let before = match state.queue.place(&name(id)) {
+            Some(Place::Delayed { due, .. }) => due,
+            _ => Millis::MAX,
+        };
+        match state.queue.promote(state.now, &NewJob { id: name(id), lane: urgent(), delay }) {
+            Promoted::Moved => tick(&self.seen.moved),
+            Promoted::Noted => tick(&self.seen.noted),
+            Promoted::Dead | Promoted::Absent => return,
+        }
+        state.asked[id] = Some(asked.min(before).min(state.asked[id].unwrap_or(Millis::MAX)));
+    }
+
+    /// Promoted ids are due when they were promised to be, wherever they have been since.
+    fn promises_are_kept(&self, state: &State) -> bool {
+        (0..self.ids).all(|id| match (state.asked[id], state.queue.place(&name(id))) {
+            (Some(asked), Some(Place::Delayed { lane, due })) => *lane == *urgent().name && due <= asked,
+            (Some(_), place) => matches!(place, Some(Place::Leased { .. })),
+            (None, _) => true,
+        })
     }
 
     fn each_id_is_somewhere(&self, state: &State) -> bool {
@@ -265,6 +320,8 @@ impl Model for Small {
             rows: vec![Row { life: Life::Unknown, answered_at: -1 }; self.ids],
             starting: vec![false; self.ids],
             workers: vec![Doing::Idle; self.workers],
+            promotes: 0,
+            asked: vec![None; self.ids],
             wrong: None,
         }]
     }
@@ -279,6 +336,10 @@ impl Model for Small {
             } else if matches!(state.rows[id].life, Life::Unknown | Life::Ended) {
                 actions.push(Action::Record(id));
             }
+        }
+        if state.promotes < self.promotes {
+            let both = |id| [0, 2 * INTERVAL].map(|delay| Action::Promote { id, delay });
+            actions.extend((0..self.ids).flat_map(both));
         }
         for (worker, doing) in state.workers.iter().enumerate() {
             if !matches!(doing, Doing::Idle) {
@@ -323,6 +384,7 @@ impl Model for Small {
                 let leased = state.queue.schedule(state.now, &new) == Scheduled::Leased;
                 state.starting[id] = leased && self.habits.scheduled_when_let_go;
             }
+            Action::Promote { id, delay } => self.promote(&mut state, id, delay),
             Action::Claim { worker, reply_lost } => {
                 if !self.claim(&mut state, worker, reply_lost) {
                     return None;
@@ -352,7 +414,10 @@ impl Model for Small {
             Action::Release { worker, reply_lost } => {
                 let held = held(&last.workers[worker])?;
                 let jobs: Vec<_> = held.ids.iter().map(|id| job(*id)).collect();
-                state.queue.release(state.now, held.deadline, &jobs);
+                let applied = state.queue.release(state.now, held.deadline, &jobs);
+                for (id, _) in held.ids.iter().zip(applied).filter(|(_, applied)| *applied) {
+                    self.gave_back(&mut state, *id, 0);
+                }
                 state.workers[worker] = if reply_lost { Doing::Releasing(held.clone()) } else { Doing::Idle };
             }
             Action::Crash(worker) => state.workers[worker] = Doing::Idle,
@@ -367,6 +432,7 @@ impl Model for Small {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(ONE_PLACE, Self::each_id_is_somewhere),
+            Property::always(PROMISES, Self::promises_are_kept),
             Property::always(NO_WRONG_STEP, |_, state: &State| state.wrong.is_none()),
         ]
     }
@@ -374,14 +440,15 @@ impl Model for Small {
 
 const ONE_PLACE: &str = "each id is in one place, or its life has ended and the store says so";
 const NO_WRONG_STEP: &str = "no two hold one id, fences are unique, answers get newer";
+const PROMISES: &str = "a promoted id is leased, or in its lane and due no later than asked";
 
 fn small(workers: usize, ids: usize, ticks: Millis, claims: u8) -> Small {
-    Small { workers, ids, ticks, claims, rules: Rules::default(), habits: GOOD, seen: Arc::default() }
+    Small { workers, ids, ticks, claims, promotes: 0, rules: Rules::default(), habits: GOOD, seen: Arc::default() }
 }
 
 /// Checks all there is, and says how much that was.
 fn holds(what: &str, model: Small) {
-    let (watch, seen) = (Stopwatch::start(), model.seen.clone());
+    let (watch, seen, promotes) = (Stopwatch::start(), model.seen.clone(), model.promotes);
     let checker = model.checker().spawn_bfs().join();
     checker.assert_properties();
     println!(
@@ -391,9 +458,11 @@ fn holds(what: &str, model: Small) {
         checker.max_depth(),
         watch.elapsed()
     );
-    let Seen { batches, batches_answered_again, leases_run_out, late_settles, late_answers, lives_ended, burials } =
-        &*seen;
-    for counter in [batches, batches_answered_again, leases_run_out, late_settles, late_answers, lives_ended, burials] {
+    let of_leases = [&seen.batches, &seen.batches_answered_again, &seen.leases_run_out, &seen.late_settles];
+    let of_answers = [&seen.late_answers, &seen.lives_ended, &seen.burials];
+    let of_promotes = [&seen.moved, &seen.noted, &seen.notes_taken];
+    let promoting = of_promotes.into_iter().filter(|_| promotes > 0);
+    for counter in of_leases.into_iter().chain(of_answers).chain(promoting) {
         assert!(counter.load(Ordering::Relaxed) > 0, "{seen:?}");
     }
 }
@@ -401,6 +470,11 @@ fn holds(what: &str, model: Small) {
 #[test]
 fn two_workers_and_one_id() {
     holds("two workers, one id", small(2, 1, 5, 3));
+}
+
+#[test]
+fn two_workers_and_one_id_that_is_promoted() {
+    holds("two workers, one id, two promotes", Small { promotes: 2, ..small(2, 1, 4, 2) });
 }
 
 #[test]
@@ -430,4 +504,10 @@ fn without_one_of_its_rules_an_invariant_breaks() {
     breaks("settled before saved", ONE_PLACE, with(rules, Habits { saved_first: false, ..GOOD }));
     let scheduled_once = Habits { scheduled_when_let_go: false, ..GOOD };
     breaks("leased is taken for scheduled", ONE_PLACE, with(rules, scheduled_once));
+    let promoting = |rules: Rules| Small { promotes: 1, ..with(rules, GOOD) };
+    let forgetful = Rules { note_outlives_lease: false, ..rules };
+    breaks("a note ends with its lease", PROMISES, promoting(forgetful));
+    let newer = Rules { earlier_due_wins: false, ..rules };
+    breaks("a promote makes a job due later", PROMISES, promoting(newer));
+    breaks("a note makes a job due later", NO_WRONG_STEP, promoting(newer));
 }

@@ -1,7 +1,7 @@
 //! Random commands to both real backends and to the reference (`QueueModel`): the same answers, the same
 //! places, command by command. A failing sequence is shrunk and printed.
 //!
-//! Real backends have real clocks, so time must not decide: delays are nothing or an hour; each command comes
+//! Real backends have real clocks, so time must not decide: delays are nothing, an hour, or days; each command comes
 //! milliseconds after the one before, which orders what is due; both lanes are equally patient; and leases
 //! are an hour, or over before the next command. (A short lease after a long one would be stretched, since
 //! fences rise: the short ones come first.)
@@ -13,23 +13,31 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use tokio::runtime::Runtime;
-use twitter_updater::clock::Millis;
+use twitter_updater::clock::{Millis, millis};
 use twitter_updater::queue::{
-    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Settled, Verdict,
+    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Promoted, Queue, RedisQueue, Scheduled,
+    Settled, Stats, Verdict,
 };
 
 use crate::support::queue_model::{Claimed, QueueModel};
 use crate::support::redis::{TestRedis, namespace};
 
 const IDS: usize = 8;
-const FAR: Millis = 3_600_000;
+const HOUR: Millis = 3_600_000;
 /// Between two commands: in the reference, and at the least in truth.
 const STEP: (Millis, Duration) = (10, Duration::from_millis(2));
 
 #[derive(Debug, Clone)]
 enum Command {
-    /// Ids, each with its lane, and whether it is due in an hour.
-    Schedule(Vec<(usize, usize, bool)>),
+    /// Ids, each with its lane and its delay.
+    Schedule(Vec<(usize, usize, Delay)>),
+    Promote(Vec<(usize, usize, Delay)>),
+    Forget(Vec<usize>),
+    /// Due times out of bounds; `patient`: with a slack longer than an hour's lease.
+    Mend {
+        patient: bool,
+        limit: usize,
+    },
     Claim {
         limit: usize,
         /// Its lease is over before the next command.
@@ -54,10 +62,33 @@ enum Command {
 
 #[derive(Debug, Clone, Copy)]
 enum Said {
-    Reschedule { lane: usize, far: bool },
+    Reschedule { lane: usize, delay: Delay },
     Finish,
-    Retry { far: bool, counted: bool },
+    Retry { delay: Delay, counted: bool },
+    Suspect { delay: Delay },
     Bury,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Delay {
+    None,
+    Hour,
+    /// Out of every lane's bounds.
+    Days,
+}
+
+impl Delay {
+    fn millis(self) -> Millis {
+        match self {
+            Self::None => 0,
+            Self::Hour => HOUR,
+            Self::Days => 100 * HOUR,
+        }
+    }
+}
+
+fn delays(none: u32) -> impl Strategy<Value = Delay> + Clone {
+    prop_oneof![none => Just(Delay::None), 2 => Just(Delay::Hour), 1 => Just(Delay::Days)]
 }
 
 /// What a command answers, without times.
@@ -65,6 +96,8 @@ enum Said {
 enum Answer {
     None,
     Scheduled(Vec<Scheduled>),
+    Promoted(Vec<Promoted>),
+    Mended(u64),
     /// Ids with their lanes and deliveries, most urgent first; sorted, when they had been claimed before.
     Batch(Vec<(String, String, u32)>),
     Empty {
@@ -79,6 +112,7 @@ enum Where {
     Delayed {
         lane: String,
         due: bool,
+        beyond: bool,
     },
     /// By which claim.
     Leased(Option<usize>),
@@ -114,8 +148,13 @@ fn lane(number: usize) -> Lane {
     Lane::new(["left", "right"][number], Duration::from_secs(3_600))
 }
 
-fn delay(far: bool) -> Millis {
-    if far { FAR } else { 0 }
+fn slack(patient: bool) -> Duration {
+    Duration::from_secs(if patient { 7_200 } else { 1 })
+}
+
+/// What the lanes hold, without times.
+fn lanes(stats: Stats) -> Vec<(String, u64, u64)> {
+    stats.lanes.into_iter().map(|lane| (lane.lane, lane.delayed, lane.beyond)).collect()
 }
 
 fn request(token: &str, limit: usize, dies: bool) -> ClaimRequest<'_> {
@@ -123,15 +162,16 @@ fn request(token: &str, limit: usize, dies: bool) -> ClaimRequest<'_> {
     ClaimRequest { token, limit, linger: Duration::ZERO, lookahead: 0.0, lease }
 }
 
-fn new_jobs(ids: &[(usize, usize, bool)]) -> Vec<NewJob> {
-    ids.iter().map(|(number, of, far)| NewJob { id: id(*number), lane: lane(*of), delay: delay(*far) }).collect()
+fn new_jobs(ids: &[(usize, usize, Delay)]) -> Vec<NewJob> {
+    ids.iter().map(|(number, of, delay)| NewJob { id: id(*number), lane: lane(*of), delay: delay.millis() }).collect()
 }
 
 fn said(jobs: &[Job], verdicts: &[Option<Said>]) -> Vec<(Job, Verdict)> {
     let verdict = |said: Said| match said {
-        Said::Reschedule { lane: of, far } => Verdict::Reschedule { lane: lane(of), delay: delay(far) },
+        Said::Reschedule { lane: of, delay } => Verdict::Reschedule { lane: lane(of), delay: delay.millis() },
         Said::Finish => Verdict::Finish,
-        Said::Retry { far, counted } => Verdict::Retry { after: delay(far), counted },
+        Said::Retry { delay, counted } => Verdict::Retry { after: delay.millis(), counted },
+        Said::Suspect { delay } => Verdict::Suspect { after: delay.millis() },
         Said::Bury => Verdict::Bury { reason: "a test".to_owned() },
     };
     // By id, whatever the order in which a repeated claim answers them.
@@ -156,7 +196,7 @@ fn batch(jobs: &[Job], repeated: bool) -> Answer {
 
 fn place(place: Place, now: Millis, claim: impl Fn(Millis) -> Option<usize>) -> Where {
     match place {
-        Place::Delayed { lane, due } => Where::Delayed { lane, due: due <= now },
+        Place::Delayed { lane, due } => Where::Delayed { lane, due: due <= now, beyond: due > now + 3 * HOUR },
         Place::Leased { fence, .. } => Where::Leased(claim(fence)),
         Place::Dead { reason, .. } => Where::Dead(reason),
     }
@@ -209,38 +249,51 @@ impl ReferenceStateMachine for Reference {
 
     fn transitions(state: &Self) -> BoxedStrategy<Command> {
         let said = prop_oneof![
-            4 => (0..2usize, any::<bool>()).prop_map(|(lane, far)| Said::Reschedule { lane, far }),
+            4 => (0..2usize, delays(3)).prop_map(|(lane, delay)| Said::Reschedule { lane, delay }),
             1 => Just(Said::Finish),
-            2 => any::<(bool, bool)>().prop_map(|(far, counted)| Said::Retry { far, counted }),
+            2 => (delays(3), any::<bool>()).prop_map(|(delay, counted)| Said::Retry { delay, counted }),
+            1 => delays(3).prop_map(|delay| Said::Suspect { delay }),
             1 => Just(Said::Bury),
         ];
         // Each id once: of one given twice, Redis does not get to know the second lane.
-        let schedule = prop::collection::btree_map(0..IDS, (0..2usize, prop::bool::weighted(0.2)), 1..IDS);
+        let jobs = prop::collection::btree_map(0..IDS, (0..2usize, delays(12)), 1..IDS);
+        let jobs =
+            jobs.prop_map(|ids| ids.into_iter().map(|(id, (lane, delay))| (id, lane, delay)).collect::<Vec<_>>());
         let limit = 1..12usize;
         let mut dies = prop::bool::weighted(if state.long { 0.0 } else { 0.8 }).boxed();
         if state.long {
             dies = Just(false).boxed();
         }
         let claim = (limit.clone(), dies).prop_map(|(limit, dies)| Command::Claim { limit, dies });
-        let schedule = schedule
-            .prop_map(|ids| Command::Schedule(ids.into_iter().map(|(id, (lane, far))| (id, lane, far)).collect()));
+        let (schedule, promote) = (jobs.clone().prop_map(Command::Schedule), jobs.prop_map(Command::Promote));
+        let mend = (any::<bool>(), limit.clone()).prop_map(|(patient, limit)| Command::Mend { patient, limit });
         if state.claims.is_empty() {
-            return prop_oneof![2 => schedule, 2 => claim].boxed();
+            return prop_oneof![4 => schedule, 4 => claim, 1 => promote, 1 => mend].boxed();
         }
+        let forget =
+            prop::collection::btree_set(0..IDS, 1..3).prop_map(|ids| Command::Forget(ids.into_iter().collect()));
         let verdicts = prop::collection::vec(prop::option::weighted(0.8, said), IDS);
         let settle = (any::<Index>(), verdicts).prop_map(|(claim, verdicts)| Command::Settle { claim, verdicts });
         let release = (any::<Index>(), prop::collection::vec(any::<bool>(), IDS))
             .prop_map(|(claim, which)| Command::Release { claim, which });
         let again = (any::<Index>(), limit).prop_map(|(claim, limit)| Command::ClaimAgain { claim, limit });
         let pause = prop::bool::weighted(0.3).prop_map(Command::Pause);
-        prop_oneof![3 => schedule, 5 => claim, 2 => again, 5 => settle, 2 => release, 1 => pause].boxed()
+        prop_oneof![
+            6 => schedule, 10 => claim, 4 => again, 10 => settle, 4 => release, 2 => pause,
+            6 => promote, 1 => forget, 2 => mend,
+        ]
+        .boxed()
     }
 
     fn preconditions(state: &Self, command: &Command) -> bool {
         match command {
             Command::Claim { dies, .. } => !(*dies && state.long),
             Command::ClaimAgain { .. } | Command::Settle { .. } | Command::Release { .. } => !state.claims.is_empty(),
-            Command::Schedule(_) | Command::Pause(_) => true,
+            Command::Schedule(_)
+            | Command::Promote(_)
+            | Command::Forget(_)
+            | Command::Mend { .. }
+            | Command::Pause(_) => true,
         }
     }
 
@@ -250,6 +303,17 @@ impl ReferenceStateMachine for Reference {
             Command::Schedule(ids) => {
                 let answers = new_jobs(ids).iter().map(|job| state.model.schedule(state.now, job)).collect();
                 state.answer = Answer::Scheduled(answers);
+            }
+            Command::Promote(ids) => {
+                let answers = new_jobs(ids).iter().map(|job| state.model.promote(state.now, job)).collect();
+                state.answer = Answer::Promoted(answers);
+            }
+            Command::Forget(ids) => {
+                ids.iter().for_each(|number| state.model.forget(&id(*number)));
+                state.answer = Answer::None;
+            }
+            Command::Mend { patient, limit } => {
+                state.answer = Answer::Mended(state.model.mend(state.now, millis(slack(*patient)), *limit));
             }
             Command::Claim { limit, dies } => {
                 state.tokens += 1;
@@ -321,6 +385,13 @@ impl Real {
     async fn apply(&mut self, reference: &Reference, command: &Command) -> Answer {
         match command {
             Command::Schedule(ids) => Answer::Scheduled(self.queue.schedule(&new_jobs(ids)).await.unwrap()),
+            Command::Promote(ids) => Answer::Promoted(self.queue.promote(&new_jobs(ids)).await.unwrap()),
+            Command::Forget(ids) => {
+                let ids: Vec<String> = ids.iter().map(|number| id(*number)).collect();
+                self.queue.forget(&ids).await.unwrap();
+                Answer::None
+            }
+            Command::Mend { patient, limit } => Answer::Mended(self.queue.mend(slack(*patient), *limit).await.unwrap()),
             Command::Claim { limit, .. } => self.claim(reference, reference.tokens, *limit).await,
             Command::ClaimAgain { claim, limit } => {
                 let token = claim.get(&self.claims).0;
@@ -385,6 +456,8 @@ impl StateMachineTest for Backends {
         RUNTIME.block_on(async {
             for real in &backends.all {
                 assert_eq!(real.whereabouts().await, reference.whereabouts(), "{}, not as the reference", real.name);
+                let stats = real.queue.stats().await.unwrap();
+                assert_eq!(lanes(stats), lanes(reference.model.stats(reference.now)), "{}'s lanes", real.name);
             }
         });
     }

@@ -7,7 +7,7 @@ use super::{EmbeddedQueue, Tx};
 use crate::backend::sqlite::decide;
 use crate::clock;
 
-// A promoted job takes its noted lane and the earlier due; every settle deletes the note.
+// A promoted job takes its noted lane and the earlier due. `apply` deletes the note, whatever the verdict is.
 macro_rules! back {
     ($also:literal) => {
         concat!(

@@ -12,6 +12,7 @@ use twitter_updater::tweet::TweetId;
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::process::{Process, run_with_input, text};
+use crate::support::promoter::Promoter;
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
@@ -118,4 +119,76 @@ async fn on_the_embedded_queue_and_postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_embedded_queue_and_sqlite() {
     survives(Backends { redis: false, postgres: false }).await;
+}
+
+/// One process promotes all the time; workers end at the points around a settle, one after the other.
+async fn promotes_survive(redis: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions {
+        latency: Duration::from_millis(60),
+        jitter: Duration::from_millis(20),
+        calls_per_window: 0,
+        missing_share: 0.0,
+        growth: Duration::from_secs(86_400),
+        ..SimulatorOptions::default()
+    };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let world = World::new(Backends { redis, postgres: false }, folder.path(), &api.base_url()).await;
+    let now = wall_ms();
+    let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let promoter = Promoter::start(world.queue.clone(), ids.clone());
+    for point in ["after_claim", "before_settle", "after_settle", "before_release", "after_release"] {
+        if point.ends_with("_release") {
+            api.inject(Fault::Status { status: 503, code: Some(130) }, 1);
+        }
+        let mut doomed = Process::start(&["updater"], &world.with("TWITTER_UPDATER_CRASH_AT", point), &log);
+        let status = doomed.ended(WITHIN).await;
+        assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
+    }
+    let died = wall_ms();
+    let mut heir = Process::start(&["updater"], &world.settings, &log);
+    until_true("every tweet is updated by the heir", WITHIN, async || {
+        assert!(heir.runs(), "{}", logged());
+        world.all_fresh(&ids, died).await
+    })
+    .await;
+    let answers = promoter.stop().await;
+    println!("redis {redis}: {answers:?}");
+    assert!(answers.moved > 0 && answers.noted > 0 && answers.others == 0, "{answers:?}");
+    let status = heir.terminate();
+    assert!(status.success(), "{status}\n{}", logged());
+
+    let found = census(&*world.queue, &*world.store, &ids).await;
+    assert_eq!(found, Census { delayed: TWEETS as usize, ..Census::default() });
+    let stats = world.queue.stats().await.unwrap();
+    assert_eq!(stats.delayed, u64::from(TWEETS), "nothing but what was put in");
+    assert_eq!(notes_left(&world, folder.path()).await, 0, "each note ends with a lease");
+    assert_answers_are_in_order(&*world.store, &ids).await;
+    api.stop().await;
+}
+
+/// Notes of promotes in the queue, looked at behind its back.
+async fn notes_left(world: &World, folder: &std::path::Path) -> i64 {
+    if let Some(redis) = &world.redis {
+        let mut raw = redis.connection().await;
+        return redis::cmd("HLEN").arg("{tweet:update}:promoted").query_async(&mut raw).await.unwrap();
+    }
+    let file = sqlx::SqlitePool::connect(&format!("sqlite://{}", folder.join("jobs.db").display())).await.unwrap();
+    let sql = "SELECT count(*) FROM queue_job WHERE promoted_due IS NOT NULL OR promoted_lane IS NOT NULL";
+    sqlx::query_scalar(sql).fetch_one(&file).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_another_promotes_on_redis() {
+    promotes_survive(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_another_promotes_on_the_embedded_queue() {
+    promotes_survive(false).await;
 }

@@ -1,13 +1,14 @@
 //! The network between two updaters and their services cuts, half-closes, delays and trickles, at random:
 //! replies of claims, settles, permits, saves and lookups are lost, or their requests. Nothing else is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::clock::wall_ms;
 use twitter_updater::lane::Lane;
-use twitter_updater::queue::{NewJob, Place};
+use twitter_updater::queue::{NewJob, Place, RedisQueue};
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::NewTweet;
 use twitter_updater::tweet::TweetId;
@@ -15,7 +16,9 @@ use twitter_updater::updater::NAMESPACE;
 
 use crate::support::census::{assert_answers_are_in_order, census};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
+use crate::support::promoter::Promoter;
 use crate::support::proxy::{Line, Upstream};
+use crate::support::redis::pool_of;
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
@@ -75,6 +78,7 @@ async fn survives(services: &[Service], faults: usize) {
         (0..PROCESSES).map(|_| Process::start(&["updater"], &world.settings, &log)).collect();
     until_true("all is well at first", WITHIN, async || world.all_fresh(&ids, 0).await).await;
 
+    let promoter = services.contains(&Redis).then(|| promoter(&world.settings, &ids));
     let mut old = Vec::new();
     for fault in 0..faults {
         if fault % 3 == 0 {
@@ -83,6 +87,11 @@ async fn survives(services: &[Service], faults: usize) {
         let pause = Duration::from_millis(lots.random_range(5..120));
         lines[lots.random_range(0..services.len())].befall(&mut lots);
         tokio::time::sleep(pause).await;
+    }
+    if let Some(promoter) = promoter {
+        let answers = promoter.stop().await;
+        println!("{answers:?}");
+        assert!(answers.moved + answers.noted > 0 && answers.others == 0, "{answers:?}");
     }
     let quiet = wall_ms();
     for (service, line) in services.iter().zip(&lines) {
@@ -137,6 +146,13 @@ async fn in_an_hour(world: &World, ids: &[String]) -> bool {
     let later = wall_ms() + 3_000_000;
     let places = world.queue.locate(ids).await.unwrap();
     places.iter().all(|places| matches!(&places[..], [Place::Delayed { due, .. }] if *due > later))
+}
+
+/// One that promotes the young ones over the same line as the updaters have.
+fn promoter(settings: &Variables, ids: &[String]) -> Promoter {
+    let (name, _) = variables(&[("queue.redis.url", "")]).remove(0);
+    let (_, url) = settings.iter().find(|(known, _)| *known == name).unwrap();
+    Promoter::start(Arc::new(RedisQueue::new(pool_of(url, 1), NAMESPACE)), ids.to_vec())
 }
 
 /// A line to that service, which the settings lead through from now on.

@@ -32,7 +32,7 @@ pub(super) async fn the_delayed_move_and_are_due_no_later(world: World) {
     assert_eq!(queue.promote(&[]).await.unwrap(), []);
     assert_eq!(promote(queue, &young(), 0, &["nowhere"]).await, [Promoted::Absent]);
     assert_eq!(queue.stats().await.unwrap().lanes, [], "no lane for what is in no place");
-    schedule(queue, &old(), HOUR, &["sooner", "later", "same lane", "same lane, later"]).await;
+    schedule(queue, &old(), HOUR, &["sooner", "later", "same-lane", "same-lane-later"]).await;
     schedule(queue, &old(), 0, &["dead"]).await;
     let claimed = batch(queue, request("a")).await;
     let bury = Verdict::Bury { reason: "why".into() };
@@ -42,9 +42,9 @@ pub(super) async fn the_delayed_move_and_are_due_no_later(world: World) {
         new("sooner", &young(), 600_000),
         new("dead", &young(), 0),
         new("later", &young(), 2 * HOUR),
-        new("same lane", &old(), 600_000),
+        new("same-lane", &old(), 600_000),
         new("nowhere", &young(), 0),
-        new("same lane, later", &old(), 2 * HOUR),
+        new("same-lane-later", &old(), 2 * HOUR),
     ];
     let [moved, dead, absent] = [Promoted::Moved, Promoted::Dead, Promoted::Absent];
     // The second time as after a lost reply: nothing becomes later.
@@ -52,8 +52,8 @@ pub(super) async fn the_delayed_move_and_are_due_no_later(world: World) {
         assert_eq!(queue.promote(&jobs).await.unwrap(), [moved, dead, moved, moved, absent, moved]);
         assert_waits(&**queue, "sooner", &young(), 600_000).await;
         assert_waits(&**queue, "later", &young(), HOUR).await;
-        assert_waits(&**queue, "same lane", &old(), 600_000).await;
-        assert_waits(&**queue, "same lane, later", &old(), HOUR).await;
+        assert_waits(&**queue, "same-lane", &old(), 600_000).await;
+        assert_waits(&**queue, "same-lane-later", &old(), HOUR).await;
         assert!(matches!(place(&**queue, "dead").await, Some(Place::Dead { .. })));
         assert_eq!(place(&**queue, "nowhere").await, None);
     }

@@ -95,6 +95,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                     expected.remove(id);
                 }
             }
+            75..80 => promote_some(&**queue, &pool, &lanes, &expected, &mut rng).await,
             _ if !claims.is_empty() => {
                 let claim = claims.swap_remove(rng.random_range(0..claims.len()));
                 let mut verdicts = Vec::new();
@@ -139,5 +140,42 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                 assert_eq!(matches!(place, Place::Dead { .. }), expected == Some("dead"), "step {step}, id {id}");
             }
         }
+    }
+}
+
+/// Promotes some ids, which stay where they are or go to their lane, due no later than before.
+async fn promote_some(
+    queue: &dyn Queue,
+    pool: &[String],
+    lanes: &[Lane],
+    expected: &BTreeMap<String, &str>,
+    rng: &mut rand::rngs::StdRng,
+) {
+    use rand::RngExt;
+    let ids: BTreeSet<String> = (0..6).map(|_| pool[rng.random_range(0..pool.len())].clone()).collect();
+    let ids: Vec<String> = ids.into_iter().collect();
+    let job = |id: &String| NewJob {
+        id: id.clone(),
+        lane: lanes[rng.random_range(0..lanes.len())].clone(),
+        delay: rng.random_range(0..30),
+    };
+    let jobs: Vec<NewJob> = ids.iter().map(job).collect();
+    let before = queue.locate(&ids).await.unwrap();
+    let answers = queue.promote(&jobs).await.unwrap();
+    let after = queue.locate(&ids).await.unwrap();
+    for (((job, answer), before), after) in jobs.iter().zip(answers).zip(before).zip(after) {
+        let was = expected.get(&job.id).copied();
+        let fits = match (&before[..], &after[..]) {
+            ([Place::Delayed { due: was, .. }], [Place::Delayed { lane, due }]) => {
+                answer == Promoted::Moved && **lane == *job.lane.name && due <= was
+            }
+            ([Place::Leased { fence: was, .. }], [Place::Leased { fence, .. }]) => {
+                answer == Promoted::Noted && fence == was
+            }
+            ([Place::Dead { .. }], [Place::Dead { .. }]) => answer == Promoted::Dead && was == Some("dead"),
+            ([], []) => answer == Promoted::Absent && was.is_none(),
+            _ => false,
+        };
+        assert!(fits, "{job:?} was in {before:?}, is in {after:?}: {answer:?}");
     }
 }

@@ -44,6 +44,8 @@ async fn a_full_redis_refuses_new_jobs_and_still_drains() {
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").query_async(&mut raw).await.unwrap();
     let job = NewJob { id: "4".into(), lane: young(), delay: 0 };
     assert!(matches!(queue.schedule(&[job]).await, Err(QueueError::Full(_))));
+    let known = NewJob { id: "1".into(), lane: young(), delay: 0 };
+    assert!(matches!(queue.promote(&[known]).await, Err(QueueError::Full(_))));
     let claimed = batch(&queue, ClaimRequest { limit: 2, ..request("a") }).await;
     assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5)[..1], &[]).await.unwrap().settled, 1);
     assert_eq!(queue.release(&claimed.fence, &claimed.jobs[1..]).await.unwrap().settled, 1);
@@ -87,8 +89,10 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
     schedule(&queue, &young(), 0, &["1", "2", "3", "4"]).await;
     batch(&queue, ClaimRequest { limit: 1, lease: Duration::from_millis(1), ..request("a") }).await;
     until_expired(&queue).await;
-    batch(&queue, ClaimRequest { limit: 4, ..request("b") }).await;
+    let held = batch(&queue, ClaimRequest { limit: 4, ..request("b") }).await;
     let claimed = batch(&queue, ClaimRequest { limit: 1, ..request("c") }).await;
+    let sooner = |job: &Job| NewJob { id: job.id.clone(), lane: old(), delay: 0 };
+    assert_eq!(queue.promote(&[sooner(&held.jobs[0])]).await.unwrap(), [Promoted::Noted]);
     queue
         .settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::Bury { reason: "x".into() })], &[])
         .await
@@ -171,4 +175,32 @@ async fn a_fence_of_the_past_holds_nothing() {
     let past = Fence { deadline: wall_ms() - 1, token: "a".into() };
     assert_eq!(queue.settle(&past, &[(claimed.jobs[0].clone(), Verdict::Finish)], &[]).await.unwrap().lost, 1);
     assert!(place(&queue, "1").await.is_some());
+}
+
+/// Notes cost a settle nothing once they are taken: the key is gone.
+#[tokio::test]
+async fn no_note_is_left_when_its_lease_has_ended() {
+    let redis = TestRedis::shared();
+    let (queue, prefix) = world(redis);
+    schedule(&queue, &young(), 0, &["1", "2", "3", "4"]).await;
+    let claimed = batch(&queue, request("a")).await;
+    let jobs: Vec<_> = claimed.jobs.iter().map(|job| NewJob { id: job.id.clone(), lane: old(), delay: 0 }).collect();
+    assert_eq!(queue.promote(&jobs).await.unwrap(), [Promoted::Noted; 4]);
+    let mut raw = redis.connection().await;
+    let notes = format!("{prefix}promoted");
+    let note: String = redis::cmd("HGET").arg(&notes).arg(&claimed.jobs[0].id).query_async(&mut raw).await.unwrap();
+    let (due, lane) = note.split_once(' ').unwrap();
+    assert!(due.parse::<Millis>().unwrap() >= claimed.claimed_at && lane == "86400000 old", "{note}");
+    let job = |at: usize| claimed.jobs[at].clone();
+    let verdicts = [
+        (job(0), Verdict::Reschedule { lane: young(), delay: 0 }),
+        (job(1), Verdict::Finish),
+        (job(2), Verdict::Bury { reason: "why".into() }),
+    ];
+    queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap();
+    let left: Vec<String> = redis::cmd("HKEYS").arg(&notes).query_async(&mut raw).await.unwrap();
+    assert_eq!(left, [job(3).id]);
+    queue.release(&claimed.fence, &[job(3)]).await.unwrap();
+    let exists: bool = redis::cmd("EXISTS").arg(&notes).query_async(&mut raw).await.unwrap();
+    assert!(!exists);
 }

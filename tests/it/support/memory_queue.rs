@@ -172,17 +172,16 @@ impl Queue for MemoryQueue {
     }
 
     async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        let members = self.lock().model.members();
-        let sample = |(lane, mut ids): (Option<(String, Millis)>, Vec<String>)| {
-            let total = ids.len();
-            for at in 0..most.min(PAGE_LIMIT).min(total) {
-                ids.swap(at, at + (chance::share() * (total - at) as f64) as usize);
+        let most = most.min(PAGE_LIMIT);
+        let mut samples = self.lock().model.whole_sample();
+        for Sample { ids, .. } in &mut samples {
+            for at in 0..most.min(ids.len()) {
+                let other = at + (chance::share() * (ids.len() - at) as f64) as usize;
+                ids.swap(at, other);
             }
-            ids.truncate(most.min(PAGE_LIMIT));
-            let (lane, patience_ms) = lane.unzip();
-            Sample { lane, patience_ms, total: total as u64, ids }
-        };
-        Ok(members.into_iter().map(sample).collect())
+            ids.truncate(most);
+        }
+        Ok(samples)
     }
 
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {

@@ -10,6 +10,7 @@ pub mod memory_queue;
 pub mod memory_store;
 pub mod postgres;
 pub mod process;
+pub mod promoter;
 pub mod proxy;
 pub mod queue_model;
 pub mod redis;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use twitter_updater::clock::{Millis, millis};
 use twitter_updater::queue::{
-    ClaimRequest, Job, LaneStats, MEND_SLACK, NewJob, PAGE_LIMIT, Place, Promoted, Scheduled, Stats, Verdict,
+    ClaimRequest, Job, LaneStats, MEND_SLACK, NewJob, PAGE_LIMIT, Place, Promoted, Sample, Scheduled, Stats, Verdict,
     suspect_limit, worker_of,
 };
 
@@ -189,18 +189,16 @@ impl QueueModel {
         self.jobs.iter().filter_map(delayed).collect()
     }
 
-    /// Each lane with its patience and its ids, and last the leased.
-    pub fn members(&self) -> Vec<(Option<(String, Millis)>, Vec<String>)> {
+    /// All ids of each lane, and last of the leased.
+    pub fn whole_sample(&self) -> Vec<Sample> {
+        let of = |lane: Option<(Arc<str>, Millis)>, ids: Vec<String>| {
+            let (lane, patience_ms) = lane.unzip();
+            Sample { lane: lane.map(|name| name.to_string()), patience_ms, total: ids.len() as u64, ids }
+        };
         let ids = |name: &str| self.delayed_in(name).into_iter().map(|(_, id)| id).collect();
-        let lane = |(name, patience): (Arc<str>, Millis)| (Some((name.to_string(), patience)), ids(&name));
+        let lanes = self.lanes_in_order().into_iter().map(|lane| of(Some(lane.clone()), ids(&lane.0)));
         let leased = self.jobs.iter().filter(|(_, entry)| matches!(entry.at, At::Leased { .. }));
-        let leased = (None, leased.map(|(id, _)| id.clone()).collect());
-        self.lanes_in_order().into_iter().map(lane).chain([leased]).collect()
-    }
-
-    /// How many notes about promoted jobs there are.
-    pub fn notes(&self) -> usize {
-        self.jobs.values().filter(|entry| entry.note.is_some()).count()
+        lanes.chain([of(None, leased.map(|(id, _)| id.clone()).collect())]).collect()
     }
 
     /// Removes an id that is dead or delayed, and the note about one that is leased.
