@@ -15,7 +15,7 @@
 //! request carries `1 + r × buffer_ttl`. With the default age table the 3-minute lane decides: `T ≈ 5 s + 18 s + 13.5 ÷ r`.
 //!
 //! The estimate leaves out that ids of one request come due together one interval later, which makes requests a little
-//! fuller, and that early updates add to the demand, by about as much. `tests/it/plan/fill.rs` compares it with the claims
+//! fuller, and that early updates add to the demand. `tests/it/plan/fill.rs` compares it with the claims
 //! of real worker loops in simulated time.
 
 use std::time::Duration;
