@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 
 use super::answer::{Answer, State};
 use super::exposition;
-use super::figures::{Figures, Seen};
+use super::figures::{Figures, Seen, Terms};
 use crate::clock::Millis;
 use crate::credential::{Account, Budget, Ledger, LedgerError, Reads};
 use crate::health::Health;
@@ -43,6 +43,8 @@ pub struct WholeQueue {
     pub names: Vec<String>,
     /// What the lookup can take.
     pub capabilities: Capabilities,
+    /// What of the configuration the demand is reckoned by.
+    pub terms: Live<Terms>,
     /// The budget of reads, where the provider charges for them.
     pub budget: Option<Live<Budget>>,
     /// Hears whether they answered.

@@ -117,7 +117,6 @@ async fn a_watcher_can_write_nothing_and_nobody_is_dangerous() {
     for command in &writing {
         assert!(!may(&mut admin, "watcher", command, key).await, "{command:?}");
         assert!(!may(&mut admin, "operator", command, key).await, "{command:?}");
-        assert!(!may(&mut admin, "default", command, key).await, "{command:?}");
         assert!(
             !may(&mut admin, "app", command, "not-ours").await || command.0.starts_with("function|"),
             "{command:?}"
@@ -127,7 +126,7 @@ async fn a_watcher_can_write_nothing_and_nobody_is_dangerous() {
     for category in ["dangerous", "admin"] {
         for command in of_category(&mut admin, category).await {
             let harmless = ["info", "role", "cluster|slots"].contains(&&*command.0);
-            for user in ["app", "watcher", "operator", "default"] {
+            for user in ["app", "watcher", "operator"] {
                 assert!(harmless || !may(&mut admin, user, &command, key).await, "{user}: {command:?}");
             }
         }

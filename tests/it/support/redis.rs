@@ -32,8 +32,15 @@ pub struct TestRedis {
     folder: TempDir,
 }
 
+/// The server's program: `REDIS_SERVER`, or Debian's.
+fn program() -> String {
+    std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
 /// Its process.
 struct Server {
+    /// Lines of its log up to the one that said it was ready.
+    said: Vec<String>,
     pid: String,
     watchdog: Child,
     alive: Option<ChildStdin>,
@@ -43,7 +50,7 @@ impl Server {
     /// Starts one and waits until it says that; otherwise answers all that it said.
     fn start(arguments: &[String], says: &str) -> Result<Self, String> {
         let mut watchdog = Command::new("sh")
-            .args(["-c", WATCHDOG, "sh", "redis-server"])
+            .args(["-c", WATCHDOG, "sh", &program()])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -52,8 +59,8 @@ impl Server {
             .unwrap();
         let alive = watchdog.stdin.take();
         let mut output = BufReader::new(watchdog.stdout.take().unwrap()).lines();
-        let mut server = Self { pid: String::new(), watchdog, alive };
-        let (mut said, mut ready) = (Vec::new(), false);
+        let mut server = Self { said: Vec::new(), pid: String::new(), watchdog, alive };
+        let mut ready = false;
         while server.pid.is_empty() || !ready {
             match output.next() {
                 // The shell's line; the server may be quicker.
@@ -62,9 +69,9 @@ impl Server {
                 }
                 Some(Ok(line)) => {
                     ready |= line.to_lowercase().contains(says);
-                    said.push(line);
+                    server.said.push(line);
                 }
-                _ => return Err(said.join("\n")),
+                _ => return Err(server.said.join("\n")),
             }
         }
         std::thread::spawn(move || output.for_each(drop)); // its log must not fill the pipe
@@ -172,6 +179,11 @@ impl TestRedis {
     /// Starts it again over what its files hold.
     pub fn start_again(&mut self) {
         self.server = Some(Server::start(&self.settings, READY).unwrap());
+    }
+
+    /// Lines of the log of its last start, up to the one that said it was ready.
+    pub fn said(&self) -> &[String] {
+        self.server.as_ref().map_or(&[], |server| &server.said)
     }
 
     /// Where its files are.
