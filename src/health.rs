@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use crate::clock::{Millis, Stopwatch, millis, wall_ms};
 use crate::shutdown::Stop;
 
@@ -18,6 +20,7 @@ pub struct Health {
     beat: AtomicI64,
     patience: Duration,
     contact: Mutex<Contact>,
+    changed: Notify,
     stop: Stop,
 }
 
@@ -54,6 +57,7 @@ impl Health {
             beat: AtomicI64::new(0),
             patience,
             contact: Mutex::new(Contact::None),
+            changed: Notify::new(),
             stop,
         }
     }
@@ -96,7 +100,16 @@ impl Health {
     fn note(&self, contact: Contact) -> bool {
         let mut last = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *last, contact);
-        std::mem::discriminant(&before) != std::mem::discriminant(&*last)
+        let is_news = std::mem::discriminant(&before) != std::mem::discriminant(&*last);
+        if is_news {
+            self.changed.notify_one();
+        }
+        is_news
+    }
+
+    /// Waits until the services go out or answer again, if they have not since the last call. For one caller at a time.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Whether the loop turns.

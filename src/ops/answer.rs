@@ -6,7 +6,7 @@ use crate::clock::Millis;
 use crate::credential::Reads;
 use crate::figures::{figure, grouped, one_line, span, when};
 use crate::queue::{Stats, WorkerStats};
-use crate::status::Status;
+use crate::status::{Known, Status};
 pub use crate::status::{Answer, State};
 
 /// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
@@ -23,7 +23,7 @@ const MEASURED_FOR_MS: Millis = 20_000;
 const CLOCK_SLACK_MS: Millis = 60_000;
 /// Calls that take longer than this on average, in ms, are the reason why posts are late.
 const SLOW_CALL_MS: Millis = 2_000;
-/// Minutes that say whether calls fail: the current one and the one before it.
+/// Minutes that say how fast workers are: the current one and the one before it.
 const LATELY: usize = 2;
 
 /// Of namespaces that are fresh, so many are named.
@@ -248,9 +248,8 @@ fn quota_falls_short(figures: &Figures) -> Option<String> {
 
 /// Why posts are overdue although the quota suffices.
 fn slow(figures: &Figures) -> String {
-    let (stats, lately) = (&figures.status.stats, figures.minutes.len().saturating_sub(LATELY));
-    let lately = figures.minutes.get(lately..).unwrap_or_default();
-    let count = |counter: &str| lately.iter().map(|minute| minute.count(counter)).sum::<i64>();
+    let stats = &figures.status.stats;
+    let count = |counter: &str| figures.lately.count(counter);
     let (calls, failed) = (count("requests"), count("requests_failed"));
     let trouble = stats.workers.iter().find_map(|worker| worker.trouble());
     if failed * 2 > calls {
@@ -273,8 +272,10 @@ fn slow(figures: &Figures) -> String {
     if call_ms > SLOW_CALL_MS {
         return format!("calls to the API take {} on average", span(call_ms / 100 * 100));
     }
+    let lately = &figures.minutes[figures.minutes.len().saturating_sub(LATELY)..];
+    let looked_up: i64 = lately.iter().map(|minute| minute.count("looked_up")).sum();
     let seconds: f64 = lately.iter().map(|minute| figures.seconds_of(minute)).sum();
-    let per_second = figure((count("looked_up") as f64 / seconds.max(1.0) * 10.0).round() / 10.0);
+    let per_second = figure((looked_up as f64 / seconds.max(1.0) * 10.0).round() / 10.0);
     let workers = match stats.workers.len() {
         1 => "the only worker updates".to_owned(),
         many => format!("{many} workers update"),
@@ -288,16 +289,16 @@ fn to_the_second(ms: Millis) -> String {
 }
 
 impl Seen {
-    /// As `twitter-updater status` shows it.
-    ///
-    /// # Errors
-    /// One line: a service is out, or does not answer in time.
-    pub fn status(&self) -> Result<Status, String> {
-        match (&self.figures, &self.outage) {
-            (Some(figures), None) => Ok(Status { answer: Some(Answer::of(self)), ..figures.status.clone() }),
-            (_, Some(Outage { why, .. })) => Err(why.clone()),
-            (None, None) => Err("nothing has been read yet".to_owned()),
-        }
+    /// As `twitter-updater status` shows that namespace.
+    #[must_use]
+    pub fn known(&self, namespace: &str) -> Known {
+        let answer = Some(Answer::of(self));
+        let error = match (&self.figures, &self.outage) {
+            (Some(figures), None) => return Known::Status(Box::new(Status { answer, ..figures.status.clone() })),
+            (_, Some(Outage { why, .. })) => why.clone(),
+            (None, None) => "nothing has been read yet".to_owned(),
+        };
+        Known::Out { namespace: namespace.to_owned(), error, answer }
     }
 }
 
@@ -353,6 +354,7 @@ mod tests {
             due: vec![due("18m"), due("1d")],
             minutes: vec![minute(NOW - NOW % MINUTE_MS - MINUTE_MS), minute(NOW - NOW % MINUTE_MS)],
             measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), error: None },
+            lately: None,
         }
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::figures::{Figures, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, moments};
-use super::freshness::measure;
+use super::freshness::{Measured, measure};
+use super::lately::History;
 use super::polled::Polled;
 use super::whole_queue::{PATIENCE, WholeQueue};
 use crate::clock::{self, Millis, Stopwatch};
@@ -20,6 +21,8 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 const SHARE_OF_THE_TIME: u32 = 10;
 /// How often stored answers are looked at, unless that takes more than such a part of the time,
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
+/// or, where not all were up to date the last time, how soon again,
+const MEASURE_AGAIN: Duration = Duration::from_secs(2);
 /// and how long that may take.
 const MEASURE_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it sees whether the store answers, meanwhile.
@@ -51,6 +54,8 @@ struct Known {
     measured: Sampled,
     /// Since when that is so, and how long it will do.
     measured_at: Option<(Stopwatch, Duration)>,
+    /// The queue's counters of the last seconds.
+    counted: History,
 }
 
 impl Reader {
@@ -130,7 +135,8 @@ impl Reader {
         match reading {
             Ok(reading) => {
                 self.measure(known, &terms, reading.stats.now_ms).await;
-                let reading = Reading { measured: known.measured.clone(), ..reading };
+                let lately = known.counted.add(&reading.stats.counters);
+                let reading = Reading { measured: known.measured.clone(), lately, ..reading };
                 let figures = Figures::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.figures, known.outage) = (Some(Arc::new(figures)), None);
             }
@@ -171,7 +177,9 @@ impl Reader {
             Ok(of) => known.measured = Sampled { of: Some(of), at_ms: Some(now), error: None },
             Err(why) => known.measured.error = Some(why),
         }
-        let every = MEASURE_EVERY.max(watch.elapsed() * SHARE_OF_THE_TIME);
+        let is_well = known.measured.error.is_none() && known.measured.of.iter().flatten().all(Measured::is_well);
+        let every = if is_well { MEASURE_EVERY } else { MEASURE_AGAIN };
+        let every = every.max(watch.elapsed() * SHARE_OF_THE_TIME);
         known.measured_at = Some((Stopwatch::start(), every));
     }
 
