@@ -146,10 +146,17 @@ impl Headline {
     /// Of a page.
     fn of_page(page: &str) -> Option<Self> {
         let (state, rest) = page.split_once("id=\"answer\" data-state=\"")?.1.split_once('"')?;
-        let sentence = rest.split_once("<span>")?.1.split_once("</span>")?.0;
+        let marked = rest.split_once('>')?.1.split_once("</p>")?.0;
+        let sentence: String = marked.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
         let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
-        let sentence = plain.iter().fold(sentence.to_owned(), |text, (from, to)| text.replace(from, to));
+        let sentence = plain.iter().fold(sentence, |text, (from, to)| text.replace(from, to));
         Some(Self { state: state.to_owned(), sentence })
+    }
+
+    /// Whether it says the same, but for its figures: a sentence counts seconds.
+    fn is_like(&self, other: &Self) -> bool {
+        let plain = |text: &str| text.replace(|c: char| c.is_ascii_digit() || " ,.msh".contains(c), "");
+        self.state == other.state && plain(&self.sentence) == plain(&other.sentence)
     }
 
     fn is_green(&self) -> bool {
@@ -182,14 +189,20 @@ impl System {
             let exposed = self.ops.get("/metrics").await.1;
             let page = read(&self.page).await?;
             let rings = alert.rings(&exposed).contains(&self.namespace);
-            let answer = &status["answer"];
-            let agree = before.state == page.state && answer["state"] == *page.state && rings != page.is_green();
-            // A sentence counts seconds; its words are the same.
-            let said = answer["sentence"].as_str()?;
-            let same = said.chars().zip(page.sentence.chars()).take(20).all(|(one, other)| one == other);
-            (agree && same).then_some(page)
+            let word = |name: &str| status["answer"][name].as_str().map(str::to_owned);
+            let said = Headline { state: word("state")?, sentence: word("sentence")? };
+            (before.is_like(&page) && said.is_like(&page) && rings != page.is_green()).then_some(page)
         })
         .await
+    }
+
+    /// Until every post was looked up, and all is green.
+    async fn is_in_full_swing(&self) {
+        until(&format!("{}: every post is answered", self.name), PATIENCE, async || {
+            self.standings().await.iter().all(|post| post.lookups > 1).then_some(())
+        })
+        .await;
+        self.is_green(BOUND).await;
     }
 
     async fn is_green(&self, within: Duration) -> Duration {
@@ -207,7 +220,7 @@ impl System {
     /// A fault begins now.
     fn begins(&self, fault: &'static str) -> Episode<'_> {
         let row = self.rows.get(fault).unwrap_or_else(|| panic!("{fault:?} is not in the table")).clone();
-        Episode { system: self, fault, row, began: Stopwatch::start(), seen: None, named: None }
+        Episode { system: self, fault, row, began: Stopwatch::start(), seen: None, named: None, last: None }
     }
 
     /// Standings of its posts.
@@ -231,6 +244,7 @@ struct Episode<'a> {
     /// When it was not green first, and when colour and cause were there.
     seen: Option<Duration>,
     named: Option<Duration>,
+    last: Option<Headline>,
 }
 
 impl Episode<'_> {
@@ -244,10 +258,11 @@ impl Episode<'_> {
             self.seen.get_or_insert_with(|| self.began.elapsed());
         }
         let names_it = self.row.causes.iter().all(|cause| seen.sentence.contains(cause));
+        if self.last.as_ref().is_none_or(|last| !last.is_like(&seen)) {
+            println!("{fault}: {:.1} s: {}", self.began.elapsed().as_secs_f64(), seen.sentence);
+        }
+        self.last = Some(seen.clone());
         if seen.state == self.row.state() && names_it {
-            if self.named.is_none() {
-                println!("{fault}: {:?}: {}", self.began.elapsed(), seen.sentence);
-            }
             self.named.get_or_insert_with(|| self.began.elapsed());
         }
         let state = self.row.state();
@@ -387,7 +402,7 @@ async fn faults_of_the_api() -> Done {
     let ids = parts.put_in(&Provider::Twitter, &settings);
     let _updater = parts.updater(&settings);
     let system = parts.system("api", &settings, ids).await;
-    system.is_green(PATIENCE).await;
+    system.is_in_full_swing().await;
 
     let address = parts.api.addr();
     let mut fault = system.begins("the API is down");
@@ -490,7 +505,7 @@ async fn faults_of_processes_and_services() -> Done {
     let poller = |parts: &Parts| Process::start(&["poll"], &settings, &parts.log("poll.log"));
     let (updater, poll) = (parts.updater(&settings), poller(&parts));
     let system = parts.system("services", &settings, ids).await;
-    system.is_green(PATIENCE).await;
+    system.is_in_full_swing().await;
 
     let mut fault = system.begins("no worker runs");
     updater.kill();
@@ -535,7 +550,7 @@ async fn faults_of_a_clock_and_a_provider() -> Done {
     let ids = parts.put_in(&Provider::Twitter, &settings);
     let updater = parts.updater(&settings);
     let system = parts.system("clock", &settings, ids.clone()).await;
-    system.is_green(PATIENCE).await;
+    system.is_in_full_swing().await;
 
     let mut fault = system.begins("the queue's clock is back by an hour");
     clock.step(-3_600);
