@@ -35,6 +35,7 @@ use crate::config::{Settings, SimulatorSettings, StoreBackend, masked};
 use crate::credential::{Ledger, LedgerError, Reads};
 use crate::live::Live;
 use crate::lookup::{capabilities, date_of, parse};
+use crate::plan::Fill;
 use crate::provider::Provider;
 use crate::queue::Queue;
 use crate::shutdown::Stop;
@@ -134,7 +135,13 @@ async fn status_of(settings: &Settings, service: &Service, provider: &Provider, 
     let ledger = service.ledger(provider).await?;
     let accounts = ledger.accounts(capabilities.endpoint, names).await?;
     let reads = reads(settings, provider, &*ledger).await?;
-    Ok(Status::new(stats, accounts, capabilities).with_reads(reads))
+    Ok(Status::new(stats, accounts, fill(settings, provider)).with_reads(reads))
+}
+
+/// How requests to that provider are filled with these settings.
+#[must_use]
+pub fn fill(settings: &Settings, provider: &Provider) -> Fill {
+    Fill::of(capabilities(provider), settings.updater.buffer_ttl, settings.updater.lookahead)
 }
 
 /// What the ledger knows of each credential; with `check`, the API is asked about each first, which needs

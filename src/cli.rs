@@ -464,18 +464,17 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(if accounts.all_work() { 0 } else { exit::UNAVAILABLE })
         }
         Command::Plan { tweets_per_day, user_credentials, app_credentials, json } => {
-            let (ages, buffer_ttl) = (&settings.tweet_age, settings.updater.buffer_ttl);
+            let ages = &settings.tweet_age;
             let is_x = settings.providers()? == [Provider::X];
-            // An id that costs by itself is never asked for early.
-            let lookahead = if is_x { 0.0 } else { settings.updater.lookahead };
-            let mut plan = Plan::new(ages, tweets_per_day, lookahead, buffer_ttl)?;
+            let provider = if is_x { Provider::X } else { Provider::Twitter };
+            let mut plan = Plan::new(ages, tweets_per_day, app::fill(&settings, &provider))?;
             if is_x {
                 let terms = app::read_terms(&settings);
                 plan = plan.with_calls(X_CALLS).with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;
             }
             if user_credentials.is_some() || app_credentials.is_some() {
                 let (user, app) = (user_credentials.unwrap_or(0), app_credentials.unwrap_or(0));
-                plan = plan.with_credentials(ages, buffer_ttl, Credentials { user, app });
+                plan = plan.with_credentials(ages, Credentials { user, app });
             }
             app::write_answer(json, &plan, &plan.to_string())?;
             Ok(0)

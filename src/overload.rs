@@ -1,9 +1,9 @@
 //! What the ids in the queue cost, against the quota there is. Pure.
 //!
 //! **Demand.** An id in a lane is looked up once per patience of that lane, so a lane's ids cost ids ÷
-//! patience updates; a call carries up to the lookup's batch limit of them. Requests that go out short
-//! cost more, but they fill up before there are too few calls, so whether the quota suffices is not
-//! changed by them.
+//! patience updates. How many of them a call carries is [`Fill`]'s: full requests under load, short ones below about
+//! 20 updates a second, fuller with lookahead. Short requests fill up before there are too few calls, so where the
+//! quota carries full ones the demand is never above it.
 //!
 //! **Supply.** A credential has limit ÷ window length. One that is refused has none; one that is out of
 //! quota for a while does count, since what it has used up is its share.
@@ -17,8 +17,7 @@ use serde::Serialize;
 
 use crate::credential::Account;
 use crate::figures::figure;
-use crate::lookup::{Capabilities, Charge};
-use crate::plan::{self, APP_CALLS, USER_CALLS};
+use crate::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
 use crate::queue::LaneStats;
 
 /// From here on the demand is above the quota, also as it is shown.
@@ -55,23 +54,27 @@ pub struct Remedy {
 }
 
 impl Overload {
-    /// Of these lanes and credentials, with a lookup that can take so much.
+    /// Of these lanes and credentials, with requests that are filled like that.
     #[must_use]
-    pub fn new(lanes: &[LaneStats], accounts: &[Account], capabilities: Capabilities) -> Self {
-        let per_call = match capabilities.charge {
-            Charge::PerCall | Charge::PerIdPerUtcDay => capabilities.batch_limit as f64,
-            Charge::PerId => 1.0,
-        };
+    pub fn new(lanes: &[LaneStats], accounts: &[Account], fill: Fill) -> Self {
         let window_ms = plan::WINDOW_S * 1e3;
-        let updates = |lane: &LaneStats| lane.delayed as f64 * window_ms / lane.patience_ms.max(1) as f64;
+        let flow = |lane: &LaneStats| {
+            let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
+            Flow { rate: lane.delayed as f64 / interval_s, interval_s }
+        };
+        let flows: Vec<Flow> = lanes.iter().map(flow).collect();
         // From a nought of its own: an empty sum is -0.
-        let demand = lanes.iter().map(updates).fold(0.0, |sum, of| sum + of) / per_call;
+        let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * plan::WINDOW_S;
         let usable: Vec<&Account> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
         let calls = |account: &&Account| Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();
         let unknown = usable.len() - unmetered - known.len();
         let supply = known.iter().sum::<f64>();
+        let (full, as_filled) = (updates / fill.limit.max(1) as f64, fill.requests_per_second(&flows) * plan::WINDOW_S);
+        // Requests wait for a permit when calls are scarce, and are fuller then.
+        let bounded = unmetered == 0 && supply > 0.0;
+        let demand = if bounded { as_filled.min(supply).max(full) } else { as_filled };
         let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
         let remedy = ratio.filter(|ratio| *ratio >= OVER && unknown == 0).map(|ratio| Remedy {
             // Windows are told in whole seconds: what is over by less than can be seen is not over.
@@ -137,8 +140,15 @@ fn more(count: u64, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::lookup::twitter_v1::CAPABILITIES;
+    use crate::lookup::{Capabilities, Charge};
+
+    fn fill(capabilities: Capabilities) -> Fill {
+        Fill::of(capabilities, Duration::from_secs(5), 0.1)
+    }
 
     fn lane(delayed: u64, patience_ms: i64) -> LaneStats {
         LaneStats { lane: patience_ms.to_string(), patience_ms, delayed, due: 0, oldest_lateness_ms: 0 }
@@ -152,7 +162,7 @@ mod tests {
 
     fn says(ids: u64, accounts: &[Account]) -> String {
         // Each id once in three minutes and once in fifteen: 6 updates per 15 minutes for two ids.
-        Overload::new(&[lane(ids, WINDOW / 5), lane(ids, WINDOW)], accounts, CAPABILITIES).to_string()
+        Overload::new(&[lane(ids, WINDOW / 5), lane(ids, WINDOW)], accounts, fill(CAPABILITIES)).to_string()
     }
 
     #[test]
@@ -194,11 +204,30 @@ mod tests {
     #[test]
     fn a_provider_that_counts_ids_is_asked_for_each() {
         let per_id = Capabilities { charge: Charge::PerId, ..CAPABILITIES };
-        let overload = Overload::new(&[lane(900, WINDOW)], &[told(900, WINDOW)], per_id);
-        assert_eq!(overload.demand_by_quota, Some(1.0));
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_id));
+        assert_eq!(overload.demand_by_quota, Some(100.0));
         // One that takes money for ids still counts calls.
         let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
-        let overload = Overload::new(&[lane(900, WINDOW)], &[told(900, WINDOW)], per_day);
-        assert_eq!(overload.demand_by_quota, Some(0.01));
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_day));
+        assert_eq!(overload.demand_by_quota, Some(1.0));
+    }
+
+    #[test]
+    fn short_requests_count_and_never_exceed_a_quota_that_carries_full_ones() {
+        // One id a second, each within 180 s: 1 × (5 + 18 + 1) ids a request.
+        let of = |accounts: &[Account]| Overload::new(&[lane(180, 180_000)], accounts, fill(CAPABILITIES));
+        let calls = 900.0 / 24.0;
+        let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} and not {expected}");
+        close(of(&[told(900, WINDOW)]).demand_by_quota.unwrap(), calls / 900.0);
+        close(of(&[Account::default()]).demand_calls_per_15_min, calls);
+        // 9 full ones suffice.
+        close(of(&[told(20, WINDOW)]).demand_by_quota.unwrap(), 1.0);
+        assert_eq!(of(&[told(20, WINDOW)]).remedy, None);
+        close(of(&[told(3, WINDOW)]).demand_by_quota.unwrap(), 3.0);
+        assert!(of(&[told(3, WINDOW)]).remedy.is_some());
+        // Nothing is taken early where ids are charged: 1 + 5 ids a request.
+        let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
+        let overload = Overload::new(&[lane(180, 180_000)], &[told(900, WINDOW)], fill(per_day));
+        close(overload.demand_calls_per_15_min, 150.0);
     }
 }

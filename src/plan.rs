@@ -12,28 +12,26 @@
 //! **Ids in the queue.** An id is in a bracket's lane for `updates × interval`, so the lane holds tweets
 //! per day × that time in days (Little's law).
 //!
-//! **Lookups.** An id waits up to `buffer_ttl` for its request to fill up to 100. While the oldest waits,
-//! `rate × buffer_ttl` others join it, so a request carries `min(100, 1 + rate × buffer_ttl)` ids: 100
-//! from 19.8 updates per second on with the default of 5 s. Below that it is an estimate for ids that fall
-//! due at random: when they fall due evenly, there are up to a seventh more requests, but never more than
-//! one per `buffer_ttl` that is not full.
+//! **Lookups.** Requests go out full from about 20 updates per second on; below that `updater.buffer_ttl` and
+//! `updater.lookahead` decide how many ids they carry: [`Fill`] has the formula. It is an estimate, within 15 % of
+//! what workers do up to a lookahead of 0.25, and 18 % too high at worst with 0.3 (`tests/it/plan/fill.rs`).
 //!
-//! Two things are left out. That wait lengthens each interval, so there are slightly fewer updates at
-//! low rates. And a tweet that the API does not return is counted as if it were returned; in fact it is
-//! looked up every `updater.unavailable_every` until it ends early.
+//! Two things are left out. The wait for a request to fill lengthens each interval and lookahead shortens it, so there
+//! are slightly fewer or more updates at low rates. And a tweet that the API does not return is counted as if it were
+//! returned; in fact it is looked up every `updater.unavailable_every` until it ends early.
 
+mod fill;
 mod reads;
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::clock::{self, Millis};
 use crate::figures::figure;
-use crate::lookup::twitter_v1::BATCH_LIMIT;
 use crate::tweet_age::{AgeTable, Bracket};
 
+pub use self::fill::{Fill, Flow};
 pub use self::reads::{BadLifetime, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
 
 /// The window of Twitter's rate limits, in seconds.
@@ -114,10 +112,10 @@ pub struct BracketPlan {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use twitter_updater::plan::Plan;
+/// # use twitter_updater::plan::{Fill, Plan};
 /// let ages = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
-/// let (lookahead, buffer_ttl) = (0.1, Duration::from_secs(5));
-/// let plan = Plan::new(&ages, 100_000.0, lookahead, buffer_ttl)?;
+/// let fill = Fill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+/// let plan = Plan::new(&ages, 100_000.0, fill)?;
 /// assert_eq!((plan.updates_per_tweet, plan.lookups_per_15_min), (81, 843.75));
 /// assert_eq!((plan.user_credentials, plan.app_credentials), (1, 3)); // either suffices
 /// # Ok::<(), twitter_updater::plan::BadTweetsPerDay>(())
@@ -136,10 +134,10 @@ pub struct Plan {
     pub updates_per_second: f64,
     /// The same in 15 minutes.
     pub updates_per_15_min: f64,
-    /// With every update as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of it. Early ones
-    /// take places that are free in requests that go out short; full requests carry none.
+    /// The bound on updates with every one of them as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of
+    /// the demand. Early ones take places that are free in requests that go out short; full requests carry none.
     pub updates_per_15_min_at_most: f64,
-    /// Ids in a request.
+    /// Ids in a request, on average.
     pub ids_per_lookup: f64,
     /// Requests.
     pub lookups_per_second: f64,
@@ -167,6 +165,9 @@ pub struct Plan {
     /// Calls of one credential of each kind.
     #[serde(skip)]
     pub calls: CallLimits,
+    /// How requests are filled.
+    #[serde(skip)]
+    pub fill: Fill,
 }
 
 /// What some credentials carry.
@@ -202,21 +203,37 @@ pub fn updates_per_tweet(ages: &AgeTable) -> u64 {
     walk(ages).iter().fold(0, |sum, updates| sum.saturating_add(*updates))
 }
 
-/// The most tweets per day these credentials carry without ever being out of calls; a fraction.
-///
-/// With `c` calls per second it is the rate at which `rate ÷ min(100, 1 + rate × buffer_ttl) = c`: `100 × c`
-/// when requests are full at that rate, else `c ÷ (1 − c × buffer_ttl)`.
-#[must_use]
-pub fn largest_tweets_per_day(ages: &AgeTable, buffer_ttl: Duration, credentials: Credentials) -> f64 {
-    largest(ages, buffer_ttl, credentials.calls_per_15_min() / WINDOW_S)
+/// Updates per second in each bracket's lane.
+fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
+    let flow = |(bracket, updates): (&Bracket, u64)| Flow {
+        rate: tweets_per_day * updates as f64 / DAY_S,
+        interval_s: bracket.lane.patience as f64 / 1e3,
+    };
+    ages.brackets().iter().zip(walk(ages)).map(flow).collect()
 }
 
-/// The same with so many calls per second.
-fn largest(ages: &AgeTable, buffer_ttl: Duration, calls: f64) -> f64 {
-    let full = BATCH_LIMIT as f64;
-    let in_a_wait = calls * buffer_ttl.as_secs_f64();
-    let updates = if in_a_wait * full >= full - 1.0 { calls * full } else { calls / (1.0 - in_a_wait) };
-    updates * DAY_S / updates_per_tweet(ages) as f64
+/// The most tweets per day these credentials carry without ever being out of calls; a fraction.
+#[must_use]
+pub fn largest_tweets_per_day(ages: &AgeTable, fill: Fill, credentials: Credentials) -> f64 {
+    largest(ages, fill, credentials.calls_per_15_min() / WINDOW_S)
+}
+
+/// The same with so many calls per second. More tweets never need fewer requests: where full ones do not use up the
+/// calls, the number is found by halving.
+fn largest(ages: &AgeTable, fill: Fill, calls: f64) -> f64 {
+    let requests = |tweets_per_day: f64| fill.requests_per_second(&flows(ages, tweets_per_day));
+    let full = calls * fill.limit as f64 * DAY_S / updates_per_tweet(ages) as f64;
+    if requests(full) <= calls * (1.0 + 1e-12) {
+        return full;
+    }
+    let (mut low, mut high) = (0.0, full);
+    loop {
+        let middle = low + (high - low) / 2.0;
+        if middle <= low || middle >= high {
+            return low;
+        }
+        if requests(middle) <= calls { low = middle } else { high = middle }
+    }
 }
 
 /// Credentials with so many calls each per 15 minutes ([`USER_CALLS`], [`APP_CALLS`]) that carry these
@@ -227,16 +244,11 @@ pub fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
 }
 
 impl Plan {
-    /// The plan for `tweets_per_day` with `updater.lookahead` (a share below 1) and `updater.buffer_ttl`.
+    /// The plan for `tweets_per_day` with requests that are filled like that.
     ///
     /// # Errors
     /// `tweets_per_day` is no number above 0, or above 10^12.
-    pub fn new(
-        ages: &AgeTable,
-        tweets_per_day: f64,
-        lookahead: f64,
-        buffer_ttl: Duration,
-    ) -> Result<Self, BadTweetsPerDay> {
+    pub fn new(ages: &AgeTable, tweets_per_day: f64, fill: Fill) -> Result<Self, BadTweetsPerDay> {
         if !(tweets_per_day > 0.0 && tweets_per_day <= MOST_TWEETS) {
             return Err(BadTweetsPerDay(tweets_per_day)); // also what is not a number
         }
@@ -259,7 +271,7 @@ impl Plan {
         let updates_per_tweet = updates_per_tweet(ages);
         let updates_per_day = tweets_per_day * updates_per_tweet as f64;
         let updates_per_second = updates_per_day / DAY_S;
-        let ids_per_lookup = (1.0 + updates_per_second * buffer_ttl.as_secs_f64()).min(BATCH_LIMIT as f64);
+        let ids_per_lookup = fill.ids_per_request(&flows(ages, tweets_per_day));
         let lookups_per_second = updates_per_second / ids_per_lookup;
         let lookups_per_15_min = lookups_per_second * WINDOW_S;
         let ids_scheduled = brackets.iter().map(|bracket| bracket.ids_scheduled).sum();
@@ -271,7 +283,7 @@ impl Plan {
             updates_per_tweet,
             updates_per_second,
             updates_per_15_min: updates_per_second * WINDOW_S,
-            updates_per_15_min_at_most: updates_per_second * WINDOW_S / (1.0 - lookahead),
+            updates_per_15_min_at_most: updates_per_second * WINDOW_S / (1.0 - fill.lookahead),
             ids_per_lookup,
             lookups_per_second,
             lookups_per_15_min,
@@ -285,6 +297,7 @@ impl Plan {
             given: None,
             reads: None,
             calls: TWITTER_CALLS,
+            fill,
         })
     }
 
@@ -306,11 +319,11 @@ impl Plan {
         Ok(self)
     }
 
-    /// Says also what these credentials carry; `ages` and `buffer_ttl` as for [`Plan::new`].
+    /// Says also what these credentials carry; `ages` as for [`Plan::new`].
     #[must_use]
-    pub fn with_credentials(mut self, ages: &AgeTable, buffer_ttl: Duration, credentials: Credentials) -> Self {
+    pub fn with_credentials(mut self, ages: &AgeTable, credentials: Credentials) -> Self {
         let calls_per_15_min = credentials.calls(self.calls);
-        let largest = largest(ages, buffer_ttl, calls_per_15_min / WINDOW_S);
+        let largest = largest(ages, self.fill, calls_per_15_min / WINDOW_S);
         self.given = Some(Given {
             credentials,
             calls_per_15_min,

@@ -8,8 +8,8 @@ use crate::accounts::{budget_line, parked};
 use crate::clock;
 use crate::credential::{Account, Reads};
 use crate::figures::span;
-use crate::lookup::Capabilities;
 use crate::overload::Overload;
+use crate::plan::Fill;
 use crate::queue::Stats;
 use crate::sources::Sources;
 
@@ -32,10 +32,10 @@ pub struct Status {
 }
 
 impl Status {
-    /// Of a queue and the credentials that serve it, with a lookup that can take so much.
+    /// Of a queue and the credentials that serve it, with requests that are filled like that.
     #[must_use]
-    pub fn new(stats: Stats, accounts: Vec<Account>, capabilities: Capabilities) -> Self {
-        let quota = Overload::new(&stats.lanes, &accounts, capabilities);
+    pub fn new(stats: Stats, accounts: Vec<Account>, fill: Fill) -> Self {
+        let quota = Overload::new(&stats.lanes, &accounts, fill);
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
         Self { stats, quota, parked, budget: None }
     }
@@ -206,12 +206,15 @@ fn write_table(out: &mut String, Status { stats, quota, parked: left_alone, budg
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::lookup::twitter_v1::CAPABILITIES;
 
     fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
         let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
-        let read = read.map(|()| Status::new(stats, Vec::new(), CAPABILITIES)).map_err(str::to_owned);
+        let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
+        let read = read.map(|()| Status::new(stats, Vec::new(), fill)).map_err(str::to_owned);
         (namespace.to_owned(), read)
     }
 

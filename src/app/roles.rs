@@ -297,6 +297,7 @@ pub async fn open_site(
             ledger,
             names,
             capabilities: capabilities(provider),
+            terms: terms.clone(),
             budget: budget.clone(),
             health: health.clone(),
         });

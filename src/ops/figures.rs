@@ -9,7 +9,7 @@ use crate::clock::{self, Millis};
 use crate::credential::{Account, Reads};
 use crate::lookup::Capabilities;
 use crate::overload::Overload;
-use crate::plan::Plan;
+use crate::plan::{Fill, Plan};
 use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
 use crate::status::Status;
 use crate::tweet_age::AgeTable;
@@ -26,6 +26,14 @@ pub struct Terms {
     pub buffer_ttl: Duration,
     /// How early an id may be taken along, as a share of its interval.
     pub lookahead: f64,
+}
+
+impl Terms {
+    /// How requests to such a lookup are filled.
+    #[must_use]
+    pub fn fill(&self, capabilities: Capabilities) -> Fill {
+        Fill::of(capabilities, self.buffer_ttl, self.lookahead)
+    }
 }
 
 /// What the queue and the ledger told, at nearly the same moment.
@@ -166,8 +174,9 @@ impl Figures {
         };
         let (freshness, coming) =
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
-        let status = Status::new(stats, accounts.clone(), capabilities).with_reads(reads);
-        let forecast = forecast(&minutes, &status, terms);
+        let fill = terms.fill(capabilities);
+        let status = Status::new(stats, accounts.clone(), fill).with_reads(reads);
+        let forecast = forecast(&minutes, &status, &terms.ages, fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
         Self { status, accounts, freshness, coming, minutes, forecast, store_out, buffer_ttl_ms, request_ids }
@@ -230,13 +239,13 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// A day of minutes like these.
-fn forecast(minutes: &[Minute], status: &Status, terms: &Terms) -> Option<Forecast> {
+fn forecast(minutes: &[Minute], status: &Status, ages: &AgeTable, fill: Fill) -> Option<Forecast> {
     let first = minutes.first()?.at_ms;
     let gone = (status.stats.now_ms - first).max(MINUTE_MS) as f64;
     let came: i64 = minutes.iter().map(|minute| minute.count("scheduled")).sum();
     let per_day = came as f64 * Duration::from_secs(86_400).as_millis() as f64 / gone;
     // No tweets are no plan.
-    let plan = Plan::new(&terms.ages, per_day, terms.lookahead, terms.buffer_ttl).ok()?;
+    let plan = Plan::new(ages, per_day, fill).ok()?;
     let Overload { supply_calls_per_15_min: supply, unknown, unmetered, .. } = status.quota;
     let is_known = supply > 0.0 && unknown == 0 && unmetered == 0;
     let demand_by_quota = is_known.then(|| plan.lookups_per_15_min / supply);

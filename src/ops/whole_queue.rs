@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::exposition;
+use super::figures::Terms;
 use crate::clock::Millis;
 use crate::credential::{Account, Budget, Ledger, LedgerError, Reads};
 use crate::health::Health;
@@ -42,6 +43,8 @@ pub struct WholeQueue {
     pub names: Vec<String>,
     /// What the lookup can take.
     pub capabilities: Capabilities,
+    /// What of the configuration the demand is reckoned by.
+    pub terms: Live<Terms>,
     /// The budget of reads, where the provider charges for them.
     pub budget: Option<Live<Budget>>,
     /// Hears whether they answered.
@@ -55,7 +58,7 @@ impl WholeQueue {
     /// One line: a service is out, or does not answer in time.
     pub(super) async fn status(&self) -> Result<Status, String> {
         let (stats, accounts, reads) = self.read().await?;
-        Ok(Status::new(stats, accounts, self.capabilities).with_reads(reads))
+        Ok(Status::new(stats, accounts, self.terms.load().fill(self.capabilities)).with_reads(reads))
     }
 
     async fn read(&self) -> Result<(Stats, Vec<Account>, Option<Reads>), String> {

@@ -36,6 +36,7 @@ fn reader_of(queue: Arc<dyn Queue>, store: StoreAtHand) -> Arc<Reader> {
         ledger: Arc::new(MemoryLedger::new(ServiceClock::right())) as Arc<dyn Ledger>,
         names: vec!["main".to_owned()],
         capabilities: CAPABILITIES,
+        terms: Live::new(terms()),
         budget: None,
         health: Arc::new(Health::default()),
     });

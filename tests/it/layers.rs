@@ -90,7 +90,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("dead", &["clock", "figures", "queue", "starter", "store", "tweet"]),
     ("sources", &["clock", "figures", "live", "lookup", "poll", "provider", "queue", "store"]),
-    ("status", &["accounts", "clock", "credential", "figures", "lookup", "overload", "queue", "sources"]),
+    ("status", &["accounts", "clock", "credential", "figures", "lookup", "overload", "plan", "queue", "sources"]),
     ("accounts", &["clock", "credential", "figures", "lookup", "plan"]),
     ("overload", &["credential", "figures", "lookup", "plan", "queue"]),
     ("picture", &["backend"]),

@@ -1,12 +1,14 @@
 //! The plan against a simulation of what it plans for, and against the age table walked step by step.
 
+mod fill;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use twitter_updater::plan::{self, APP_CALLS, Credentials, Plan, REDIS_BYTES_PER_ID, USER_CALLS};
+use twitter_updater::plan::{self, APP_CALLS, Credentials, Fill, Plan, REDIS_BYTES_PER_ID, USER_CALLS};
 use twitter_updater::tweet_age::AgeTable;
 
 use crate::support::process::{run, text, variables};
@@ -26,8 +28,13 @@ fn ages(text: &str) -> AgeTable {
     text.parse().unwrap()
 }
 
+/// Requests with so much lookahead and such a buffer.
+fn with(lookahead: f64, buffer_ttl: Duration) -> Fill {
+    Fill { limit: 100, buffer_ttl, lookahead }
+}
+
 fn plan(ages: &AgeTable, tweets_per_day: f64) -> Plan {
-    Plan::new(ages, tweets_per_day, 0.02, TTL).unwrap()
+    Plan::new(ages, tweets_per_day, with(0.02, TTL)).unwrap()
 }
 
 /// What a simulated system did per 15 minutes, and what was in it at the end.
@@ -107,7 +114,7 @@ fn within(share: f64, what: &str, planned: f64, seen: f64) {
 fn agrees(table: &str, per_day: i64, ttl: i64, warm: i64, measured: i64, lookups_within: f64) {
     let ages = ages(table);
     let seen = simulate(&ages, per_day, ttl, warm, measured);
-    let plan = Plan::new(&ages, per_day as f64, 0.0, Duration::from_millis(ttl as u64)).unwrap();
+    let plan = Plan::new(&ages, per_day as f64, with(0.0, Duration::from_millis(ttl as u64))).unwrap();
     within(0.02, "updates", plan.updates_per_15_min, seen.updates);
     within(lookups_within, "lookups", plan.lookups_per_15_min, seen.lookups);
     let short_at_most = 900_000.0 / ttl as f64;
@@ -186,14 +193,14 @@ proptest! {
     #[test]
     fn the_largest_is_carried_and_no_more(ages in any_table(), credentials in any_credentials(), ttl_ms in 10u64..20_000) {
         let ttl = Duration::from_millis(ttl_ms);
-        let largest = plan::largest_tweets_per_day(&ages, ttl, credentials);
+        let largest = plan::largest_tweets_per_day(&ages, with(0.02, ttl), credentials);
         let calls = credentials.calls_per_15_min();
-        let lookups = |tweets| Plan::new(&ages, tweets, 0.02, ttl).unwrap().lookups_per_15_min;
+        let lookups = |tweets| Plan::new(&ages, tweets, with(0.02, ttl)).unwrap().lookups_per_15_min;
         prop_assert!(lookups(largest) <= calls * (1.0 + 1e-9), "{} > {calls}", lookups(largest));
         // Requests that go out short carry more before there are more of them: not a whole 1 % more.
         prop_assert!(lookups(largest * 1.01) > calls, "{} <= {calls}", lookups(largest * 1.01));
         let enough = |tweets| {
-            let plan = Plan::new(&ages, tweets, 0.02, ttl).unwrap().with_credentials(&ages, ttl, credentials);
+            let plan = Plan::new(&ages, tweets, with(0.02, ttl)).unwrap().with_credentials(&ages, credentials);
             plan.given.unwrap().enough
         };
         prop_assert!(enough(largest) && !enough(largest * 1.01));
@@ -204,7 +211,7 @@ proptest! {
         let users = Credentials { user: count, app: 0 };
         let apps = Credentials { user: 0, app: count };
         let needs = |credentials, factor: f64| {
-            plan(&ages, plan::largest_tweets_per_day(&ages, TTL, credentials) * factor)
+            plan(&ages, plan::largest_tweets_per_day(&ages, with(0.02, TTL), credentials) * factor)
         };
         prop_assert_eq!(needs(users, 1.0).user_credentials, u64::from(count));
         prop_assert_eq!(needs(users, 1.01).user_credentials, u64::from(count + count / 100 + 1));
@@ -225,12 +232,14 @@ fn an_interval_of_a_millisecond_over_a_thousand_years_is_planned_at_once() {
 }
 
 #[test]
-fn lookahead_is_the_upper_bound_and_no_more() {
+fn lookahead_fills_requests_and_bounds_the_updates() {
     let ages = ages(SPECIFICATION);
-    let with = |lookahead| Plan::new(&ages, 5_000.0, lookahead, TTL).unwrap();
-    assert_eq!(with(0.0).updates_per_15_min_at_most, with(0.0).updates_per_15_min);
-    within(1e-9, "a half", with(0.5).updates_per_15_min_at_most, 2.0 * with(0.5).updates_per_15_min);
-    assert_eq!(with(0.5).lookups_per_15_min, with(0.0).lookups_per_15_min);
+    let of = |lookahead| Plan::new(&ages, 500.0, with(lookahead, TTL)).unwrap();
+    assert_eq!(of(0.0).updates_per_15_min_at_most, of(0.0).updates_per_15_min);
+    within(1e-9, "a half", of(0.5).updates_per_15_min_at_most, 2.0 * of(0.5).updates_per_15_min);
+    assert_eq!(of(0.5).updates_per_15_min, of(0.0).updates_per_15_min);
+    assert!(of(0.1).lookups_per_15_min < of(0.0).lookups_per_15_min / 5.0);
+    assert!(of(0.3).lookups_per_15_min < of(0.1).lookups_per_15_min);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use twitter_updater::lookup::Lookup;
 use twitter_updater::lookup::http::HttpOptions;
 use twitter_updater::lookup::x_v2::{CAPABILITIES, FieldNames, XV2, XV2Options};
 use twitter_updater::metrics::Metrics;
+use twitter_updater::plan::Fill;
 use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
@@ -149,7 +150,8 @@ async fn a_thousand_reads_are_a_thousand_and_more_when_it_is_raised() {
     assert_eq!((stats.due, stats.delayed, stats.dead), (330, 1_330, 0));
     let accounts = world.credentials.accounts(CAPABILITIES.endpoint).await.unwrap();
     assert_eq!(accounts[0].parked_for_ms, 0, "no credential rests for it");
-    let status = table(&Status::new(stats, accounts, CAPABILITIES).with_reads(Some(reads)));
+    let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
+    let status = table(&Status::new(stats, accounts, fill).with_reads(Some(reads)));
     assert!(status.contains("SPENT, nothing is read until the reset: 1,000 of 1,000 posts read since"), "{status}");
     // No call goes out while it is spent: a worker asks the ledger, and that is all.
     let calls = world.api.counters().requests;

@@ -59,8 +59,17 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let dead = Dead { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
     let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
     let (provider, health) = ("twitter".to_owned(), Arc::new(Health::default()));
-    let whole = WholeQueue { queue, provider, ledger, names, capabilities: CAPABILITIES, budget: None, health };
-    let (whole, terms) = (Arc::new(whole), Live::new(terms));
+    let terms = Live::new(terms);
+    let whole = Arc::new(WholeQueue {
+        queue,
+        provider,
+        ledger,
+        names,
+        capabilities: CAPABILITIES,
+        terms: terms.clone(),
+        budget: None,
+        health,
+    });
     let reader = Arc::new(Reader::new(whole.clone(), Live::new(Ok(store)), terms.clone()));
     let running = tokio::spawn({
         let reader = reader.clone();

@@ -115,6 +115,7 @@ impl Two {
                 names: vec!["main".to_owned()],
                 budget: None,
                 capabilities: CAPABILITIES,
+                terms: Live::new(terms.clone()),
                 health: Arc::new(Health::default()),
             });
             shown.push(Shown { whole, archive, terms: Live::new(terms.clone()) });
