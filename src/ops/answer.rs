@@ -54,10 +54,16 @@ impl Answer {
         if let Some(sentence) = missing(figures).or_else(|| late(figures)) {
             return State::Late.because(sentence);
         }
-        if let Some(why) = &seen.pollers {
-            return State::Late.because(format!("Late: new posts are not collected: {why}"));
+        State::Fresh.because(fresh(figures)).unless_pollers(seen.pollers.as_deref())
+    }
+
+    /// The same, or that new posts are not collected, for this reason, where it would be fresh otherwise.
+    #[must_use]
+    pub fn unless_pollers(self, why: Option<&str>) -> Self {
+        match (self.state, why) {
+            (State::Fresh, Some(why)) => State::Late.because(format!("Late: new posts are not collected: {why}")),
+            _ => self,
         }
-        State::Fresh.because(fresh(figures))
     }
 }
 
@@ -315,7 +321,7 @@ mod tests {
     use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
     use crate::store::Standing;
     use crate::tweet::TweetState;
-    use crate::updater::wave;
+    use crate::wave;
 
     const NOW: i64 = 1_800_000_020_000;
     const BUFFER_TTL_MS: Millis = 5_000;

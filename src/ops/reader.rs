@@ -53,6 +53,12 @@ struct Known {
     measured_at: Option<(Stopwatch, Duration)>,
 }
 
+impl Known {
+    fn seen(&self) -> Seen {
+        Seen { figures: self.figures.clone(), outage: self.outage.clone(), pollers: self.pollers.clone() }
+    }
+}
+
 impl Reader {
     /// Reads nothing before it [runs](Reader::run).
     #[must_use]
@@ -83,6 +89,13 @@ impl Reader {
         read.map(|seen| seen.clone()).unwrap_or_default()
     }
 
+    /// Reads once, for who asks only once: nobody need [run](Reader::run) it.
+    pub async fn look_once(&self) -> Seen {
+        let mut known = Known::default();
+        self.read(&mut known).await;
+        known.seen()
+    }
+
     /// Reads while somebody watches, for ever.
     pub async fn run(&self) {
         let mut known = Known::default();
@@ -100,8 +113,7 @@ impl Reader {
             }
             let watch = Stopwatch::start();
             self.read(&mut known).await;
-            let (figures, outage, pollers) = (known.figures.clone(), known.outage.clone(), known.pollers.clone());
-            self.seen.send_replace(Seen { figures, outage, pollers });
+            self.seen.send_replace(known.seen());
             let took = watch.elapsed();
             // An outage takes long, too, but not the service's time.
             let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(took * SHARE_OF_THE_TIME) };

@@ -12,7 +12,7 @@ use crate::figures::{figure, grouped, one_line};
 use crate::ops::figures::{Figures, Freshness};
 use crate::plan::money;
 use crate::queue::{Buried, WorkerStats};
-use crate::updater::wave::Wave;
+use crate::wave::Wave;
 
 /// Workers that are named.
 const WORKERS: usize = 100;
