@@ -112,7 +112,9 @@ fn stopped(figures: &Figures) -> Option<String> {
     if let Some(why) = no_worker(stats) {
         return Some(why);
     }
-    if stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
+    // A lease that was longer than those of now is ahead as well: only stored answers prove it.
+    let ahead = figures.measured.of.iter().flatten().any(|of| of.ahead > 0);
+    if ahead && stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
         let behind = span((stats.fence_ahead_ms - figures.lease_ms) / 1_000 * 1_000);
         return Some(format!(
             "the queue's clock stepped back by about {behind}: nothing comes due until it has caught up; set the clock right"
@@ -603,11 +605,14 @@ mod tests {
             "the other one has gone"
         );
         assert_eq!(
-            stopped(|reading| reading.stats.fence_ahead_ms = 3_660_000),
+            stopped(|reading| {
+                reading.stats.fence_ahead_ms = 3_660_000;
+                hourly(reading).ahead = 1;
+            }),
             "Stopped: the queue's clock stepped back by about 1h: nothing comes due until it has caught up; set the \
              clock right"
         );
-        assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 60_000).0, State::Fresh);
+        assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 3_660_000).0, State::Fresh, "a longer lease");
         let reads = Reads {
             reads: 2_000,
             limit: Some(2_000),

@@ -155,6 +155,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "app",
             "clock",
             "config",
+            "health",
             "live",
             "metrics",
             "ops",

@@ -225,7 +225,7 @@ async fn what_changes_comes_by_itself_and_a_stop_ends_it_at_once() {
         at = event["at"].as_i64().unwrap();
         // What is as it was is not sent again.
         assert!(event["parts"]["workers"].is_null(), "{event}");
-        if event["parts"]["freshness"].as_str().is_some_and(|part| part.contains("3 tweets")) {
+        if event["parts"]["freshness"].as_str().is_some_and(|part| part.contains("3 posts")) {
             break;
         }
     }
@@ -393,7 +393,10 @@ async fn the_page_goes_on_without_the_queue_and_without_the_store() {
     let settings = home.on(&redis, &[&no_store[..], &[("queue.redis.response_timeout", "1s")]].concat());
     let ops = home.role("ops", &settings).await;
     let page = ops.get("/").await.1;
-    assert!(element(&page, "answer").contains("data-state=\"stopped\"") && page.contains("the store does not answer"), "{page}");
+    assert!(
+        element(&page, "answer").contains("data-state=\"stopped\"") && page.contains("the store does not answer"),
+        "{page}"
+    );
     assert!(page.contains("No posts are scheduled"), "{page}");
     let mut said = page;
     for path in ["/dead".to_owned(), format!("/tweet?id={}", young(1)[0])] {
