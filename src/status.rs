@@ -10,11 +10,11 @@ use crate::credential::{Account, Reads};
 use crate::figures::span;
 use crate::overload::Overload;
 use crate::plan::Fill;
-use crate::queue::Stats;
+use crate::queue::{Stats, WorkerStats};
 use crate::sources::Sources;
 
 /// What a worker says in more than a word, on a line of its own; empty mostly.
-const SENTENCES: [&str; 2] = ["config_refused", "config_needs_restart"];
+const SENTENCES: [&str; 3] = [WorkerStats::TROUBLE, "config_refused", "config_needs_restart"];
 
 /// How it is, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

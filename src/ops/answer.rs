@@ -54,10 +54,16 @@ impl Answer {
         if let Some(sentence) = missing(figures).or_else(|| late(figures)) {
             return State::Late.because(sentence);
         }
-        if let Some(why) = &seen.pollers {
-            return State::Late.because(format!("Late: new posts are not collected: {why}"));
+        State::Fresh.because(fresh(figures)).unless_pollers(seen.pollers.as_deref())
+    }
+
+    /// The same, or that new posts are not collected, for this reason, where it would be fresh otherwise.
+    #[must_use]
+    pub fn unless_pollers(self, why: Option<&str>) -> Self {
+        match (self.state, why) {
+            (State::Fresh, Some(why)) => State::Late.because(format!("Late: new posts are not collected: {why}")),
+            _ => self,
         }
-        State::Fresh.because(fresh(figures))
     }
 }
 
@@ -106,7 +112,9 @@ fn stopped(figures: &Figures) -> Option<String> {
     if let Some(why) = no_worker(stats) {
         return Some(why);
     }
-    if stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
+    // A lease that was longer than those of now is ahead as well: only stored answers prove it.
+    let ahead = figures.measured.of.iter().flatten().any(|of| of.ahead > 0);
+    if ahead && stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
         let behind = span((stats.fence_ahead_ms - figures.lease_ms) / 1_000 * 1_000);
         return Some(format!(
             "the queue's clock stepped back by about {behind}: nothing comes due until it has caught up; set the clock right"
@@ -316,7 +324,7 @@ mod tests {
     use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
     use crate::store::Standing;
     use crate::tweet::TweetState;
-    use crate::updater::wave;
+    use crate::wave;
 
     const NOW: i64 = 1_800_000_020_000;
     const BUFFER_TTL_MS: Millis = 5_000;
@@ -599,11 +607,14 @@ mod tests {
             "the other one has gone"
         );
         assert_eq!(
-            stopped(|reading| reading.stats.fence_ahead_ms = 3_660_000),
+            stopped(|reading| {
+                reading.stats.fence_ahead_ms = 3_660_000;
+                hourly(reading).ahead = 1;
+            }),
             "Stopped: the queue's clock stepped back by about 1h: nothing comes due until it has caught up; set the \
              clock right"
         );
-        assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 60_000).0, State::Fresh);
+        assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 3_660_000).0, State::Fresh, "a longer lease");
         let reads = Reads {
             reads: 2_000,
             limit: Some(2_000),

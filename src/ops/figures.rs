@@ -15,7 +15,7 @@ use crate::plan::{Fill, Plan};
 use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
 use crate::status::Status;
 use crate::tweet_age::AgeTable;
-use crate::updater::wave::{Wave, last_wave};
+use crate::wave::{Wave, last_wave};
 
 /// Minutes that are shown: so many past ones, the current one included, and as many to come.
 pub const MINUTES_SHOWN: u32 = 60;

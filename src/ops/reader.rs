@@ -58,6 +58,12 @@ struct Known {
     counted: History,
 }
 
+impl Known {
+    fn seen(&self) -> Seen {
+        Seen { figures: self.figures.clone(), outage: self.outage.clone(), pollers: self.pollers.clone() }
+    }
+}
+
 impl Reader {
     /// Reads nothing before it [runs](Reader::run).
     #[must_use]
@@ -88,6 +94,13 @@ impl Reader {
         read.map(|seen| seen.clone()).unwrap_or_default()
     }
 
+    /// Reads once, for who asks only once: nobody need [run](Reader::run) it.
+    pub async fn look_once(&self) -> Seen {
+        let mut known = Known::default();
+        self.read(&mut known).await;
+        known.seen()
+    }
+
     /// Reads while somebody watches, for ever.
     pub async fn run(&self) {
         let mut known = Known::default();
@@ -104,17 +117,18 @@ impl Reader {
                 continue;
             }
             let watch = Stopwatch::start();
-            self.read(&mut known).await;
-            let (figures, outage, pollers) = (known.figures.clone(), known.outage.clone(), known.pollers.clone());
-            self.seen.send_replace(Seen { figures, outage, pollers });
+            let measuring = self.read(&mut known).await;
+            self.seen.send_replace(known.seen());
             let took = watch.elapsed();
             // An outage takes long, too, but not the service's time.
-            let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(took * SHARE_OF_THE_TIME) };
+            let share = took.saturating_sub(measuring) * SHARE_OF_THE_TIME;
+            let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(share) };
             tokio::time::sleep(every.saturating_sub(took)).await;
         }
     }
 
-    async fn read(&self, known: &mut Known) {
+    /// Reads all. Answers how much of the time it took to measure freshness, which has a pace of its own.
+    async fn read(&self, known: &mut Known) -> Duration {
         let terms = self.terms.load();
         let last = known.figures.clone();
         let minutes = last.as_ref().map_or(&[][..], |last| &last.minutes);
@@ -134,16 +148,20 @@ impl Reader {
         known.pollers = pollers;
         match reading {
             Ok(reading) => {
+                let measuring = Stopwatch::start();
                 self.measure(known, &terms, reading.stats.now_ms).await;
+let measuring = measuring.elapsed();
                 let lately = known.counted.add(&reading.stats.counters);
                 let reading = Reading { measured: known.measured.clone(), lately, ..reading };
                 let figures = Figures::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.figures, known.outage) = (Some(Arc::new(figures)), None);
+                measuring
             }
             // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
             Err(why) => {
                 let since_ms = self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
                 known.outage = Some(Outage { why, since_ms });
+                Duration::ZERO
             }
         }
     }
