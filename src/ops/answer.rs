@@ -6,8 +6,8 @@ use crate::clock::Millis;
 use crate::credential::Reads;
 use crate::figures::{figure, grouped, one_line, span, when};
 use crate::queue::{Stats, WorkerStats};
-use crate::status::{Known, Status};
 pub use crate::status::{Answer, State};
+use crate::status::{Known, Status};
 
 /// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
 const LATE_SHARE: u64 = 100;

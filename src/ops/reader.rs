@@ -150,7 +150,7 @@ impl Reader {
             Ok(reading) => {
                 let measuring = Stopwatch::start();
                 self.measure(known, &terms, reading.stats.now_ms).await;
-let measuring = measuring.elapsed();
+                let measuring = measuring.elapsed();
                 let lately = known.counted.add(&reading.stats.counters);
                 let reading = Reading { measured: known.measured.clone(), lately, ..reading };
                 let figures = Figures::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);

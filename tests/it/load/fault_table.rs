@@ -118,7 +118,8 @@ impl Alert {
             let choose = if self.minimum { f64::min } else { f64::max };
             groups.entry(label.to_owned()).and_modify(|known| *known = choose(*known, value)).or_insert(value);
         }
-        let holds = |value: f64| if self.above { value > self.bound } else { (value - self.bound).abs() < f64::EPSILON };
+        let holds =
+            |value: f64| if self.above { value > self.bound } else { (value - self.bound).abs() < f64::EPSILON };
         groups.into_iter().filter(|(_, value)| holds(*value)).map(|(group, _)| group).collect()
     }
 }
@@ -147,7 +148,8 @@ impl Headline {
     fn of_page(page: &str) -> Option<Self> {
         let (state, rest) = page.split_once("id=\"answer\" data-state=\"")?.1.split_once('"')?;
         let marked = rest.split_once('>')?.1.split_once("</p>")?.0;
-        let sentence: String = marked.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+        let sentence: String =
+            marked.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
         let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
         let sentence = plain.iter().fold(sentence, |text, (from, to)| text.replace(from, to));
         Some(Self { state: state.to_owned(), sentence })
@@ -408,12 +410,8 @@ async fn faults_of_the_api() -> Done {
     let mut fault = system.begins("the API is down");
     parts.api.stop().await;
     fault.lasts(BOUND).await;
-    let options = SimulatorOptions {
-        latency: Duration::from_millis(30),
-        calls_per_window: 0,
-        missing_share: 0.0,
-        ..options
-    };
+    let options =
+        SimulatorOptions { latency: Duration::from_millis(30), calls_per_window: 0, missing_share: 0.0, ..options };
     parts.api = simulator::start(address, options).await.unwrap();
     fault.ended().await;
     let api = &parts.api;
@@ -497,7 +495,8 @@ async fn faults_of_the_api() -> Done {
 
 async fn faults_of_processes_and_services() -> Done {
     let mut parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), SimulatorOptions::default()).await;
-    let source = [("kind", "user"), ("screen_name", "one")].map(|(key, value)| (format!("poll.sources.one.{key}"), value));
+    let source =
+        [("kind", "user"), ("screen_name", "one")].map(|(key, value)| (format!("poll.sources.one.{key}"), value));
     let mut more: Vec<_> = source.iter().map(|(key, value)| (key.as_str(), *value)).collect();
     more.extend([("poll.shortest", "1s"), ("poll.longest", "2s")]);
     let settings = with(&parts.settings, &more);

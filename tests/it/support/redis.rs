@@ -169,7 +169,8 @@ impl TestRedis {
         let socket = folder.path().join("redis.sock").display().to_string();
         let listen = ["--port", "0", "--unixsocket", &socket].map(str::to_owned).to_vec();
         let settings = server_in(folder.path(), listen, settings);
-        let server = Server::start_program(program, &settings, READY).unwrap_or_else(|said| panic!("{program} did not start (is redis-server installed?):\n{said}"));
+        let server = Server::start_program(program, &settings, READY)
+            .unwrap_or_else(|said| panic!("{program} did not start (is redis-server installed?):\n{said}"));
         let url = format!("redis+unix://{socket}");
         Self { url, doors: Doors::default(), settings, program: program.to_owned(), server: Some(server), folder }
     }
