@@ -149,7 +149,7 @@ async fn a_refused_credential_is_left_alone() {
     rig.work();
     eventually(
         "it is parked",
-        async || matches!(rig.leave().await, Leave::Wait(wait) if wait > Duration::from_secs(30)),
+        async || matches!(rig.leave().await, Leave::Wait(wait) if wait > Duration::from_secs(4)),
     )
     .await;
     eventually("all are given back as they were", async || {
