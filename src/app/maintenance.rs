@@ -16,12 +16,15 @@ use crate::updater::wave::{self, Wave, last_wave};
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The maintenance of one pipeline, as one of its workers does it.
-pub(super) struct Maintenance {
+#[derive(Debug)]
+pub struct Maintenance {
+    /// Its queue.
     pub queue: Arc<dyn Queue>,
     /// The worker's name.
     pub name: String,
     /// Where the handler reads whether there is a wave.
     pub wave: Live<Option<Wave>>,
+    /// What brings look-ups forward after a wave.
     pub refresh: Refresh,
     /// How much later than its lane allows a post may be due: longer than any lease.
     pub slack: Duration,
