@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use twitter_updater::chance;
 use twitter_updater::clock::Millis;
 use twitter_updater::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
 use twitter_updater::tweet::{Metrics, Tweet, TweetId};
@@ -41,6 +42,8 @@ pub enum Mood {
     Silent,
     Rubbish,
     Throttles,
+    /// Every answer comes, and leaves out every post.
+    AllMissing,
 }
 
 /// One call as it was sent.
@@ -63,6 +66,8 @@ pub struct Provider {
 #[derive(Debug)]
 struct Inner {
     mood: Mood,
+    /// The share of posts that an answer leaves out, by lot.
+    left_out: f64,
     killing: bool,
     /// Calls by credential and window.
     used: BTreeMap<(String, Millis), u32>,
@@ -75,7 +80,7 @@ pub fn capabilities() -> Capabilities {
 
 impl Provider {
     pub fn new(clock: Arc<ServiceClock>, log: Arc<Log>, calls_per_window: u32) -> Arc<Self> {
-        let inner = Inner { mood: Mood::Works, killing: true, used: BTreeMap::new(), calls: Vec::new() };
+        let inner = Inner { mood: Mood::Works, left_out: 0.0, killing: true, used: BTreeMap::new(), calls: Vec::new() };
         Arc::new(Self { clock, log, tweets: Mutex::default(), inner: Mutex::new(inner), calls_per_window })
     }
 
@@ -102,6 +107,11 @@ impl Provider {
 
     pub fn set(&self, mood: Mood) {
         self.inner.lock().unwrap().mood = mood;
+    }
+
+    /// From now on answers leave out that share of the posts, by lot.
+    pub fn leave_out(&self, share: f64) {
+        self.inner.lock().unwrap().left_out = share;
     }
 
     /// The bug that made some answers deadly is mended.
@@ -138,7 +148,7 @@ impl Provider {
             Mood::OverCapacity => return Err(LookupError::Outage("HTTP 503".to_owned())),
             Mood::Rubbish => return Err(LookupError::BadAnswer("an HTML page".to_owned())),
             Mood::Throttles => return Err(throttled(quota.unwrap_or_else(|full| full))),
-            Mood::Works | Mood::Silent => {}
+            Mood::Works | Mood::Silent | Mood::AllMissing => {}
         }
         let quota = quota.map_err(throttled)?;
         if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() || ids.is_empty() {
@@ -147,7 +157,10 @@ impl Provider {
         if ids.iter().any(|id| self.is_poison(id)) {
             return Err(LookupError::BadRequest("HTTP 400".to_owned()));
         }
-        let outcomes = ids.iter().map(|id| self.outcome(id)).collect();
+        let left_out = self.inner.lock().unwrap().left_out;
+        let is_left_out = || mood == Mood::AllMissing || (left_out > 0.0 && chance::share() < left_out);
+        let outcome = |id: &String| if is_left_out() { Outcome::Unavailable } else { self.outcome(id) };
+        let outcomes = ids.iter().map(outcome).collect();
         Ok(Answer { outcomes, quota: Some(quota), unasked: 0 })
     }
 

@@ -85,6 +85,16 @@ pub fn names<'a>(ids: impl Iterator<Item = &'a String>) -> String {
     ids.map(|id| &id[id.len().saturating_sub(5)..]).collect::<Vec<_>>().join(" ")
 }
 
+/// An answer, as the store has taken it.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// When, by the world's clock.
+    pub at: Millis,
+    pub id: String,
+    pub state: TweetState,
+    pub misses: u32,
+}
+
 /// The store, watched.
 #[derive(Debug)]
 pub struct WatchedStore {
@@ -92,17 +102,27 @@ pub struct WatchedStore {
     pub log: Arc<Log>,
     /// When the store was last told of an id, by the world's clock.
     told: Mutex<BTreeMap<String, Millis>>,
+    stored: Mutex<Vec<Stored>>,
     /// How much older than what it replaces an answer's content may be, ms: their calls overlapped.
     pub overlap: Mutex<Millis>,
 }
 
 impl WatchedStore {
     pub fn new(log: Arc<Log>, overlap: Millis) -> Self {
-        Self { inner: MemoryStore::default(), log, told: Mutex::default(), overlap: Mutex::new(overlap) }
+        Self { inner: MemoryStore::default(), log, told: Mutex::default(), stored: Mutex::default(), overlap: Mutex::new(overlap) }
     }
 
     pub fn told_at(&self, id: &str) -> Option<Millis> {
         self.told.lock().unwrap().get(id).copied()
+    }
+
+    /// Answers that were stored so far, by id, in their order.
+    pub fn stored(&self) -> BTreeMap<String, Vec<Stored>> {
+        let mut by_id: BTreeMap<String, Vec<Stored>> = BTreeMap::new();
+        for stored in self.stored.lock().unwrap().iter() {
+            by_id.entry(stored.id.clone()).or_default().push(stored.clone());
+        }
+        by_id
     }
 
     async fn state(&self, namespace: &str, id: &str) -> Option<TweetState> {
@@ -123,6 +143,9 @@ impl Store for WatchedStore {
         self.log.note(format_args!("save {ids}: {} saved, {} older", saved.saved, saved.older));
         for (seen, before) in observations.iter().zip(before) {
             self.told.lock().unwrap().insert(seen.id.clone(), now);
+            if let Some(StoredTweet { id, state, misses, .. }) = self.inner.tweet(namespace, &seen.id).await? {
+                self.stored.lock().unwrap().push(Stored { at: now, id, state, misses });
+            }
             let (Some(before), Some(after)) = (before, self.inner.tweet(namespace, &seen.id).await?) else { continue };
             if after.checked_at < before.checked_at {
                 self.log.wrong(format_args!("{}: an answer went back in time", seen.id));
