@@ -10,7 +10,6 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use twitter_updater::clock::Millis;
 use twitter_updater::plan::{Fill, Flow};
 use twitter_updater::queue::{Lane, MINUTES_KEPT, Place, Queue};
-use twitter_updater::shutdown::Stop;
 use twitter_updater::starter::{Drain, Ingested};
 use twitter_updater::store::Store;
 use twitter_updater::tweet::{TweetId, TweetState};
@@ -21,7 +20,7 @@ use twitter_updater::worker::ClaimSettings;
 
 use super::network::{Dice, Way};
 use super::process::Process;
-use super::provider::{Mood, Nature, capabilities};
+use super::provider::{Nature, capabilities};
 use super::watch::Stored;
 use super::world::{NAMESPACE, Setup, World, simulate};
 
@@ -172,9 +171,9 @@ fn all_missing(span: Millis) -> Faulted {
         system.pass_with_new_posts(25 * MINUTE).await;
         let world = system.world.clone();
         let begins = world.now();
-        world.provider.set(Mood::AllMissing);
+        world.provider.leave_out(1.0);
         system.pass_with_new_posts(span).await;
-        world.provider.set(Mood::Works);
+        world.provider.leave_out(0.0);
         let ends = world.now();
         pass(DAY + HOUR + 5 * MINUTE).await;
 
@@ -203,8 +202,10 @@ fn all_missing(span: Millis) -> Faulted {
             let place = world.queue.inner.with_model(|model| model.place(id));
             assert!(!matches!(&place, Some(Place::Delayed { lane, .. }) if lane == UNAVAILABLE_LANE), "{place:?}");
         }
+        let promoted = world.queue.stats().await.unwrap().counters.get("promoted").copied().unwrap_or(0);
+        assert!(promoted <= faulted.slow as i64, "{promoted} look-ups were brought forward: {faulted:?}");
         system.stop().await;
-        println!("all missing for {} s: {faulted:?}", span / SECOND);
+        println!("{promoted} brought forward; all missing for {} s: {faulted:?}", span / SECOND);
         faulted
     })
 }
@@ -274,8 +275,8 @@ fn calls_a_minute(system: &System, limit: usize) -> f64 {
 fn a_third_is_deleted_for_good() {
     /// Ids of a request: few, so that the quota is counted in small steps.
     const LIMIT: usize = 5;
-    /// New posts come for so long, before and after the deletion.
-    const BUSY: Millis = 4 * HOUR;
+    /// New posts come for so long after the deletion, so that the demand does not fall.
+    const BUSY: Millis = 3 * HOUR;
     /// Calls a minute: what the posts need at the end of that, and a tenth more.
     const QUOTA: u32 = 11;
     simulate(1, async {
@@ -285,69 +286,220 @@ fn a_third_is_deleted_for_good() {
         let alarms = Arc::new(Mutex::new(Vec::new()));
         let layer = Alarms { world: world.clone(), at: alarms.clone() };
         let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-        let begins = world.now();
-        system.pass_with_new_posts(HOUR).await;
+        system.pass_with_new_posts(40 * MINUTE).await;
         let at = world.now();
         assert!(system.wave().await.is_none());
         let deleted: Vec<String> = system.ids.iter().step_by(3).cloned().collect();
         for id in &deleted {
             world.provider.add(id, Nature::GoneAt(at));
         }
-        println!("{} of {} posts are deleted; they need {:.1} calls a minute", deleted.len(), system.ids.len(), calls_a_minute(&system, LIMIT));
-        // Whether there is a wave, from when on.
-        let mut waves = vec![(begins, false)];
-        while world.now() < at + 2 * DAY {
+        let mut need = calls_a_minute(&system, LIMIT);
+        // Whether there is a wave, and since when.
+        let mut waves = vec![(at, false)];
+        while world.now() < at + DAY + 2 * HOUR {
             match world.now() < at + BUSY {
                 true => system.pass_with_new_posts(NEW_EVERY).await,
                 false => pass(NEW_EVERY).await,
             }
+            need = need.max(calls_a_minute(&system, LIMIT));
             let lasts = system.wave().await.is_some_and(|wave| wave.lasts());
-            if waves.last().unwrap().1 != lasts {
+            if waves.last().is_some_and(|(_, known)| *known != lasts) {
                 waves.push((world.now(), lasts));
-                println!("{} min after it: {}", (world.now() - at) / MINUTE, if lasts { "a wave" } else { "no wave" });
-            }
-            if (at + BUSY..at + BUSY + NEW_EVERY).contains(&world.now()) {
-                let need = calls_a_minute(&system, LIMIT);
-                println!("all posts together need {need:.1} of {QUOTA} calls a minute");
             }
         }
-        println!("alarms {:?} s after it", alarms.lock().unwrap().iter().map(|of| (of - at) / SECOND).collect::<Vec<_>>());
-        pass(7 * DAY).await;
+        let told: Vec<_> = waves.iter().map(|(since, lasts)| ((since - at) / SECOND, *lasts)).collect();
+        println!("{} of {} posts deleted; waves by seconds after it: {told:?}", deleted.len(), system.ids.len());
+        println!("all posts need {need:.2} of {QUOTA} calls a minute");
+        assert!((0.85..0.95).contains(&(need / f64::from(QUOTA))), "little to spare: {need} of {QUOTA}");
+        let noticed = waves[1].0 - at;
+        assert!(noticed <= 3 * MINUTE, "noticed after {noticed} ms");
+        let alarmed = alarms.lock().unwrap().first().map(|first| first - at);
+        println!("noticed after {noticed} ms, alarm after {alarmed:?} ms");
+        assert!(alarmed.is_some_and(|alarmed| alarmed <= noticed + WAVE_KNOWN));
+
         let stored = world.store.stored();
-        let mut most_late = Millis::MIN;
-        for id in system.ids.iter().filter(|id| !deleted.contains(id)) {
-            let late = latest(&world.setup.ages, &stored[id], 0, Millis::MAX);
-            most_late = most_late.max(late);
-        }
-        println!("living posts late by {most_late} ms at the most");
-        let (mut believed, mut ended) = (Vec::new(), Vec::new());
+        let living = system.ids.iter().filter(|id| !deleted.contains(id));
+        let late = living.map(|id| latest(&world.setup.ages, &stored[id], 0, Millis::MAX)).max();
+        println!("living posts are late by {late:?} ms at the most");
+        assert!(late <= Some(BUFFER_TTL + SLACK), "living posts are late by {late:?} ms");
+        let lasts = |at| waves.iter().rev().find(|(since, _)| *since <= at).is_some_and(|(_, lasts)| *lasts);
+        let (mut believed, mut moved) = (Vec::new(), Vec::new());
         for id in &deleted {
             let history = &stored[id];
             let first = history.iter().find(|of| of.misses == 1).unwrap_or_else(|| panic!("{id} was not looked up"));
+            moved.push(history.iter().find(|of| of.misses > 1 && of.state == TweetState::Unavailable).map(|of| of.at - first.at));
             for seen in history.iter().filter(|of| of.misses > 0 && of.state != TweetState::Ended) {
                 let span = seen.at - first.at;
-                let wave_at = |at| waves.iter().rev().find(|(since, _)| *since <= at).is_some_and(|(_, lasts)| *lasts);
-                let (before, after) = (wave_at(seen.at - WAVE_KNOWN - NEW_EVERY), wave_at(seen.at + NEW_EVERY));
-                if before != after {
-                    continue; // it has just changed
-                }
+                let (before, after) = (lasts(seen.at - NEW_EVERY - WAVE_KNOWN), lasts(seen.at + NEW_EVERY));
                 let needed = if before { BELIEVED_IN_A_WAVE } else { BELIEVED_AFTER };
-                let is_believed = seen.state == TweetState::Unavailable;
-                if (span - needed).abs() > SECOND {
+                if before == after && (span - needed).abs() > SECOND {
+                    let is_believed = seen.state == TweetState::Unavailable;
                     assert_eq!(is_believed, span >= needed, "{id} is missing for {span} ms, wave: {before}");
                 }
+                believed.push(seen);
             }
-            let unavailable = history.iter().find(|of| of.state == TweetState::Unavailable).unwrap();
-            believed.push(unavailable.at - first.at);
-            let end = history.iter().find(|of| of.state == TweetState::Ended);
-            let end = end.unwrap_or_else(|| panic!("{id} has not ended")).at - first.at;
-            ended.push(end);
         }
-        println!(
-            "believed {:?} to {:?} min after the first miss, ended {:?} to {:?} h after it",
-            believed.iter().min().unwrap() / MINUTE, believed.iter().max().unwrap() / MINUTE,
-            ended.iter().min().unwrap() / HOUR, ended.iter().max().unwrap() / HOUR
-        );
+        let moved: Vec<_> = moved.into_iter().flatten().collect();
+        println!("{} of {} are unavailable, {:?} to {:?} min after the first miss", moved.len(), deleted.len(), moved.iter().min().map(|of| of / MINUTE), moved.iter().max().map(|of| of / MINUTE));
+        system.stop().await;
+    });
+}
+
+#[test]
+fn a_share_of_misses_about_the_bound_holds_no_post_long() {
+    simulate(1, async {
+        let mut system = System::start(setup(), 1).await;
+        let world = system.world.clone();
+        system.pass_with_new_posts(30 * MINUTE).await;
+        let begins = world.now();
+        let deleted: Vec<String> = system.ids.iter().step_by(29).cloned().collect();
+        for id in &deleted {
+            world.provider.add(id, Nature::GoneAt(begins));
+        }
+        let mut waves = Vec::new();
+        while world.now() < begins + 12 * HOUR {
+            world.provider.leave_out(*world.dice.pick(&[0.03, 0.08]));
+            system.pass_with_new_posts(MINUTE).await;
+            let lasts = system.wave().await.is_some_and(|wave| wave.lasts());
+            if waves.last().is_none_or(|(_, known)| *known != lasts) {
+                waves.push((world.now() - begins, lasts));
+            }
+        }
+        world.provider.leave_out(0.0);
+        let ends = world.now();
+        pass(DAY + 2 * HOUR).await;
+        let stored = world.store.stored();
+        let told: Vec<_> = waves.iter().map(|(since, lasts)| (since / MINUTE, *lasts)).collect();
+        println!("{} posts; waves by minutes: {told:?}", system.ids.len());
+        let (mut away, mut times) = (0, 0);
+        for (id, history) in stored.iter().filter(|(id, _)| !deleted.contains(id)) {
+            // Unavailable from one answer to the first that is not: so long its lane is not that of its age.
+            let mut since = None;
+            for seen in history {
+                match (seen.state == TweetState::Unavailable, since) {
+                    (true, None) => since = Some(seen.at),
+                    (false, Some(began)) => {
+                        let span = seen.at - began;
+                        (away, times) = (span.max(away), times + 1);
+                        println!("{id} away {} min of {:?}", span/MINUTE, system.lane(id, began).map(|l| l.name));
+                        since = None;
+                    }
+                    _ => {}
+                }
+            }
+            assert_eq!(since, None, "{id} is unavailable and lives");
+        }
+        println!("{times} times a living post was away from its lane, for {} min at the most", away / MINUTE);
+        let mut longest = Millis::MIN;
+        for id in &deleted {
+            let first = stored[id].iter().find(|of| of.at >= begins && of.misses == 1).unwrap();
+            let interval = system.lane(id, first.at).unwrap().patience;
+            let unavailable = stored[id].iter().find(|of| of.state == TweetState::Unavailable);
+            let live = unavailable.map_or(ends + DAY, |of| of.at) - first.at;
+            longest = longest.max(live - interval);
+            println!("deleted {id} live {} min, interval {}", live / MINUTE, interval / MINUTE);
+        }
+        println!("deleted posts stay live for {} min and their interval at the most", longest / MINUTE);
+        assert!(away <= 2 * HOUR + BUFFER_TTL + SLACK, "{away} ms");
+        assert!(longest <= 2 * HOUR + BUFFER_TTL + SLACK, "{longest} ms");
+        system.stop().await;
+    });
+}
+
+/// A small world: posts of these ages, of which every second is deleted half an hour later.
+async fn half_deleted(setup: Setup, ages: &[Millis]) -> (System, Vec<String>) {
+    let world = World::new(Dice::of(1), setup, false);
+    let mut system = System { world: world.clone(), ids: Vec::new(), processes: Vec::new() };
+    for (n, age) in ages.iter().enumerate() {
+        let part = (n as Millis * 618) % 1_000;
+        system.put_in(*age, |lane| lane.patience * part / 1_000).await;
+    }
+    let deleted: Vec<String> = system.ids.iter().skip(1).step_by(2).cloned().collect();
+    for id in &deleted {
+        world.provider.add(id, Nature::GoneAt(world.now() + 30 * MINUTE));
+    }
+    system.processes = vec![Process::start(&world, 0)];
+    (system, deleted)
+}
+
+#[test]
+fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
+    simulate(1, async {
+        let ages = [MINUTE, 2 * MINUTE, HOUR, 2 * HOUR, 5 * HOUR, 6 * HOUR, 2 * DAY, 3 * DAY, 9 * DAY, 10 * DAY, 11 * DAY, 12 * DAY];
+        let (system, deleted) = half_deleted(setup(), &ages).await;
+        let world = system.world.clone();
+        let way = Way::new(usize::MAX, world.network.clone());
+        let starter = world.starter(&way);
+        let drain = Drain::new(starter.clone(), "drain");
+        // The last two are not enqueued again: their life ends as that of the others.
+        let again: Vec<String> = system.ids[..10].to_vec();
+        let begins = world.now();
+        let mut agreed = 0;
+        while world.now() < begins + 10 * DAY {
+            pass(7 * MINUTE).await;
+            for id in &system.ids {
+                let place = world.queue.inner.with_model(|model| model.place(id));
+                let row = world.store.tweet(NAMESPACE, id).await.unwrap().unwrap();
+                match place {
+                    Some(Place::Delayed { lane, due }) => {
+                        let says = row.next_due.unwrap_or_else(|| panic!("{id} is {:?} in the store", row.state));
+                        assert!((says - due).abs() <= SECOND, "{id}: store {says}, queue {due}");
+                        let is_slow = lane == UNAVAILABLE_LANE;
+                        assert_eq!(is_slow, row.state == TweetState::Unavailable, "{id} is in {lane}");
+                        agreed += 1;
+                    }
+                    Some(Place::Leased { .. }) => {} // under way
+                    place => {
+                        assert_eq!(row.state, TweetState::Ended, "{id} is {place:?} in the queue");
+                    }
+                }
+            }
+            for id in &again {
+                starter.queue_tweet(Ingested::bare(&**id)).await.unwrap();
+            }
+            drain.round().await.unwrap();
+        }
+        let stored = world.store.stored();
+        println!("{agreed} times store and queue were compared");
+        for id in &deleted {
+            let history = &stored[id];
+            let missing: Vec<_> = history.iter().filter(|of| of.misses > 0).collect();
+            let misses: Vec<_> = missing.iter().map(|of| of.misses).collect();
+            assert!(misses.iter().copied().eq(1..=misses.len() as u32), "misses of {id}: {misses:?}");
+            let end = missing.iter().find(|of| of.state == TweetState::Ended);
+            let end = end.unwrap_or_else(|| panic!("{id} has not ended")).at - missing[0].at;
+            println!("{id} ended {} h after its first miss", end / HOUR);
+            let most = world.setup.unavailable.after + 6 * HOUR + BUFFER_TTL + SLACK;
+            assert!(end >= world.setup.unavailable.after - SECOND && end <= most, "{id} ended {end} ms after its first miss");
+        }
+        system.stop().await;
+    });
+}
+
+#[test]
+fn no_life_ends_before_two_hours_whatever_the_settings() {
+    simulate(1, async {
+        let unavailable = UnavailableSettings {
+            lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(1)),
+            limit: 1,
+            after: 0,
+            ..setup().unavailable
+        };
+        let ages: Vec<Millis> = (0..40).map(|n| n * 20 * MINUTE).collect();
+        let (system, deleted) = half_deleted(Setup { unavailable, ..setup() }, &ages).await;
+        let world = system.world.clone();
+        pass(6 * HOUR).await;
+        let stored = world.store.stored();
+        let mut spans = Vec::new();
+        for id in &deleted {
+            let first = stored[id].iter().find(|of| of.misses == 1).unwrap().at;
+            let end = stored[id].iter().find(|of| of.state == TweetState::Ended);
+            spans.push(end.unwrap_or_else(|| panic!("{id} has not ended")).at - first);
+        }
+        let (first, last) = (spans.iter().min().unwrap(), spans.iter().max().unwrap());
+        println!("{} posts ended {first} to {last} ms after their first miss", spans.len());
+        // Dates of answers are of their claim, a request's time before they are stored.
+        assert!(*first >= 2 * HOUR - SECOND && *last <= 2 * HOUR + MINUTE, "{first} to {last} ms");
         system.stop().await;
     });
 }

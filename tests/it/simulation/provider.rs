@@ -42,8 +42,6 @@ pub enum Mood {
     Silent,
     Rubbish,
     Throttles,
-    /// Every answer comes, and leaves out every post.
-    AllMissing,
 }
 
 /// One call as it was sent.
@@ -148,7 +146,7 @@ impl Provider {
             Mood::OverCapacity => return Err(LookupError::Outage("HTTP 503".to_owned())),
             Mood::Rubbish => return Err(LookupError::BadAnswer("an HTML page".to_owned())),
             Mood::Throttles => return Err(throttled(quota.unwrap_or_else(|full| full))),
-            Mood::Works | Mood::Silent | Mood::AllMissing => {}
+            Mood::Works | Mood::Silent => {}
         }
         let quota = quota.map_err(throttled)?;
         if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() || ids.is_empty() {
@@ -158,7 +156,7 @@ impl Provider {
             return Err(LookupError::BadRequest("HTTP 400".to_owned()));
         }
         let left_out = self.inner.lock().unwrap().left_out;
-        let is_left_out = || mood == Mood::AllMissing || (left_out > 0.0 && chance::share() < left_out);
+        let is_left_out = || left_out > 0.0 && chance::share() < left_out;
         let outcome = |id: &String| if is_left_out() { Outcome::Unavailable } else { self.outcome(id) };
         let outcomes = ids.iter().map(outcome).collect();
         Ok(Answer { outcomes, quota: Some(quota), unasked: 0 })

@@ -250,6 +250,7 @@ pub struct Counts {
     pub released: u64,
     pub finished: u64,
     pub buried: u64,
+    pub promoted: u64,
 }
 
 impl Counts {
@@ -262,6 +263,7 @@ impl Counts {
         self.released += other.released;
         self.finished += other.finished;
         self.buried += other.buried;
+        self.promoted += other.promoted;
     }
 }
 
@@ -440,11 +442,25 @@ impl Queue for WatchedQueue {
     }
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
-        self.inner.adopt(token, ids, lease).await
+        let adopted = self.inner.adopt(token, ids, lease).await?;
+        self.log.note(format_args!("{token} adopts {}: {:?}", names(ids.iter()), adopted.answers));
+        let mut books = self.books();
+        for (id, _) in ids.iter().zip(&adopted.answers).filter(|(_, answer)| **answer == Scheduled::Scheduled) {
+            let deadline = adopted.fence.deadline;
+            if let Some(fence) = books.held.insert(id.clone(), deadline).filter(|fence| *fence != deadline) {
+                self.log.wrong(format_args!("{id} is adopted while another holds it until {fence}"));
+            }
+            books.last_fence = books.last_fence.max(deadline);
+        }
+        Ok(adopted)
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
-        self.inner.promote(jobs).await
+        let answers = self.inner.promote(jobs).await?;
+        self.log.note(format_args!("promote {}: {answers:?}", names(jobs.iter().map(|job| &job.id))));
+        let promoted = answers.iter().filter(|answer| matches!(answer, Promoted::Moved | Promoted::Noted)).count();
+        self.books().counts.promoted += promoted as u64;
+        Ok(answers)
     }
 
     async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
