@@ -9,6 +9,8 @@ use crate::queue::Lane;
 
 /// During a wave of misses the misses of a post must span so many times as long.
 const WAVE_FACTOR: Millis = 6;
+/// An unavailable post is not looked up more often than this for having become unavailable lately, ms.
+const SOONEST: Millis = 60_000;
 /// Two misses count towards the end of a life only if so many times [`UnavailableSettings::believed_after`] lies between
 /// them: 2 h for the default of 10 min.
 const APART_FACTOR: Millis = 12;
@@ -60,11 +62,13 @@ impl UnavailableSettings {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
-    /// How long until an unavailable post is looked up again, ms. What a wave makes unavailable is asked about sooner:
-    /// an answer that finds it is what ends the wave.
+    /// How long until an unavailable post is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`].
+    /// The first visits, and those during a wave, come as soon as a wave's span: two misses of a living post may have
+    /// been left out by lot, and an answer that finds it brings it back.
     #[must_use]
-    pub fn delay(&self, wave: bool) -> Millis {
-        if wave { self.lane.patience.min(self.span(true)).max(1) } else { self.lane.patience }
+    pub fn delay(&self, since: Millis, at: Millis, wave: bool) -> Millis {
+        let is_new = at.saturating_sub(since) < self.lane.patience;
+        if wave || is_new { self.lane.patience.min(self.span(true).max(SOONEST)) } else { self.lane.patience }
     }
 }
 
@@ -93,7 +97,22 @@ mod tests {
         assert_eq!(judge(2, 10 * MINUTE, false), Belief::Unavailable);
         assert_eq!(judge(20, HOUR - 1, true), Belief::Suspected);
         assert_eq!(judge(20, HOUR, true), Belief::Unavailable);
-        assert_eq!((settings.delay(false), settings.delay(true)), (6 * HOUR, HOUR));
+    }
+
+    #[test]
+    fn the_first_visits_and_those_during_a_wave_come_every_hour() {
+        let week = settings(5, 7 * 24 * HOUR);
+        assert_eq!(week.delay(1_000, 1_000 + 10 * MINUTE, false), HOUR);
+        assert_eq!(week.delay(1_000, 1_000 + 6 * HOUR - 1, false), HOUR);
+        assert_eq!(week.delay(1_000, 1_000 + 6 * HOUR, false), 6 * HOUR);
+        assert_eq!(week.delay(1_000, 1_000 + 60 * HOUR, true), HOUR);
+        // A lane that is faster is as fast as it is; and none is asked about all the time where a miss is believed at once.
+        let at_once = |patience| UnavailableSettings {
+            lane: Lane::new("unavailable", Duration::from_secs(patience)),
+            believed_after: 0,
+            ..settings(5, 0)
+        };
+        assert_eq!((at_once(5).delay(0, 0, true), at_once(3_600).delay(0, 0, false)), (5_000, MINUTE));
     }
 
     #[test]

@@ -245,10 +245,12 @@ impl TweetUpdate {
                 tracing::debug!(id = job.id, "this one");
                 // It proves neither that the post lives nor that it is gone: state and lane stay.
                 let by_age = by_age(created_at());
-                if standing.is_some_and(|known| known.state == TweetState::Unavailable) {
-                    (Seen::Broken, TweetState::Unavailable, by_age.map(|_| self.slow(terms)))
-                } else {
-                    (Seen::Broken, TweetState::Live, by_age)
+                match standing.filter(|known| known.state == TweetState::Unavailable) {
+                    Some(known) => {
+                        let next = by_age.map(|_| self.slow(terms, known.missing_since, at));
+                        (Seen::Broken, TweetState::Unavailable, next)
+                    }
+                    None => (Seen::Broken, TweetState::Live, by_age),
                 }
             }
             Outcome::Unavailable => {
@@ -281,14 +283,14 @@ impl TweetUpdate {
                 let delay = lane.patience;
                 (TweetState::Live, Some((lane, delay)))
             }
-            Belief::Unavailable => (TweetState::Unavailable, Some(self.slow(terms))),
+            Belief::Unavailable => (TweetState::Unavailable, Some(self.slow(terms, Some(since), at))),
             Belief::Ended => (TweetState::Ended, None),
         }
     }
 
-    /// Where an unavailable post goes.
-    fn slow(&self, terms: &Terms) -> Next {
-        (self.unavailable.lane.clone(), self.unavailable.delay(terms.wave))
+    /// Where a post goes at `at` that is unavailable and missing since then.
+    fn slow(&self, terms: &Terms, since: Option<Millis>, at: Millis) -> Next {
+        (self.unavailable.lane.clone(), self.unavailable.delay(since.unwrap_or(at), at, terms.wave))
     }
 
     /// When a post was made, ms since the epoch: as the store knows it, or its id.
@@ -325,7 +327,7 @@ impl TweetUpdate {
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
             let Some(known) = standing else { continue };
             let is_refused = known.checked_at.is_some_and(|newer| newer > seen.answered_at);
-            let slow = || self.slow(&terms);
+            let slow = || self.slow(&terms, known.missing_since, seen.answered_at);
             let (lane, delay) = match known.state {
                 TweetState::Dead => {
                     *verdict = Verdict::Bury { reason: "dead in the store".to_owned() };
