@@ -9,7 +9,7 @@ use super::figures::{Figures, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Ter
 use super::freshness::{Measured, measure};
 use super::lately::History;
 use super::polled::Polled;
-use super::whole_queue::{PATIENCE, WholeQueue};
+use super::whole_queue::WholeQueue;
 use crate::clock::{self, Millis, Stopwatch};
 use crate::live::Live;
 use crate::queue::{Minute, QueueError, joined};
@@ -23,8 +23,8 @@ const SHARE_OF_THE_TIME: u32 = 10;
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 /// or, where not all were up to date the last time, how soon again,
 const MEASURE_AGAIN: Duration = Duration::from_secs(2);
-/// and how long that may take.
-const MEASURE_PATIENCE: Duration = Duration::from_secs(3);
+/// and how long that may take, and each look whether the store answers: a store that hangs shows within 15 s.
+const STORE_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it sees whether the store answers, meanwhile.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
@@ -117,17 +117,18 @@ impl Reader {
                 continue;
             }
             let watch = Stopwatch::start();
-            let measuring = self.read(&mut known).await;
+            let asking = self.read(&mut known).await;
             self.seen.send_replace(known.seen());
             let took = watch.elapsed();
             // An outage takes long, too, but not the service's time.
-            let share = took.saturating_sub(measuring) * SHARE_OF_THE_TIME;
+            let share = asking * SHARE_OF_THE_TIME;
             let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(share) };
             tokio::time::sleep(every.saturating_sub(took)).await;
         }
     }
 
-    /// Reads all. Answers how much of the time it took to measure freshness, which has a pace of its own.
+    /// Reads all. Answers how long queue and ledger took: the store and the sources have a pace of their own, and one that
+    /// hangs must not hold up the next reading.
     async fn read(&self, known: &mut Known) -> Duration {
         let terms = self.terms.load();
         let last = known.figures.clone();
@@ -144,24 +145,26 @@ impl Reader {
                 None => None,
             }
         };
-        let (reading, (), pollers) = tokio::join!(self.reading(&terms, minutes), check, pollers);
+        let reading = async {
+            let asking = Stopwatch::start();
+            (self.reading(&terms, minutes).await, asking.elapsed())
+        };
+        let ((reading, asking), (), pollers) = tokio::join!(reading, check, pollers);
         known.pollers = pollers;
         match reading {
             Ok(reading) => {
-                let measuring = Stopwatch::start();
                 self.measure(known, &terms, reading.stats.now_ms).await;
-                let measuring = measuring.elapsed();
                 let lately = known.counted.add(&reading.stats.counters);
                 let reading = Reading { measured: known.measured.clone(), lately, ..reading };
                 let figures = Figures::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.figures, known.outage) = (Some(Arc::new(figures)), None);
-                measuring
+                asking
             }
             // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
             Err(why) => {
                 let since_ms = self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
                 known.outage = Some(Outage { why, since_ms });
-                Duration::ZERO
+                asking
             }
         }
     }
@@ -175,6 +178,11 @@ impl Reader {
     /// Measures how fresh the stored answers are, where the last measurement is too old; `now` is the queue's clock, ms
     /// since the epoch.
     async fn measure(&self, known: &mut Known, terms: &Terms, now: Millis) {
+        if let Some(Outage { why, .. }) = &known.store_out {
+            // As soon as it answers.
+            (known.measured.error, known.measured_at) = (Some(why.clone()), None);
+            return;
+        }
         if known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
             return;
         }
@@ -184,9 +192,9 @@ impl Reader {
             Ok(store) => {
                 let now = || now + watch.elapsed_ms();
                 let measuring = measure(&*self.whole.queue, &**store, terms, now);
-                match tokio::time::timeout(MEASURE_PATIENCE, measuring).await {
+                match tokio::time::timeout(STORE_PATIENCE, measuring).await {
                     Ok(measured) => measured,
-                    Err(_) => Err(format!("queue and store did not answer within {} s", MEASURE_PATIENCE.as_secs())),
+                    Err(_) => Err(format!("queue and store did not answer within {} s", STORE_PATIENCE.as_secs())),
                 }
             }
             Err(why) => Err(why.clone()),
@@ -195,9 +203,11 @@ impl Reader {
             Ok(of) => known.measured = Sampled { of: Some(of), at_ms: Some(now), error: None },
             Err(why) => known.measured.error = Some(why),
         }
-        let is_well = known.measured.error.is_none() && known.measured.of.iter().flatten().all(Measured::is_well);
+        let is_well = known.measured.of.iter().flatten().all(Measured::is_well);
         let every = if is_well { MEASURE_EVERY } else { MEASURE_AGAIN };
-        let every = every.max(watch.elapsed() * SHARE_OF_THE_TIME);
+        // Where there was no answer, it was not the services' time that passed.
+        let every =
+            if known.measured.error.is_some() { MEASURE_EVERY } else { every.max(watch.elapsed() * SHARE_OF_THE_TIME) };
         known.measured_at = Some((Stopwatch::start(), every));
     }
 
@@ -220,9 +230,9 @@ impl Reader {
     async fn check_store(&self) -> Result<(), String> {
         let store = self.store.load();
         let store = store.as_ref().as_ref().map_err(Clone::clone)?;
-        match tokio::time::timeout(PATIENCE, store.check()).await {
+        match tokio::time::timeout(STORE_PATIENCE, store.check()).await {
             Ok(checked) => checked.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the store did not answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("the store did not answer within {} s", STORE_PATIENCE.as_secs())),
         }
     }
 }

@@ -525,10 +525,23 @@ async fn faults_of_processes_and_services() -> Done {
     parts.postgres.start();
     fault.ended().await;
 
+    // It takes connections and says nothing.
+    let mut fault = system.begins("the store is out");
+    parts.postgres.signal("STOP");
+    fault.lasts(BOUND).await;
+    parts.postgres.signal("CONT");
+    fault.ended().await;
+
     let mut fault = system.begins("the queue is out");
     parts.redis.kill();
     fault.lasts(BOUND).await;
     parts.redis.start_again();
+    fault.ended().await;
+
+    let mut fault = system.begins("the queue is out");
+    parts.redis.signal("STOP");
+    fault.lasts(BOUND).await;
+    parts.redis.signal("CONT");
     fault.ended().await;
 
     let mut fault = system.begins("the poller is missing");

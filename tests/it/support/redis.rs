@@ -187,6 +187,12 @@ impl TestRedis {
         self.server = None;
     }
 
+    /// Sends its process a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let pid = &self.server.as_ref().expect("it runs").pid;
+        assert!(Command::new("kill").args([&format!("-{name}"), pid]).status().unwrap().success());
+    }
+
     /// Starts it again over what its files hold.
     pub fn start_again(&mut self) {
         self.server = Some(Server::start_program(&self.program, &self.settings, READY).unwrap());
