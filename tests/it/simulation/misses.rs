@@ -14,8 +14,8 @@ use twitter_updater::starter::{Drain, Ingested};
 use twitter_updater::store::Store;
 use twitter_updater::tweet::{TweetId, TweetState};
 use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::updater::wave::{Wave, last_wave};
 use twitter_updater::updater::{UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::wave::{Wave, last_wave};
 use twitter_updater::worker::ClaimSettings;
 
 use super::network::{Dice, Way};
@@ -204,7 +204,11 @@ fn all_missing(span: Millis) -> Faulted {
         let promoted = world.queue.stats().await.unwrap().counters.get("promoted").copied().unwrap_or(0);
         assert!(promoted <= faulted.slow as i64, "{promoted} look-ups were brought forward: {faulted:?}");
         system.stop().await;
-        println!("all missing for {} s, {} posts: {promoted} brought forward, {faulted:?}", span / SECOND, stored.len());
+        println!(
+            "all missing for {} s, {} posts: {promoted} brought forward, {faulted:?}",
+            span / SECOND,
+            stored.len()
+        );
         faulted
     })
 }
@@ -328,7 +332,12 @@ fn a_third_is_deleted_for_good() {
         for id in &deleted {
             let history = &stored[id];
             let first = history.iter().find(|of| of.misses == 1).unwrap_or_else(|| panic!("{id} was not looked up"));
-            moved.push(history.iter().find(|of| of.misses > 1 && of.state == TweetState::Unavailable).map(|of| of.at - first.at));
+            moved.push(
+                history
+                    .iter()
+                    .find(|of| of.misses > 1 && of.state == TweetState::Unavailable)
+                    .map(|of| of.at - first.at),
+            );
             for seen in history.iter().filter(|of| of.misses > 0 && of.state != TweetState::Ended) {
                 let span = seen.at - first.at;
                 let (before, after) = (lasts(seen.at - NEW_EVERY - WAVE_KNOWN), lasts(seen.at + NEW_EVERY));
@@ -341,7 +350,13 @@ fn a_third_is_deleted_for_good() {
             }
         }
         let moved: Vec<_> = moved.into_iter().flatten().collect();
-        println!("{} of {} are unavailable, {:?} to {:?} min after the first miss", moved.len(), deleted.len(), moved.iter().min().map(|of| of / MINUTE), moved.iter().max().map(|of| of / MINUTE));
+        println!(
+            "{} of {} are unavailable, {:?} to {:?} min after the first miss",
+            moved.len(),
+            deleted.len(),
+            moved.iter().min().map(|of| of / MINUTE),
+            moved.iter().max().map(|of| of / MINUTE)
+        );
         system.stop().await;
     });
 }
@@ -382,7 +397,7 @@ fn a_share_of_misses_about_the_bound_holds_no_post_long() {
                     (false, Some(began)) => {
                         let span = seen.at - began;
                         (away, times) = (span.max(away), times + 1);
-                        println!("{id} away {} min of {:?}", span/MINUTE, system.lane(id, began).map(|l| l.name));
+                        println!("{id} away {} min of {:?}", span / MINUTE, system.lane(id, began).map(|l| l.name));
                         since = None;
                     }
                     _ => {}
@@ -426,7 +441,20 @@ async fn half_deleted(setup: Setup, ages: &[Millis]) -> (System, Vec<String>) {
 #[test]
 fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
     simulate(1, async {
-        let ages = [MINUTE, 2 * MINUTE, HOUR, 2 * HOUR, 5 * HOUR, 6 * HOUR, 2 * DAY, 3 * DAY, 9 * DAY, 10 * DAY, 11 * DAY, 12 * DAY];
+        let ages = [
+            MINUTE,
+            2 * MINUTE,
+            HOUR,
+            2 * HOUR,
+            5 * HOUR,
+            6 * HOUR,
+            2 * DAY,
+            3 * DAY,
+            9 * DAY,
+            10 * DAY,
+            11 * DAY,
+            12 * DAY,
+        ];
         let (system, deleted) = half_deleted(setup(), &ages).await;
         let world = system.world.clone();
         let way = Way::new(usize::MAX, world.network.clone());
@@ -471,7 +499,10 @@ fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
             let end = end.unwrap_or_else(|| panic!("{id} has not ended")).at - missing[0].at;
             println!("{id} ended {} h after its first miss", end / HOUR);
             let most = world.setup.unavailable.after + 6 * HOUR + BUFFER_TTL + SLACK;
-            assert!(end >= world.setup.unavailable.after - SECOND && end <= most, "{id} ended {end} ms after its first miss");
+            assert!(
+                end >= world.setup.unavailable.after - SECOND && end <= most,
+                "{id} ended {end} ms after its first miss"
+            );
         }
         system.stop().await;
     });

@@ -15,8 +15,8 @@ use twitter_updater::metrics::Metrics;
 use twitter_updater::queue::{MEND_SLACK, Queue};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::tweet_age::SameDay;
-use twitter_updater::updater::wave::Wave;
 use twitter_updater::updater::{Doubts, TweetUpdate};
+use twitter_updater::wave::Wave;
 use twitter_updater::worker::{Pipeline, Worker};
 
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
@@ -99,13 +99,7 @@ fn life(
     }
 }
 
-fn worker(
-    world: &Arc<World>,
-    way: &Arc<Way>,
-    stop: &Stop,
-    killed: &Arc<Notify>,
-    wave: Live<Option<Wave>>,
-) -> Worker {
+fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>, wave: Live<Option<Wave>>) -> Worker {
     let setup = &world.setup;
     let credential = |at| Credential { name: format!("c{at}"), kind: CredentialKind::Anonymous };
     let ledger = Arc::new(LinkedLedger { way: way.clone(), ledger: world.ledger.clone() });
