@@ -99,10 +99,12 @@ pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
             // Nothing was heard: as it was.
             true => lately.all() == 0 || lately.share() >= bound / 2.0,
             // In a small system as many misses take more minutes, and their share has to be large over all of these.
-            false => lately.share() >= bound && {
-                let longer = self::lately(&answers[..=at], LEAST_MISSES);
-                longer.missed >= LEAST_MISSES && longer.share() >= bound
-            },
+            false => {
+                lately.share() >= bound && {
+                    let longer = self::lately(&answers[..=at], LEAST_MISSES);
+                    longer.missed >= LEAST_MISSES && longer.share() >= bound
+                }
+            }
         };
         match &mut last {
             Some(wave) if lasts => {
@@ -187,7 +189,11 @@ mod tests {
         for pace in 2..200 {
             let deleted = repeat(30, (0, 3 * pace)).chain(repeat(100, (pace, 2 * pace)));
             let wave = last_wave(&minutes(deleted)).unwrap_or_else(|| panic!("no wave at {pace} misses a minute"));
-            assert_eq!(wave.since_ms / MINUTE_MS, 30 + 19 / pace, "noticed with the twentieth miss, at {pace} a minute");
+            assert_eq!(
+                wave.since_ms / MINUTE_MS,
+                30 + 19 / pace,
+                "noticed with the twentieth miss, at {pace} a minute"
+            );
         }
     }
 

@@ -99,13 +99,7 @@ fn life(
     }
 }
 
-fn worker(
-    world: &Arc<World>,
-    way: &Arc<Way>,
-    stop: &Stop,
-    killed: &Arc<Notify>,
-    wave: Live<Option<Wave>>,
-) -> Worker {
+fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>, wave: Live<Option<Wave>>) -> Worker {
     let setup = &world.setup;
     let credential = |at| Credential { name: format!("c{at}"), kind: CredentialKind::Anonymous };
     let ledger = Arc::new(LinkedLedger { way: way.clone(), ledger: world.ledger.clone() });

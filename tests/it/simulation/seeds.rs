@@ -52,7 +52,8 @@ fn run(seed: u64, rules: Rules, print: bool) -> Outcome {
         let setup = setup(&dice, rules, clock_steps);
         let world = World::new(dice, setup, print);
         let since = world.now();
-        let story = Story { world: world.clone(), clock_steps, was_all_missing: false, ids: Vec::new(), processes: Vec::new() };
+        let story =
+            Story { world: world.clone(), clock_steps, was_all_missing: false, ids: Vec::new(), processes: Vec::new() };
         let ids = story.tell().await;
         check(&world, &ids).await;
         Outcome {

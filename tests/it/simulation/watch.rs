@@ -109,7 +109,13 @@ pub struct WatchedStore {
 
 impl WatchedStore {
     pub fn new(log: Arc<Log>, overlap: Millis) -> Self {
-        Self { inner: MemoryStore::default(), log, told: Mutex::default(), stored: Mutex::default(), overlap: Mutex::new(overlap) }
+        Self {
+            inner: MemoryStore::default(),
+            log,
+            told: Mutex::default(),
+            stored: Mutex::default(),
+            overlap: Mutex::new(overlap),
+        }
     }
 
     pub fn told_at(&self, id: &str) -> Option<Millis> {
