@@ -9,7 +9,7 @@ use crate::queue::Lane;
 
 /// During a wave of misses the misses of a post must span so many times as long.
 const WAVE_FACTOR: Millis = 6;
-/// An unavailable post is not looked up more often than this for having become unavailable lately, ms.
+/// At the most so often an unavailable post is looked up whose lane would have it wait longer, ms.
 const SOONEST: Millis = 60_000;
 /// Two misses count towards the end of a life only if so many times [`UnavailableSettings::believed_after`] lies between
 /// them: 2 h for the default of 10 min.
@@ -62,13 +62,19 @@ impl UnavailableSettings {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
-    /// How long until an unavailable post is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`].
-    /// The first visits, and those during a wave, come as soon as a wave's span: two misses of a living post may have
-    /// been left out by lot, and an answer that finds it brings it back.
+    /// How long until an unavailable post is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
+    /// `interval` is that of its age. During a wave every hour or so: an answer that finds it is what ends the wave. Without
+    /// one at first as often as a living post, but not more often than that: a few misses in a row may be chance, and
+    /// deleted posts must not need more of the quota than they did before.
     #[must_use]
-    pub fn delay(&self, since: Millis, at: Millis, wave: bool) -> Millis {
+    pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
+        let soon = self.span(true).max(SOONEST);
         let is_new = at.saturating_sub(since) < self.lane.patience;
-        if wave || is_new { self.lane.patience.min(self.span(true).max(SOONEST)) } else { self.lane.patience }
+        self.lane.patience.min(match (wave, is_new) {
+            (true, _) => soon,
+            (false, true) => soon.max(interval),
+            (false, false) => self.lane.patience,
+        })
     }
 }
 
@@ -100,19 +106,21 @@ mod tests {
     }
 
     #[test]
-    fn the_first_visits_and_those_during_a_wave_come_every_hour() {
+    fn the_first_visits_come_as_those_of_a_living_post_but_hourly_at_the_most_and_those_during_a_wave_hourly() {
         let week = settings(5, 7 * 24 * HOUR);
-        assert_eq!(week.delay(1_000, 1_000 + 10 * MINUTE, false), HOUR);
-        assert_eq!(week.delay(1_000, 1_000 + 6 * HOUR - 1, false), HOUR);
-        assert_eq!(week.delay(1_000, 1_000 + 6 * HOUR, false), 6 * HOUR);
-        assert_eq!(week.delay(1_000, 1_000 + 60 * HOUR, true), HOUR);
-        // A lane that is faster is as fast as it is; and none is asked about all the time where a miss is believed at once.
+        let delay = |span, interval, wave| week.delay(1_000, 1_000 + span, interval, wave);
+        assert_eq!(delay(10 * MINUTE, 3 * MINUTE, false), HOUR);
+        assert_eq!(delay(6 * HOUR - 1, 2 * HOUR, false), 2 * HOUR);
+        assert_eq!(delay(HOUR, 24 * HOUR, false), 6 * HOUR);
+        assert_eq!(delay(6 * HOUR, 3 * MINUTE, false), 6 * HOUR);
+        assert_eq!(delay(60 * HOUR, 24 * HOUR, true), HOUR);
+        // A lane that is faster is as fast as it is; and no post is looked up all the time where a miss is believed at once.
         let at_once = |patience| UnavailableSettings {
             lane: Lane::new("unavailable", Duration::from_secs(patience)),
             believed_after: 0,
             ..settings(5, 0)
         };
-        assert_eq!((at_once(5).delay(0, 0, true), at_once(3_600).delay(0, 0, false)), (5_000, MINUTE));
+        assert_eq!((at_once(5).delay(0, 0, 1, true), at_once(3_600).delay(0, 0, 1, false)), (5_000, MINUTE));
     }
 
     #[test]
