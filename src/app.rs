@@ -25,6 +25,7 @@ use serde::Serialize;
 
 pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
+pub use self::maintenance::Maintenance;
 pub use self::poll::run_poll;
 pub use self::provider::{callers, credentials, live_budget, open_credentials, open_lookup};
 pub use self::roles::{Overseen, Watched, open_site, run_ops, run_starter, run_updater, terms};

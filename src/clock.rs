@@ -10,6 +10,7 @@
 //!
 //! Every other module is kept from `SystemTime::now` and `Instant::now` by `clippy.toml`.
 
+use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
@@ -17,14 +18,40 @@ use tokio::time::Instant;
 /// Milliseconds since the Unix epoch, or a span of them. Signed, so that differences are plain.
 pub type Millis = i64;
 
-/// This machine's wall clock, in milliseconds since the Unix epoch.
+thread_local! {
+    /// What a simulation's wall clock showed when it was set, and the time since.
+    static SIMULATED: Cell<Option<QueueTime>> = const { Cell::new(None) };
+}
+
+/// This machine's wall clock, in milliseconds since the Unix epoch; a simulation's, while there is one.
 #[must_use]
 #[allow(clippy::disallowed_methods)] // this is the place
 pub fn wall_ms() -> Millis {
+    if let Some(simulated) = SIMULATED.get() {
+        return simulated.now();
+    }
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => millis(since),
         // A clock before 1970 is broken; 0 makes everything look new rather than panic.
         Err(_) => 0,
+    }
+}
+
+/// The wall clock of this thread shows `at`, ms since the epoch, and goes with tokio's clock from now on, until the answer
+/// is dropped. For simulations.
+#[must_use]
+pub fn simulated(at: Millis) -> Simulated {
+    SIMULATED.set(Some(QueueTime::read(at)));
+    Simulated(())
+}
+
+/// While it lives, the wall clock of its thread is simulated.
+#[derive(Debug)]
+pub struct Simulated(());
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        SIMULATED.set(None);
     }
 }
 

@@ -14,7 +14,7 @@ pub const FOUND: &str = "posts_found";
 /// The queue's counter of misses of posts that were known to live.
 pub const MISSED: &str = "posts_missed";
 
-/// A wave has at least so many misses: a handful is no sign of anything.
+/// A wave has at least so many misses, counted over the latest minutes that hold them: a handful is no sign of anything.
 const LEAST_MISSES: u64 = 20;
 /// The share of misses is taken over as many minutes as hold so many answers, the latest first.
 const LEAST_ANSWERS: u64 = 50;
@@ -92,13 +92,19 @@ pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
     let mut usual = Answers::default();
     let mut last: Option<Wave> = None;
     for (at, minute) in minutes.iter().enumerate() {
-        let lately = lately(&answers[..=at]);
+        let lately = lately(&answers[..=at], 0);
         let bound = (usual.share() * TIMES_USUAL).clamp(LEAST_SHARE, MOST_SHARE);
         let lasts = last.as_ref().is_some_and(Wave::lasts);
         let is_wave = match lasts {
             // Nothing was heard: as it was.
             true => lately.all() == 0 || lately.share() >= bound / 2.0,
-            false => lately.missed >= LEAST_MISSES && lately.share() >= bound,
+            // In a small system as many misses take more minutes, and their share has to be large over all of these.
+            false => {
+                lately.share() >= bound && {
+                    let longer = self::lately(&answers[..=at], LEAST_MISSES);
+                    longer.missed >= LEAST_MISSES && longer.share() >= bound
+                }
+            }
         };
         match &mut last {
             Some(wave) if lasts => {
@@ -120,13 +126,13 @@ pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
     last
 }
 
-/// The answers of the latest minutes that hold enough of them: of the current one where it does, so that a wave is seen
-/// within seconds and is not thinned by the minutes before it.
-fn lately(answers: &[Answers]) -> Answers {
+/// The answers of the latest minutes that hold enough of them, and so many misses: of the current one where it does, so
+/// that a wave is seen within seconds and is not thinned by the minutes before it.
+fn lately(answers: &[Answers], misses: u64) -> Answers {
     let mut sum = Answers::default();
     for minute in answers.iter().rev() {
         sum = sum.and(*minute);
-        if sum.all() >= LEAST_ANSWERS {
+        if sum.all() >= LEAST_ANSWERS && sum.missed >= misses {
             break;
         }
     }
@@ -179,6 +185,22 @@ mod tests {
         // Ten posts a minute: five of ten missing, four minutes long.
         assert!(last_wave(&minutes(repeat(30, (0, 10)).chain(repeat(4, (5, 5))))).unwrap().lasts());
         assert_eq!(last_wave(&minutes(repeat(30, (0, 10)).chain(repeat(3, (5, 5))))), None, "fifteen are a handful");
+        // Whatever the pace: at 55 answers a minute the latest minute never holds twenty misses.
+        for pace in 2..200 {
+            let deleted = repeat(30, (0, 3 * pace)).chain(repeat(100, (pace, 2 * pace)));
+            let wave = last_wave(&minutes(deleted)).unwrap_or_else(|| panic!("no wave at {pace} misses a minute"));
+            assert_eq!(
+                wave.since_ms / MINUTE_MS,
+                30 + 19 / pace,
+                "noticed with the twentieth miss, at {pace} a minute"
+            );
+        }
+    }
+
+    #[test]
+    fn a_wave_that_is_over_does_not_begin_again_with_its_own_misses() {
+        let over = last_wave(&minutes(repeat(30, (0, 40)).chain([(40, 0)]).chain(repeat(20, (0, 40))))).unwrap();
+        assert_eq!((over.since_ms, over.until_ms), (30 * MINUTE_MS, Some(32 * MINUTE_MS)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::heartbeat::BEAT_EVERY;
+use crate::clock::Millis;
 use crate::live::Live;
 use crate::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
 use crate::shutdown::Stop;
@@ -15,12 +16,15 @@ use crate::wave::{self, Wave, last_wave};
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The maintenance of one pipeline, as one of its workers does it.
-pub(super) struct Maintenance {
+#[derive(Debug)]
+pub struct Maintenance {
+    /// Its queue.
     pub queue: Arc<dyn Queue>,
     /// The worker's name.
     pub name: String,
     /// Where the handler reads whether there is a wave.
     pub wave: Live<Option<Wave>>,
+    /// What brings look-ups forward after a wave.
     pub refresh: Refresh,
     /// How much later than its lane allows a post may be due: longer than any lease.
     pub slack: Duration,
@@ -30,12 +34,14 @@ impl Maintenance {
     /// Works until the process is to stop. A queue or a store that is out is tried again the next time.
     pub async fn run(self, stop: Stop) {
         let mut minutes = Vec::new();
-        let mut cleared: Option<Wave> = None;
+        // When the last wave ended that is done with. Its beginning would not do: of a wave longer than the queue's
+        // minutes the first one that is kept is later each minute.
+        let mut cleared: Option<Millis> = None;
         while !stop.is_draining() {
             match self.look(&mut minutes).await {
-                Ok(Some(over)) if cleared.is_none_or(|known| known.since_ms != over.since_ms) => {
+                Ok(Some(over)) if cleared < over.until_ms => {
                     if self.clear(over, &stop).await {
-                        cleared = Some(over);
+                        cleared = over.until_ms;
                     }
                 }
                 Ok(_) => {}
@@ -72,11 +78,12 @@ impl Maintenance {
         Ok(wave.filter(|wave| wave::is_recent(wave, now)))
     }
 
-    /// Has every unavailable post looked up again whose last answer came since the wave began. One worker does it for
-    /// all; doing it twice changes nothing. Answers whether that is done.
+    /// Has every unavailable post looked up again whose last answer came since the wave began. The worker that leads does
+    /// it for all; the others stand by, since it may end before it is done, and to do it twice changes nothing. Answers
+    /// whether it is done by this worker.
     async fn clear(&self, over: Wave, stop: &Stop) -> bool {
         match self.queue.stats().await {
-            Ok(stats) if !self.leads(&stats) => return true,
+            Ok(stats) if !self.leads(&stats) => return false,
             Ok(_) => {}
             Err(_) => return false,
         }

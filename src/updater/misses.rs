@@ -9,6 +9,8 @@ use crate::queue::Lane;
 
 /// During a wave of misses the misses of a post must span so many times as long.
 const WAVE_FACTOR: Millis = 6;
+/// At the most so often an unavailable post is looked up whose lane would have it wait longer, ms.
+const SOONEST: Millis = 60_000;
 /// Two misses count towards the end of a life only if so many times [`UnavailableSettings::believed_after`] lies between
 /// them: 2 h for the default of 10 min.
 const APART_FACTOR: Millis = 12;
@@ -60,11 +62,19 @@ impl UnavailableSettings {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
-    /// How long until an unavailable post is looked up again, ms. What a wave makes unavailable is asked about sooner:
-    /// an answer that finds it is what ends the wave.
+    /// How long until an unavailable post is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
+    /// `interval` is that of its age. During a wave every hour or so: an answer that finds it is what ends the wave. Without
+    /// one at first as often as a living post, but not more often than that: a few misses in a row may be chance, and
+    /// deleted posts must not need more of the quota than they did before.
     #[must_use]
-    pub fn delay(&self, wave: bool) -> Millis {
-        if wave { self.lane.patience.min(self.span(true)).max(1) } else { self.lane.patience }
+    pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
+        let soon = self.span(true).max(SOONEST);
+        let is_new = at.saturating_sub(since) < self.lane.patience;
+        self.lane.patience.min(match (wave, is_new) {
+            (true, _) => soon,
+            (false, true) => soon.max(interval),
+            (false, false) => self.lane.patience,
+        })
     }
 }
 
@@ -93,7 +103,24 @@ mod tests {
         assert_eq!(judge(2, 10 * MINUTE, false), Belief::Unavailable);
         assert_eq!(judge(20, HOUR - 1, true), Belief::Suspected);
         assert_eq!(judge(20, HOUR, true), Belief::Unavailable);
-        assert_eq!((settings.delay(false), settings.delay(true)), (6 * HOUR, HOUR));
+    }
+
+    #[test]
+    fn the_first_visits_come_as_those_of_a_living_post_but_hourly_at_the_most_and_those_during_a_wave_hourly() {
+        let week = settings(5, 7 * 24 * HOUR);
+        let delay = |span, interval, wave| week.delay(1_000, 1_000 + span, interval, wave);
+        assert_eq!(delay(10 * MINUTE, 3 * MINUTE, false), HOUR);
+        assert_eq!(delay(6 * HOUR - 1, 2 * HOUR, false), 2 * HOUR);
+        assert_eq!(delay(HOUR, 24 * HOUR, false), 6 * HOUR);
+        assert_eq!(delay(6 * HOUR, 3 * MINUTE, false), 6 * HOUR);
+        assert_eq!(delay(60 * HOUR, 24 * HOUR, true), HOUR);
+        // A lane that is faster is as fast as it is; and no post is looked up all the time where a miss is believed at once.
+        let at_once = |patience| UnavailableSettings {
+            lane: Lane::new("unavailable", Duration::from_secs(patience)),
+            believed_after: 0,
+            ..settings(5, 0)
+        };
+        assert_eq!((at_once(5).delay(0, 0, 1, true), at_once(3_600).delay(0, 0, 1, false)), (5_000, MINUTE));
     }
 
     #[test]

@@ -245,10 +245,12 @@ impl TweetUpdate {
                 tracing::debug!(id = job.id, "this one");
                 // It proves neither that the post lives nor that it is gone: state and lane stay.
                 let by_age = by_age(created_at());
-                if standing.is_some_and(|known| known.state == TweetState::Unavailable) {
-                    (Seen::Broken, TweetState::Unavailable, by_age.map(|_| self.slow(terms)))
-                } else {
-                    (Seen::Broken, TweetState::Live, by_age)
+                match standing.filter(|known| known.state == TweetState::Unavailable) {
+                    Some(known) => {
+                        let next = by_age.map(|(lane, _)| self.slow(terms, lane.patience, known.missing_since, at));
+                        (Seen::Broken, TweetState::Unavailable, next)
+                    }
+                    None => (Seen::Broken, TweetState::Live, by_age),
                 }
             }
             Outcome::Unavailable => {
@@ -281,14 +283,15 @@ impl TweetUpdate {
                 let delay = lane.patience;
                 (TweetState::Live, Some((lane, delay)))
             }
-            Belief::Unavailable => (TweetState::Unavailable, Some(self.slow(terms))),
+            Belief::Unavailable => (TweetState::Unavailable, Some(self.slow(terms, lane.patience, Some(since), at))),
             Belief::Ended => (TweetState::Ended, None),
         }
     }
 
-    /// Where an unavailable post goes.
-    fn slow(&self, terms: &Terms) -> Next {
-        (self.unavailable.lane.clone(), self.unavailable.delay(terms.wave))
+    /// Where a post goes at `at` that is unavailable and missing since then; `interval` is that of its age, ms.
+    fn slow(&self, terms: &Terms, interval: Millis, since: Option<Millis>, at: Millis) -> Next {
+        let delay = self.unavailable.delay(since.unwrap_or(at), at, interval, terms.wave);
+        (self.unavailable.lane.clone(), delay)
     }
 
     /// When a post was made, ms since the epoch: as the store knows it, or its id.
@@ -325,7 +328,9 @@ impl TweetUpdate {
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
             let Some(known) = standing else { continue };
             let is_refused = known.checked_at.is_some_and(|newer| newer > seen.answered_at);
-            let slow = || self.slow(&terms);
+            let by_age = terms.by_age(self.created_at(&seen.id, Some(&known)), seen.answered_at);
+            let interval = by_age.as_ref().map_or(self.unavailable.lane.patience, |(lane, _)| lane.patience);
+            let slow = || self.slow(&terms, interval, known.missing_since, seen.answered_at);
             let (lane, delay) = match known.state {
                 TweetState::Dead => {
                     *verdict = Verdict::Bury { reason: "dead in the store".to_owned() };
@@ -335,10 +340,7 @@ impl TweetUpdate {
                     *verdict = Verdict::Finish;
                     continue;
                 }
-                TweetState::Live if is_refused => {
-                    let created_at = self.created_at(&seen.id, Some(&known));
-                    terms.by_age(created_at, seen.answered_at).unwrap_or_else(slow)
-                }
+                TweetState::Live if is_refused => by_age.unwrap_or_else(slow),
                 TweetState::Unavailable if is_refused => slow(),
                 _ => continue,
             };

@@ -1,22 +1,30 @@
-//! An updater's process: the real worker over its links. It can be stopped, frozen, and killed at any
-//! await; killed, it is started again, as its supervisor would.
+//! An updater's process: the real worker and its maintenance over its links. It can be stopped, frozen, and killed at
+//! any await; killed, it is started again, as its supervisor would.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
+use twitter_updater::app::Maintenance;
 use twitter_updater::credential::{Credential, CredentialKind, Credentials, Pacing};
+use twitter_updater::lateness::Lateness;
 use twitter_updater::live::Live;
 use twitter_updater::metrics::Metrics;
+use twitter_updater::queue::{MEND_SLACK, Queue};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::tweet_age::SameDay;
 use twitter_updater::updater::{Doubts, TweetUpdate};
+use twitter_updater::wave::Wave;
 use twitter_updater::worker::{Pipeline, Worker};
 
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
 use super::network::Way;
 use super::world::{NAMESPACE, World};
+
+/// How often a process says that it is alive.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
 
 pub struct Process {
     pub way: Arc<Way>,
@@ -32,7 +40,7 @@ impl Process {
             let (world, way, stop, killed) = (world.clone(), way.clone(), stop.clone(), killed.clone());
             async move {
                 loop {
-                    let mut life = tokio::spawn(worker(&world, &way, &stop, &killed).run());
+                    let mut life = tokio::spawn(life(&world, &way, &stop, &killed));
                     tokio::select! {
                         biased;
                         () = killed.notified() => life.abort(),
@@ -60,7 +68,38 @@ impl Process {
     }
 }
 
-fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>) -> Worker {
+/// One life of a process: it works, says that it is alive, and does its maintenance, until the work ends.
+fn life(
+    world: &Arc<World>,
+    way: &Arc<Way>,
+    stop: &Stop,
+    killed: &Arc<Notify>,
+) -> impl Future<Output = Result<(), String>> + Send + use<> {
+    let wave = Live::new(None);
+    let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
+    let name = format!("w{}", way.process);
+    let maintenance = Maintenance {
+        queue: queue.clone(),
+        name: name.clone(),
+        wave: wave.clone(),
+        refresh: world.refresh(way),
+        slack: MEND_SLACK.max(2 * world.setup.claims.lease),
+    };
+    let worker = worker(world, way, stop, killed, wave);
+    let stop = stop.clone();
+    async move {
+        let _maintaining = AbortOnDropHandle::new(tokio::spawn(maintenance.run(stop.clone())));
+        let _beating = AbortOnDropHandle::new(tokio::spawn(async move {
+            while !stop.is_draining() {
+                let _ = queue.beat(&name, &[], &[], &Lateness::default()).await; // the next one comes soon
+                stop.sleep(BEAT_EVERY).await;
+            }
+        }));
+        worker.run().await
+    }
+}
+
+fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>, wave: Live<Option<Wave>>) -> Worker {
     let setup = &world.setup;
     let credential = |at| Credential { name: format!("c{at}"), kind: CredentialKind::Anonymous };
     let ledger = Arc::new(LinkedLedger { way: way.clone(), ledger: world.ledger.clone() });
@@ -84,7 +123,7 @@ fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>)
         call_timeout: setup.lookup_timeout,
         save_timeout: setup.save_timeout,
         metrics: metrics.clone(),
-        wave: Live::new(None),
+        wave,
         doubts: Doubts::default(),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use twitter_updater::chance;
 use twitter_updater::clock::Millis;
 use twitter_updater::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
 use twitter_updater::tweet::{Metrics, Tweet, TweetId};
@@ -63,6 +64,8 @@ pub struct Provider {
 #[derive(Debug)]
 struct Inner {
     mood: Mood,
+    /// The share of posts that an answer leaves out, by lot.
+    left_out: f64,
     killing: bool,
     /// Calls by credential and window.
     used: BTreeMap<(String, Millis), u32>,
@@ -75,7 +78,7 @@ pub fn capabilities() -> Capabilities {
 
 impl Provider {
     pub fn new(clock: Arc<ServiceClock>, log: Arc<Log>, calls_per_window: u32) -> Arc<Self> {
-        let inner = Inner { mood: Mood::Works, killing: true, used: BTreeMap::new(), calls: Vec::new() };
+        let inner = Inner { mood: Mood::Works, left_out: 0.0, killing: true, used: BTreeMap::new(), calls: Vec::new() };
         Arc::new(Self { clock, log, tweets: Mutex::default(), inner: Mutex::new(inner), calls_per_window })
     }
 
@@ -102,6 +105,11 @@ impl Provider {
 
     pub fn set(&self, mood: Mood) {
         self.inner.lock().unwrap().mood = mood;
+    }
+
+    /// From now on answers leave out that share of the posts, by lot.
+    pub fn leave_out(&self, share: f64) {
+        self.inner.lock().unwrap().left_out = share;
     }
 
     /// The bug that made some answers deadly is mended.
@@ -147,7 +155,10 @@ impl Provider {
         if ids.iter().any(|id| self.is_poison(id)) {
             return Err(LookupError::BadRequest("HTTP 400".to_owned()));
         }
-        let outcomes = ids.iter().map(|id| self.outcome(id)).collect();
+        let left_out = self.inner.lock().unwrap().left_out;
+        let is_left_out = || left_out > 0.0 && chance::share() < left_out;
+        let outcome = |id: &String| if is_left_out() { Outcome::Unavailable } else { self.outcome(id) };
+        let outcomes = ids.iter().map(outcome).collect();
         Ok(Answer { outcomes, quota: Some(quota), unasked: 0 })
     }
 

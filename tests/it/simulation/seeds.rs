@@ -13,7 +13,7 @@ use twitter_updater::store::Store;
 use twitter_updater::tweet::{TweetId, TweetState};
 use twitter_updater::worker::ClaimSettings;
 
-use super::network::{Dice, SERVICES, Weather};
+use super::network::{Dice, SERVICES, Way, Weather};
 use super::process::Process;
 use super::provider::{Mood, Nature};
 use super::watch::Counts;
@@ -52,7 +52,8 @@ fn run(seed: u64, rules: Rules, print: bool) -> Outcome {
         let setup = setup(&dice, rules, clock_steps);
         let world = World::new(dice, setup, print);
         let since = world.now();
-        let story = Story { world: world.clone(), clock_steps, ids: Vec::new(), processes: Vec::new() };
+        let story =
+            Story { world: world.clone(), clock_steps, was_all_missing: false, ids: Vec::new(), processes: Vec::new() };
         let ids = story.tell().await;
         check(&world, &ids).await;
         Outcome {
@@ -82,6 +83,8 @@ fn setup(dice: &Dice, rules: Rules, clock_steps: bool) -> Setup {
 struct Story {
     world: Arc<World>,
     clock_steps: bool,
+    /// The API has left out every post for a while: once is enough.
+    was_all_missing: bool,
     ids: Vec<String>,
     processes: Vec<Process>,
 }
@@ -149,7 +152,7 @@ impl Story {
         let world = self.world.clone();
         let (log, dice) = (&world.log, &world.dice);
         let process = dice.between(0, self.processes.len() as u64) as usize;
-        match dice.between(0, 22) {
+        match dice.between(0, 24) {
             0..5 => {
                 let service = *dice.pick(&SERVICES);
                 let share = |most: u64| dice.between(0, most) as f64 / 1_000.0;
@@ -204,6 +207,27 @@ impl Story {
                 // Enqueued again, whatever became of them.
                 let ids: Vec<_> = self.ids.iter().filter(|_| dice.odds(0.2)).cloned().collect();
                 return Some(tokio::spawn(async move { world.put_in(&ids, |_| 0).await }));
+            }
+            21..23 => {
+                // A person wants to see them now.
+                let ids: Vec<_> = self.ids.iter().filter(|_| dice.odds(0.2)).cloned().collect();
+                let refresh = world.refresh(&Way::new(usize::MAX, world.network.clone()));
+                return Some(tokio::spawn(async move {
+                    while let Err(why) = refresh.ids(&ids, |_, _| {}).await {
+                        world.log.note(format_args!("refresh: {why}"));
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                }));
+            }
+            23 if !std::mem::replace(&mut self.was_all_missing, true) => {
+                // Shorter than what two misses must lie apart, so no life ends by it.
+                let span = Duration::from_millis(dice.between(1_000, 50_000));
+                log.note(format_args!("the API leaves out every post for {span:?}"));
+                world.provider.leave_out(1.0);
+                return Some(tokio::spawn(async move {
+                    tokio::time::sleep(span).await;
+                    world.provider.leave_out(0.0);
+                }));
             }
             _ => return Some(self.more_tweets(dice.between(1, 6))),
         }
@@ -297,8 +321,8 @@ fn any_seed_ends_well() {
         watch.elapsed()
     );
     // It all happened, not once but many times.
-    let Counts { claims_repeated, leases_run_out, settles_lost, released, finished, buried, .. } = sum;
-    let least = [claims_repeated, leases_run_out, settles_lost, released, finished, buried].into_iter().min();
+    let Counts { claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted, .. } = sum;
+    let least = [claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted].into_iter().min();
     assert!(least >= Some(seeds / 20), "{sum:?}");
 }
 

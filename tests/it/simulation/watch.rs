@@ -85,6 +85,16 @@ pub fn names<'a>(ids: impl Iterator<Item = &'a String>) -> String {
     ids.map(|id| &id[id.len().saturating_sub(5)..]).collect::<Vec<_>>().join(" ")
 }
 
+/// An answer, as the store has taken it.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// When, by the world's clock.
+    pub at: Millis,
+    pub id: String,
+    pub state: TweetState,
+    pub misses: u32,
+}
+
 /// The store, watched.
 #[derive(Debug)]
 pub struct WatchedStore {
@@ -92,17 +102,33 @@ pub struct WatchedStore {
     pub log: Arc<Log>,
     /// When the store was last told of an id, by the world's clock.
     told: Mutex<BTreeMap<String, Millis>>,
+    stored: Mutex<Vec<Stored>>,
     /// How much older than what it replaces an answer's content may be, ms: their calls overlapped.
     pub overlap: Mutex<Millis>,
 }
 
 impl WatchedStore {
     pub fn new(log: Arc<Log>, overlap: Millis) -> Self {
-        Self { inner: MemoryStore::default(), log, told: Mutex::default(), overlap: Mutex::new(overlap) }
+        Self {
+            inner: MemoryStore::default(),
+            log,
+            told: Mutex::default(),
+            stored: Mutex::default(),
+            overlap: Mutex::new(overlap),
+        }
     }
 
     pub fn told_at(&self, id: &str) -> Option<Millis> {
         self.told.lock().unwrap().get(id).copied()
+    }
+
+    /// Answers that were stored so far, by id, in their order.
+    pub fn stored(&self) -> BTreeMap<String, Vec<Stored>> {
+        let mut by_id: BTreeMap<String, Vec<Stored>> = BTreeMap::new();
+        for stored in self.stored.lock().unwrap().iter() {
+            by_id.entry(stored.id.clone()).or_default().push(stored.clone());
+        }
+        by_id
     }
 
     async fn state(&self, namespace: &str, id: &str) -> Option<TweetState> {
@@ -123,6 +149,9 @@ impl Store for WatchedStore {
         self.log.note(format_args!("save {ids}: {} saved, {} older", saved.saved, saved.older));
         for (seen, before) in observations.iter().zip(before) {
             self.told.lock().unwrap().insert(seen.id.clone(), now);
+            if let Some(StoredTweet { id, state, misses, .. }) = self.inner.tweet(namespace, &seen.id).await? {
+                self.stored.lock().unwrap().push(Stored { at: now, id, state, misses });
+            }
             let (Some(before), Some(after)) = (before, self.inner.tweet(namespace, &seen.id).await?) else { continue };
             if after.checked_at < before.checked_at {
                 self.log.wrong(format_args!("{}: an answer went back in time", seen.id));
@@ -227,6 +256,7 @@ pub struct Counts {
     pub released: u64,
     pub finished: u64,
     pub buried: u64,
+    pub promoted: u64,
 }
 
 impl Counts {
@@ -239,6 +269,7 @@ impl Counts {
         self.released += other.released;
         self.finished += other.finished;
         self.buried += other.buried;
+        self.promoted += other.promoted;
     }
 }
 
@@ -417,11 +448,25 @@ impl Queue for WatchedQueue {
     }
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
-        self.inner.adopt(token, ids, lease).await
+        let adopted = self.inner.adopt(token, ids, lease).await?;
+        self.log.note(format_args!("{token} adopts {}: {:?}", names(ids.iter()), adopted.answers));
+        let mut books = self.books();
+        for (id, _) in ids.iter().zip(&adopted.answers).filter(|(_, answer)| **answer == Scheduled::Scheduled) {
+            let deadline = adopted.fence.deadline;
+            if let Some(fence) = books.held.insert(id.clone(), deadline).filter(|fence| *fence != deadline) {
+                self.log.wrong(format_args!("{id} is adopted while another holds it until {fence}"));
+            }
+            books.last_fence = books.last_fence.max(deadline);
+        }
+        Ok(adopted)
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
-        self.inner.promote(jobs).await
+        let answers = self.inner.promote(jobs).await?;
+        self.log.note(format_args!("promote {}: {answers:?}", names(jobs.iter().map(|job| &job.id))));
+        let promoted = answers.iter().filter(|answer| matches!(answer, Promoted::Moved | Promoted::Noted)).count();
+        self.books().counts.promoted += promoted as u64;
+        Ok(answers)
     }
 
     async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {

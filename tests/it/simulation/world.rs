@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::chance;
-use twitter_updater::clock::Millis;
+use twitter_updater::clock::{self, Millis};
 use twitter_updater::queue::{Lane, NewJob, Queue, QueueError, Scheduled};
+use twitter_updater::retry::RetryPolicy;
+use twitter_updater::starter::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::store::{NewTweet, Store, StoreError};
 use twitter_updater::tweet::TweetId;
 use twitter_updater::tweet_age::AgeTable;
@@ -116,6 +118,30 @@ impl World {
         id
     }
 
+    /// What brings look-ups forward, as the process at the end of that way has it.
+    pub fn refresh(&self, way: &Arc<Way>) -> Refresh {
+        let lanes = Lanes {
+            ages: self.setup.ages.clone().into(),
+            unavailable: self.setup.unavailable.lane.clone(),
+            id_date: Arc::new(Provider::created_at),
+        };
+        let rebuild = Rebuild {
+            queue: Arc::new(LinkedQueue { way: way.clone(), queue: self.queue.clone() }),
+            store: Arc::new(LinkedStore { way: way.clone(), store: self.store.clone() }),
+            lanes,
+            lease: self.setup.claims.lease,
+            rate: 10_000,
+            retry: RetryPolicy::default(),
+        };
+        Refresh { rebuild }
+    }
+
+    /// A starter at the end of that way.
+    pub fn starter(&self, way: &Arc<Way>) -> Starter {
+        let Rebuild { queue, store, lanes, .. } = self.refresh(way).rebuild;
+        Starter::new(queue, Some(store), lanes.ages, lanes.id_date, |_| Err("ids alone are put in".to_owned()))
+    }
+
     /// Records and schedules, again and again until both are done, as a starter does.
     pub async fn put_in(&self, ids: &[String], delay: impl Fn(&Lane) -> Millis) {
         let way = Way::new(usize::MAX, self.network.clone());
@@ -155,5 +181,8 @@ impl World {
 pub fn simulate<T>(seed: u64, run: impl Future<Output = T>) -> T {
     let _replayed = chance::replayed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(run)
+    runtime.block_on(async {
+        let _clock = clock::simulated(ORIGIN);
+        run.await
+    })
 }
