@@ -38,6 +38,7 @@ use crate::config::{Settings, SimulatorSettings, StoreBackend, masked};
 use crate::credential::{Ledger, LedgerError, Reads};
 use crate::live::Live;
 use crate::lookup::{capabilities, date_of, parse};
+use crate::ops::{Answer, Reader, StoreAtHand, WholeQueue};
 use crate::plan::Fill;
 use crate::provider::Provider;
 use crate::queue::Queue;
@@ -120,25 +121,53 @@ pub async fn status(settings: &Settings) -> Result<Report> {
         asked.push((provider, names));
     }
     let service = Service::new(settings)?;
-    let reading = asked.iter().map(|(provider, names)| status_of(settings, &service, provider, names));
+    let store = polled::store_as_it_is(settings).await.map(|(store, _)| store).map_err(|error| format!("{error:#}"));
+    let store = StoreAtHand::new(store);
+    let reading = asked.iter().map(|(provider, names)| status_of(settings, &service, provider, names, &store));
     let (mut read, sources) = tokio::join!(join_all(reading), polled::read(settings, &service));
     if asked.len() == 1 && read.first().is_some_and(Result::is_err) {
         read.swap_remove(0)?;
     }
     let read = asked.iter().zip(read).map(|((provider, _), read)| {
+        let pollers = sources.trouble_of(&provider.to_string());
+        let with_pollers = |status: Status| Status {
+            answer: status.answer.map(|answer| answer.unless_pollers(pollers.as_deref())),
+            ..status
+        };
         // One line, as every error of a command.
-        (provider.namespace(), read.map_err(|error| format!("{error:#}")))
+        (provider.namespace(), read.map(with_pollers).map_err(|error| format!("{error:#}")))
     });
-    Ok(Report::new(read.collect(), sources))
+    let read: Vec<_> = read.collect();
+    Ok(Report::new(read, sources))
 }
 
-async fn status_of(settings: &Settings, service: &Service, provider: &Provider, names: &[String]) -> Result<Status> {
-    let stats = service.queue(&provider.namespace()).await?.stats().await?;
+async fn status_of(
+    settings: &Settings,
+    service: &Service,
+    provider: &Provider,
+    names: &[String],
+    store: &StoreAtHand,
+) -> Result<Status> {
+    let queue = service.queue(&provider.namespace()).await?;
+    let stats = queue.stats().await?;
     let capabilities = capabilities(provider);
     let ledger = service.ledger(provider).await?;
     let accounts = ledger.accounts(capabilities.endpoint, names).await?;
     let reads = reads(settings, provider, &*ledger).await?;
-    Ok(Status::new(stats, accounts, fill(settings, provider)).with_reads(reads))
+    let terms = Live::new(terms(settings));
+    let whole = WholeQueue {
+        queue,
+        provider: provider.ledger(),
+        ledger,
+        names: names.to_vec(),
+        capabilities,
+        terms: terms.clone(),
+        budget: live_budget(settings, provider),
+        health: Arc::default(),
+    };
+    let seen = Reader::new(Arc::new(whole), store.clone(), terms).look_once().await;
+    let status = Status::new(stats, accounts, fill(settings, provider)).with_reads(reads);
+    Ok(Status { answer: Some(Answer::of(&seen)), ..status })
 }
 
 /// How requests to that provider are filled with these settings.

@@ -7,12 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde::Serialize;
 
 use crate::app::{self, Follower, Unavailable};
-use crate::clock::{self, Millis};
 use crate::config::{BadConfig, DEMO, Files, Settings};
 use crate::dead::{Act, Tally};
 use crate::demo::{self, DemoOptions};
@@ -21,9 +20,8 @@ use crate::plan::{BadTweetsPerDay, Credentials, Plan, X_CALLS};
 use crate::provider::Provider;
 use crate::queue::QueueError;
 use crate::shutdown::Stop;
-use crate::starter::{EnqueueError, Refreshed, StarterError, Which};
+use crate::starter::{EnqueueError, Living, Moment, Refreshed, StarterError, Which};
 use crate::store::StoreError;
-use crate::tweet::TweetState;
 
 /// What the process ends with, as in `sysexits.h` where it has a word for it.
 pub mod exit {
@@ -171,11 +169,11 @@ enum Command {
         #[arg(value_name = "ID", required_unless_present_any = ["state", "since"], conflicts_with_all = ["state", "since"])]
         ids: Vec<String>,
         /// All posts in this state.
-        #[arg(long)]
+        #[arg(long, value_name = "live|unavailable")]
         state: Option<Living>,
         /// All posts whose last answer was given at this time or later: 2h (ago), or 2026-01-31T08:00:00Z.
-        #[arg(long, value_name = "TIME", value_parser = moment)]
-        since: Option<Millis>,
+        #[arg(long, value_name = "TIME")]
+        since: Option<Moment>,
         /// Spread the look-ups over the interval of each post, instead of making all of them due now.
         #[arg(long)]
         spread: bool,
@@ -303,15 +301,6 @@ struct Whom {
     json: bool,
 }
 
-/// A state of posts that are looked up.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Living {
-    /// Found by the last answer that was believed.
-    Live,
-    /// Missing for so long that it is believed.
-    Unavailable,
-}
-
 /// What was made due, for a script.
 #[derive(Debug, Serialize)]
 struct MadeDue {
@@ -355,17 +344,6 @@ fn page(text: &str) -> Result<Page, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
-}
-
-/// A moment, ms since the epoch: so long ago, or a date.
-fn moment(text: &str) -> Result<Millis, String> {
-    let of_span =
-        || humantime::parse_duration(text).ok().map(|ago| clock::wall_ms().saturating_sub(clock::millis(ago)));
-    let of_date = || {
-        let date = humantime::parse_rfc3339_weak(text).ok()?;
-        Some(clock::millis(date.duration_since(std::time::UNIX_EPOCH).ok()?))
-    };
-    of_span().or_else(of_date).ok_or_else(|| "write it like 2h or 2026-01-31T08:00:00Z".to_owned())
 }
 
 /// A pause between two rounds: without one, the services would see nothing else.
@@ -510,10 +488,6 @@ async fn run(cli: Cli) -> Result<u8> {
         }
         Command::Refresh { ids, state, since, spread, json } => {
             stop.on_signals(settings.updater.drain_deadline)?;
-            let state = state.map(|state| match state {
-                Living::Live => TweetState::Live,
-                Living::Unavailable => TweetState::Unavailable,
-            });
             refresh(&settings, &ids, Which { state, since, spread }, json, &stop).await
         }
         Command::Dead(command) => look_after_the_dead(command, &settings).await,

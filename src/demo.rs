@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::app::{self, InForce, Overseen, Service, Updater, Watched};
 use crate::clock::{self, Millis, Stopwatch};
 use crate::config::{QueueBackend, Settings, StoreBackend};
+use crate::health::Health;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::ops::Server;
@@ -125,7 +126,8 @@ pub async fn run(
         Some(server) => {
             let terms = Live::new(app::terms(&settings));
             let budget = app::live_budget(&settings, &provider);
-            let (queue, health) = (queue.clone(), watched.health);
+            // Its own: what it reads must not tell the workers that all is well.
+            let (queue, health) = (queue.clone(), Arc::new(Health::new(Duration::MAX, stop.clone())));
             let shown = [Overseen { provider: provider.clone(), queue, health, budget }];
             let router = app::open_site(&settings, terms, &service, &shown).await?.router();
             announce(&format!("the page is at http://{}/", server.addr()))?;

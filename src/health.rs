@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use crate::clock::{Millis, Stopwatch, millis, wall_ms};
 use crate::shutdown::Stop;
 
@@ -14,10 +16,13 @@ use crate::shutdown::Stop;
 #[derive(Debug)]
 pub struct Health {
     started: Stopwatch,
+    /// When that was, by this machine's clock, ms since the epoch.
+    started_ms: Millis,
     /// When the loop last turned, ms since the start.
     beat: AtomicI64,
     patience: Duration,
     contact: Mutex<Contact>,
+    changed: Notify,
     stop: Stop,
 }
 
@@ -44,6 +49,8 @@ pub struct Trouble {
 
 /// Why a process that is to stop can do no more.
 const STOPPING: &str = "it is stopping";
+/// The same of one that has just started.
+const OPENING: &str = "its services are not open yet";
 
 impl Health {
     /// Of a process that starts now, whose loop turns at least once per `patience`.
@@ -51,9 +58,11 @@ impl Health {
     pub fn new(patience: Duration, stop: Stop) -> Self {
         Self {
             started: Stopwatch::start(),
+            started_ms: wall_ms(),
             beat: AtomicI64::new(0),
             patience,
             contact: Mutex::new(Contact::None),
+            changed: Notify::new(),
             stop,
         }
     }
@@ -80,12 +89,13 @@ impl Health {
         self.note(Contact::Ended(Trouble { why: why.to_owned(), since_ms: wall_ms() }));
     }
 
-    /// What keeps it from working, since the last contact went wrong.
+    /// What keeps it from working: the last contact went wrong, or there was none yet.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
             Contact::Out(trouble) | Contact::Ended(trouble) => Some(trouble.clone()),
-            Contact::None | Contact::Works => None,
+            Contact::None => Some(Trouble { why: OPENING.to_owned(), since_ms: self.started_ms }),
+            Contact::Works => None,
         }
     }
 
@@ -96,7 +106,16 @@ impl Health {
     fn note(&self, contact: Contact) -> bool {
         let mut last = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *last, contact);
-        std::mem::discriminant(&before) != std::mem::discriminant(&*last)
+        let is_news = std::mem::discriminant(&before) != std::mem::discriminant(&*last);
+        if is_news {
+            self.changed.notify_one();
+        }
+        is_news
+    }
+
+    /// Waits until the services go out or answer again, if they have not since the last call. For one caller at a time.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Whether the loop turns.
@@ -133,7 +152,7 @@ impl Health {
             Contact::Ended(trouble) => Err(format!("it has stopped for good: {}", trouble.why)),
             _ if self.stop.is_draining() => Err(STOPPING.to_owned()),
             Contact::Works => Ok(()),
-            Contact::None => Err("its services are not open yet".to_owned()),
+            Contact::None => Err(OPENING.to_owned()),
             Contact::Out(trouble) => Err(format!("a service is out: {}", trouble.why)),
         }
     }
@@ -231,6 +250,7 @@ mod tests {
         let stop = Stop::new();
         let health = Health::new(Duration::from_secs(30), stop.clone());
         assert!(health.ready().unwrap_err().contains("not open yet"));
+        assert!(health.trouble().is_some_and(|trouble| trouble.why.contains("not open yet")), "it cannot work either");
         assert!(health.works());
         assert!(!health.works());
         assert!(health.ready().is_ok());
@@ -277,6 +297,20 @@ mod tests {
         assert_eq!(both.live(), Ok(()));
         stop.drain();
         assert_eq!((both.ready().unwrap_err(), both.live()), ("it is stopping".to_owned(), Ok(())));
+    }
+
+    #[tokio::test]
+    async fn only_news_of_the_services_is_told_to_who_waits_for_it() {
+        use futures::FutureExt;
+        let health = Health::default();
+        assert_eq!(health.changed().now_or_never(), None);
+        health.works();
+        health.is_out("no route");
+        assert_eq!(health.changed().now_or_never(), Some(()), "also of what happened before");
+        health.is_out("still no route");
+        assert_eq!(health.changed().now_or_never(), None);
+        health.works();
+        assert_eq!(health.changed().now_or_never(), Some(()));
     }
 
     #[test]

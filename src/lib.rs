@@ -22,6 +22,7 @@
 //! - [`figures`] — numbers, spans and moments for people
 //! - [`crash`] — points at which tests end the process
 //!
+//! - [`wave`] — whether far more posts are missing than usual
 //! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
 //!
 //! The seams, each a trait with its backends:
@@ -108,4 +109,5 @@ pub mod store;
 pub mod tweet;
 pub mod tweet_age;
 pub mod updater;
+pub mod wave;
 pub mod worker;

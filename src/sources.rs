@@ -91,8 +91,9 @@ pub enum Poller {
     },
 }
 
-/// A poller whose heartbeat is older than this, in ms, is missing: it beats every 5 s.
-const HEARTBEAT_PATIENCE_MS: Millis = 15_000;
+/// A poller whose heartbeat is older than this, in ms, is missing: it beats every 5 s, so one may be lost. With the 2 s
+/// between two readings of the sources and the second between two of the page, that shows within 15 s.
+const HEARTBEAT_PATIENCE_MS: Millis = 11_000;
 
 impl Poller {
     /// The youngest of these workers.

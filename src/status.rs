@@ -10,11 +10,11 @@ use crate::credential::{Account, Reads};
 use crate::figures::span;
 use crate::overload::Overload;
 use crate::plan::Fill;
-use crate::queue::Stats;
+use crate::queue::{Stats, WorkerStats};
 use crate::sources::Sources;
 
 /// What a worker says in more than a word, on a line of its own; empty mostly.
-const SENTENCES: [&str; 2] = ["config_refused", "config_needs_restart"];
+const SENTENCES: [&str; 3] = [WorkerStats::TROUBLE, "config_refused", "config_needs_restart"];
 
 /// How it is, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -96,6 +96,9 @@ pub enum Known {
         namespace: String,
         /// Why, in one line.
         error: String,
+        /// What the page says of it; `None` where there is no page.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answer: Option<Answer>,
     },
 }
 
@@ -113,9 +116,15 @@ impl Report {
     pub fn new(read: Vec<(String, Result<Status, String>)>, sources: Sources) -> Self {
         let known = |(namespace, read): (String, Result<Status, String>)| match read {
             Ok(status) => Known::Status(Box::new(status)),
-            Err(error) => Known::Out { namespace, error },
+            Err(error) => Known::Out { namespace, error, answer: None },
         };
-        let mut report = Self { namespaces: read.into_iter().map(known).collect(), sources: Sources::default() };
+        Self::of(read.into_iter().map(known).collect(), sources)
+    }
+
+    /// Of what is known of each.
+    #[must_use]
+    pub fn of(namespaces: Vec<Known>, sources: Sources) -> Self {
+        let mut report = Self { namespaces, sources: Sources::default() };
         report.sources = sources.at(report.now());
         report
     }
@@ -165,7 +174,7 @@ impl fmt::Display for Report {
         for known in &self.namespaces {
             match known {
                 Known::Status(status) => writeln!(text, "{}", table(status))?,
-                Known::Out { namespace, error } => writeln!(text, "{namespace}\nOUT: {error}")?,
+                Known::Out { namespace, error, .. } => writeln!(text, "{namespace}\nOUT: {error}")?,
             }
             text.push('\n');
         }

@@ -26,8 +26,9 @@ use crate::shutdown::Stop;
 
 /// The loop looks for work at least this often.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The first and the longest delay of a process that meets an outage.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), LONGEST_PAUSE);
+/// The first and the longest delay of a process that meets an outage. A probe every five seconds on average is no burden for
+/// a service, and posts are up to date again within 15 s of the end of an outage.
+pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 

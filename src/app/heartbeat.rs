@@ -13,6 +13,8 @@ use crate::shutdown::Stop;
 
 /// How often a worker says that it is alive.
 pub(super) const BEAT_EVERY: Duration = Duration::from_secs(5);
+/// How soon it says that its services went out or answer again. What is over by then is not worth a word.
+const SAY_AFTER: Duration = Duration::from_secs(1);
 
 /// What keeps a worker from working, as fields of its heartbeat; empty where nothing does: a field that is left out
 /// would stay as it was.
@@ -34,7 +36,8 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Beats until the process is to stop: at once when the configuration changes.
+    /// Beats until the process is to stop: at once when the configuration changes, and after a second when the services
+    /// go out or answer again.
     pub async fn run(self, stop: Stop) {
         let mut changes = self.in_force.changes();
         while !stop.is_draining() {
@@ -42,6 +45,7 @@ impl Heartbeat {
             tokio::select! {
                 () = stop.sleep(BEAT_EVERY) => {}
                 () = changes.next() => {}
+                () = async { self.health.changed().await; stop.sleep(SAY_AFTER).await } => {}
             }
         }
     }

@@ -9,9 +9,8 @@ use crate::clock::Millis;
 use crate::live::Live;
 use crate::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
 use crate::shutdown::Stop;
-use crate::starter::{Refresh, Which};
-use crate::tweet::TweetState;
-use crate::updater::wave::{self, Wave, last_wave};
+use crate::starter::{Living, Moment, Refresh, Which};
+use crate::wave::{self, Wave, last_wave};
 
 /// A worker whose heartbeat is older than this is not counted on.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
@@ -88,7 +87,8 @@ impl Maintenance {
             Ok(_) => {}
             Err(_) => return false,
         }
-        let which = Which { state: Some(TweetState::Unavailable), since: Some(over.since_ms), spread: true };
+        let since = Some(Moment(over.since_ms));
+        let which = Which { state: Some(Living::Unavailable), since, spread: true };
         match self.refresh.all(which, stop, |_, _| {}).await {
             Ok(done) => {
                 let posts = done.posts();

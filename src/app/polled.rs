@@ -12,7 +12,7 @@ use crate::config::{Settings, StoreBackend};
 use crate::poll::source::namespace_of;
 use crate::queue::Queue;
 use crate::sources::{NamedSource, PositionsAtHand, Queues, SourceBook, Sources};
-use crate::store::Positions;
+use crate::store::{Positions, Store};
 
 /// How long store and queues may take each, where somebody waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -39,7 +39,8 @@ pub(super) fn book(settings: &Settings, service: &Service, positions: PositionsA
             })
         })
     });
-    let named = named.collect();
+    let mut named: Vec<NamedSource> = named.collect();
+    named.sort_by(|one, other| one.name.cmp(&other.name));
     SourceBook::new(named, positions, Arc::new(service.clone()))
 }
 
@@ -62,10 +63,14 @@ pub(super) async fn read(settings: &Settings, service: &Service) -> Sources {
     }
 }
 
-/// Where positions are, as it is: who only looks makes no file and no table.
 async fn positions(settings: &Settings) -> anyhow::Result<Arc<dyn Positions>> {
+    Ok(store_as_it_is(settings).await?.1)
+}
+
+/// The store and the positions, as they are: who only looks makes no file and no table.
+pub(super) async fn store_as_it_is(settings: &Settings) -> anyhow::Result<(Arc<dyn Store>, Arc<dyn Positions>)> {
     if settings.store.backend == StoreBackend::Sqlite {
         tokio::fs::metadata(&settings.store.sqlite.path).await.with_context(|| unusable_store(settings))?;
     }
-    Ok(connect_store(settings).await?.1)
+    connect_store(settings).await
 }

@@ -1,7 +1,6 @@
 //! A provider of the settings: who is asked, and as whom.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 
@@ -18,11 +17,10 @@ use crate::lookup::{Lookup, LookupError, capabilities};
 use crate::provider::Provider;
 use crate::retry::Retry;
 use crate::shutdown::Stop;
+use crate::worker::BACKOFF;
 
 /// The name of the credential that is none.
 const ANONYMOUS: &str = "anonymous";
-/// Between two questions to an instance that does not say what it runs.
-const LEARN_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The bounds of every call.
 pub(super) fn http_options(settings: &Settings) -> HttpOptions {
@@ -95,7 +93,7 @@ pub(super) async fn learn_lookup(
         return open_lookup(settings, provider).map(Some);
     }
     let lookup = open_instance(settings, name)?;
-    let mut retry = Retry::new(LEARN_BACKOFF.0, LEARN_BACKOFF.1);
+    let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
     loop {
         watched.health.beat();
         let learnt = tokio::select! {

@@ -94,7 +94,7 @@ pub(super) const OPENING_MS: Millis = 1_000;
 pub(super) const OPENING_POLL_MS: Millis = 50;
 
 /// The longest wait a ledger answers: a parked credential may be freed by hand.
-pub(super) const LONGEST_WAIT_MS: Millis = 60_000;
+pub(super) const LONGEST_WAIT_MS: Millis = 5_000;
 
 /// The day a moment lies in, as a number of days since the epoch (UTC).
 pub(super) fn day(now: Millis) -> i64 {

@@ -6,8 +6,8 @@ use crate::clock::Millis;
 use crate::credential::Reads;
 use crate::figures::{figure, grouped, one_line, span, when};
 use crate::queue::{Stats, WorkerStats};
-use crate::status::Status;
 pub use crate::status::{Answer, State};
+use crate::status::{Known, Status};
 
 /// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
 const LATE_SHARE: u64 = 100;
@@ -23,7 +23,7 @@ const MEASURED_FOR_MS: Millis = 20_000;
 const CLOCK_SLACK_MS: Millis = 60_000;
 /// Calls that take longer than this on average, in ms, are the reason why posts are late.
 const SLOW_CALL_MS: Millis = 2_000;
-/// Minutes that say whether calls fail: the current one and the one before it.
+/// Minutes that say how fast workers are: the current one and the one before it.
 const LATELY: usize = 2;
 
 /// Of namespaces that are fresh, so many are named.
@@ -54,10 +54,16 @@ impl Answer {
         if let Some(sentence) = missing(figures).or_else(|| late(figures)) {
             return State::Late.because(sentence);
         }
-        if let Some(why) = &seen.pollers {
-            return State::Late.because(format!("Late: new posts are not collected: {why}"));
+        State::Fresh.because(fresh(figures)).unless_pollers(seen.pollers.as_deref())
+    }
+
+    /// The same, or that new posts are not collected, for this reason, where it would be fresh otherwise.
+    #[must_use]
+    pub fn unless_pollers(self, why: Option<&str>) -> Self {
+        match (self.state, why) {
+            (State::Fresh, Some(why)) => State::Late.because(format!("Late: new posts are not collected: {why}")),
+            _ => self,
         }
-        State::Fresh.because(fresh(figures))
     }
 }
 
@@ -106,7 +112,9 @@ fn stopped(figures: &Figures) -> Option<String> {
     if let Some(why) = no_worker(stats) {
         return Some(why);
     }
-    if stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
+    // A lease that was longer than those of now is ahead as well: only stored answers prove it.
+    let ahead = figures.measured.of.iter().flatten().any(|of| of.ahead > 0);
+    if ahead && stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
         let behind = span((stats.fence_ahead_ms - figures.lease_ms) / 1_000 * 1_000);
         return Some(format!(
             "the queue's clock stepped back by about {behind}: nothing comes due until it has caught up; set the clock right"
@@ -248,9 +256,8 @@ fn quota_falls_short(figures: &Figures) -> Option<String> {
 
 /// Why posts are overdue although the quota suffices.
 fn slow(figures: &Figures) -> String {
-    let (stats, lately) = (&figures.status.stats, figures.minutes.len().saturating_sub(LATELY));
-    let lately = figures.minutes.get(lately..).unwrap_or_default();
-    let count = |counter: &str| lately.iter().map(|minute| minute.count(counter)).sum::<i64>();
+    let stats = &figures.status.stats;
+    let count = |counter: &str| figures.lately.count(counter);
     let (calls, failed) = (count("requests"), count("requests_failed"));
     let trouble = stats.workers.iter().find_map(|worker| worker.trouble());
     if failed * 2 > calls {
@@ -273,8 +280,10 @@ fn slow(figures: &Figures) -> String {
     if call_ms > SLOW_CALL_MS {
         return format!("calls to the API take {} on average", span(call_ms / 100 * 100));
     }
+    let lately = &figures.minutes[figures.minutes.len().saturating_sub(LATELY)..];
+    let looked_up: i64 = lately.iter().map(|minute| minute.count("looked_up")).sum();
     let seconds: f64 = lately.iter().map(|minute| figures.seconds_of(minute)).sum();
-    let per_second = figure((count("looked_up") as f64 / seconds.max(1.0) * 10.0).round() / 10.0);
+    let per_second = figure((looked_up as f64 / seconds.max(1.0) * 10.0).round() / 10.0);
     let workers = match stats.workers.len() {
         1 => "the only worker updates".to_owned(),
         many => format!("{many} workers update"),
@@ -288,16 +297,16 @@ fn to_the_second(ms: Millis) -> String {
 }
 
 impl Seen {
-    /// As `twitter-updater status` shows it.
-    ///
-    /// # Errors
-    /// One line: a service is out, or does not answer in time.
-    pub fn status(&self) -> Result<Status, String> {
-        match (&self.figures, &self.outage) {
-            (Some(figures), None) => Ok(Status { answer: Some(Answer::of(self)), ..figures.status.clone() }),
-            (_, Some(Outage { why, .. })) => Err(why.clone()),
-            (None, None) => Err("nothing has been read yet".to_owned()),
-        }
+    /// As `twitter-updater status` shows that namespace.
+    #[must_use]
+    pub fn known(&self, namespace: &str) -> Known {
+        let answer = Some(Answer::of(self));
+        let error = match (&self.figures, &self.outage) {
+            (Some(figures), None) => return Known::Status(Box::new(Status { answer, ..figures.status.clone() })),
+            (_, Some(Outage { why, .. })) => why.clone(),
+            (None, None) => "nothing has been read yet".to_owned(),
+        };
+        Known::Out { namespace: namespace.to_owned(), error, answer }
     }
 }
 
@@ -315,7 +324,7 @@ mod tests {
     use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
     use crate::store::Standing;
     use crate::tweet::TweetState;
-    use crate::updater::wave;
+    use crate::wave;
 
     const NOW: i64 = 1_800_000_020_000;
     const BUFFER_TTL_MS: Millis = 5_000;
@@ -353,6 +362,7 @@ mod tests {
             due: vec![due("18m"), due("1d")],
             minutes: vec![minute(NOW - NOW % MINUTE_MS - MINUTE_MS), minute(NOW - NOW % MINUTE_MS)],
             measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), error: None },
+            lately: None,
         }
     }
 
@@ -597,11 +607,14 @@ mod tests {
             "the other one has gone"
         );
         assert_eq!(
-            stopped(|reading| reading.stats.fence_ahead_ms = 3_660_000),
+            stopped(|reading| {
+                reading.stats.fence_ahead_ms = 3_660_000;
+                hourly(reading).ahead = 1;
+            }),
             "Stopped: the queue's clock stepped back by about 1h: nothing comes due until it has caught up; set the \
              clock right"
         );
-        assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 60_000).0, State::Fresh);
+        assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 3_660_000).0, State::Fresh, "a longer lease");
         let reads = Reads {
             reads: 2_000,
             limit: Some(2_000),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::freshness::Measured;
+use super::lately::Lately;
 use crate::clock::{self, Millis};
 use crate::credential::{Account, Reads};
 use crate::lookup::Capabilities;
@@ -14,7 +15,7 @@ use crate::plan::{Fill, Plan};
 use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
 use crate::status::Status;
 use crate::tweet_age::AgeTable;
-use crate::updater::wave::{Wave, last_wave};
+use crate::wave::{Wave, last_wave};
 
 /// Minutes that are shown: so many past ones, the current one included, and as many to come.
 pub const MINUTES_SHOWN: u32 = 60;
@@ -57,6 +58,8 @@ pub struct Reading {
     pub minutes: Vec<Minute>,
     /// How fresh the stored answers are; or why that is not known.
     pub measured: Sampled,
+    /// What was counted in the last seconds; `None` where it was not watched for so long.
+    pub lately: Option<Lately>,
 }
 
 /// How fresh the stored answers are, as it was measured last.
@@ -90,6 +93,9 @@ pub struct Figures {
     pub store_out: Option<Outage>,
     /// What was measured of the stored answers.
     pub measured: Sampled,
+    /// What was counted in the last seconds.
+    #[serde(skip)]
+    pub lately: Lately,
     /// The last wave of misses in the minutes that the queue keeps.
     pub wave: Option<Wave>,
     /// How long a claimed batch is leased, ms.
@@ -184,7 +190,7 @@ impl Figures {
     /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
-        let Reading { stats, accounts, reads, due, minutes, measured } = reading;
+        let Reading { stats, accounts, reads, due, minutes, measured, lately } = reading;
         let due_of = |lane: &LaneStats| {
             let known = due.iter().find(|due| due.lane == lane.lane);
             known.map_or(&[][..], |due| &due.counts)
@@ -220,6 +226,7 @@ impl Figures {
         let forecast = forecast(&minutes, &status, &terms.ages, fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
+        let lately = lately.unwrap_or_else(|| Lately::of_minutes(&minutes));
         let (wave, lease_ms) = (last_wave(&minutes), clock::millis(terms.lease));
         Self {
             status,
@@ -230,6 +237,7 @@ impl Figures {
             forecast,
             store_out,
             measured,
+            lately,
             wave,
             lease_ms,
             buffer_ttl_ms,

@@ -103,6 +103,12 @@ impl Measured {
         sum
     }
 
+    /// Whether every drawn id is up to date, or waits for its first answer.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.late + self.missing + self.ahead == 0
+    }
+
     /// How many of all ids that is, reckoned from the drawn ones: none only where none was drawn.
     #[must_use]
     pub fn scaled(&self, drawn: u64) -> u64 {

@@ -17,6 +17,7 @@ mod archive;
 mod exposition;
 mod figures;
 mod freshness;
+mod lately;
 mod page;
 mod polled;
 mod probe;
@@ -33,6 +34,7 @@ pub use self::figures::{
     moments,
 };
 pub use self::freshness::{IN_FLIGHT_MS, Measured, SAMPLED, measure};
+pub use self::lately::Lately;
 pub use self::page::{Shown, Site};
 pub use self::probe::probe;
 pub use self::probes::router;

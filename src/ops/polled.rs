@@ -8,7 +8,7 @@ use crate::clock::Stopwatch;
 use crate::sources::{SourceBook, Sources};
 
 /// How often they are read, while somebody watches,
-const EVERY: Duration = Duration::from_secs(3);
+const EVERY: Duration = Duration::from_secs(2);
 /// unless that takes more than so large a part of the time: all gaps are counted.
 const SHARE_OF_THE_TIME: u32 = 10;
 /// How often it is tried where the store did not answer.

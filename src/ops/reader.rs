@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::figures::{Figures, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, moments};
-use super::freshness::measure;
+use super::freshness::{Measured, measure};
+use super::lately::History;
 use super::polled::Polled;
-use super::whole_queue::{PATIENCE, WholeQueue};
+use super::whole_queue::WholeQueue;
 use crate::clock::{self, Millis, Stopwatch};
 use crate::live::Live;
 use crate::queue::{Minute, QueueError, joined};
@@ -20,8 +21,10 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 const SHARE_OF_THE_TIME: u32 = 10;
 /// How often stored answers are looked at, unless that takes more than such a part of the time,
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
-/// and how long that may take.
-const MEASURE_PATIENCE: Duration = Duration::from_secs(3);
+/// or, where not all were up to date the last time, how soon again,
+const MEASURE_AGAIN: Duration = Duration::from_secs(2);
+/// and how long that may take, and each look whether the store answers: a store that hangs shows within 15 s.
+const STORE_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it sees whether the store answers, meanwhile.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
@@ -51,6 +54,14 @@ struct Known {
     measured: Sampled,
     /// Since when that is so, and how long it will do.
     measured_at: Option<(Stopwatch, Duration)>,
+    /// The queue's counters of the last seconds.
+    counted: History,
+}
+
+impl Known {
+    fn seen(&self) -> Seen {
+        Seen { figures: self.figures.clone(), outage: self.outage.clone(), pollers: self.pollers.clone() }
+    }
 }
 
 impl Reader {
@@ -83,6 +94,13 @@ impl Reader {
         read.map(|seen| seen.clone()).unwrap_or_default()
     }
 
+    /// Reads once, for who asks only once: nobody need [run](Reader::run) it.
+    pub async fn look_once(&self) -> Seen {
+        let mut known = Known::default();
+        self.read(&mut known).await;
+        known.seen()
+    }
+
     /// Reads while somebody watches, for ever.
     pub async fn run(&self) {
         let mut known = Known::default();
@@ -99,17 +117,19 @@ impl Reader {
                 continue;
             }
             let watch = Stopwatch::start();
-            self.read(&mut known).await;
-            let (figures, outage, pollers) = (known.figures.clone(), known.outage.clone(), known.pollers.clone());
-            self.seen.send_replace(Seen { figures, outage, pollers });
+            let asking = self.read(&mut known).await;
+            self.seen.send_replace(known.seen());
             let took = watch.elapsed();
             // An outage takes long, too, but not the service's time.
-            let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(took * SHARE_OF_THE_TIME) };
+            let share = asking * SHARE_OF_THE_TIME;
+            let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(share) };
             tokio::time::sleep(every.saturating_sub(took)).await;
         }
     }
 
-    async fn read(&self, known: &mut Known) {
+    /// Reads all. Answers how long queue and ledger took: the store and the sources have a pace of their own, and one that
+    /// hangs must not hold up the next reading.
+    async fn read(&self, known: &mut Known) -> Duration {
         let terms = self.terms.load();
         let last = known.figures.clone();
         let minutes = last.as_ref().map_or(&[][..], |last| &last.minutes);
@@ -125,19 +145,26 @@ impl Reader {
                 None => None,
             }
         };
-        let (reading, (), pollers) = tokio::join!(self.reading(&terms, minutes), check, pollers);
+        let reading = async {
+            let asking = Stopwatch::start();
+            (self.reading(&terms, minutes).await, asking.elapsed())
+        };
+        let ((reading, asking), (), pollers) = tokio::join!(reading, check, pollers);
         known.pollers = pollers;
         match reading {
             Ok(reading) => {
                 self.measure(known, &terms, reading.stats.now_ms).await;
-                let reading = Reading { measured: known.measured.clone(), ..reading };
+                let lately = known.counted.add(&reading.stats.counters);
+                let reading = Reading { measured: known.measured.clone(), lately, ..reading };
                 let figures = Figures::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.figures, known.outage) = (Some(Arc::new(figures)), None);
+                asking
             }
             // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
             Err(why) => {
                 let since_ms = self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
                 known.outage = Some(Outage { why, since_ms });
+                asking
             }
         }
     }
@@ -151,6 +178,11 @@ impl Reader {
     /// Measures how fresh the stored answers are, where the last measurement is too old; `now` is the queue's clock, ms
     /// since the epoch.
     async fn measure(&self, known: &mut Known, terms: &Terms, now: Millis) {
+        if let Some(Outage { why, .. }) = &known.store_out {
+            // As soon as it answers.
+            (known.measured.error, known.measured_at) = (Some(why.clone()), None);
+            return;
+        }
         if known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
             return;
         }
@@ -160,9 +192,9 @@ impl Reader {
             Ok(store) => {
                 let now = || now + watch.elapsed_ms();
                 let measuring = measure(&*self.whole.queue, &**store, terms, now);
-                match tokio::time::timeout(MEASURE_PATIENCE, measuring).await {
+                match tokio::time::timeout(STORE_PATIENCE, measuring).await {
                     Ok(measured) => measured,
-                    Err(_) => Err(format!("queue and store did not answer within {} s", MEASURE_PATIENCE.as_secs())),
+                    Err(_) => Err(format!("queue and store did not answer within {} s", STORE_PATIENCE.as_secs())),
                 }
             }
             Err(why) => Err(why.clone()),
@@ -171,7 +203,11 @@ impl Reader {
             Ok(of) => known.measured = Sampled { of: Some(of), at_ms: Some(now), error: None },
             Err(why) => known.measured.error = Some(why),
         }
-        let every = MEASURE_EVERY.max(watch.elapsed() * SHARE_OF_THE_TIME);
+        let is_well = known.measured.of.iter().flatten().all(Measured::is_well);
+        let every = if is_well { MEASURE_EVERY } else { MEASURE_AGAIN };
+        // Where there was no answer, it was not the services' time that passed.
+        let every =
+            if known.measured.error.is_some() { MEASURE_EVERY } else { every.max(watch.elapsed() * SHARE_OF_THE_TIME) };
         known.measured_at = Some((Stopwatch::start(), every));
     }
 
@@ -194,9 +230,9 @@ impl Reader {
     async fn check_store(&self) -> Result<(), String> {
         let store = self.store.load();
         let store = store.as_ref().as_ref().map_err(Clone::clone)?;
-        match tokio::time::timeout(PATIENCE, store.check()).await {
+        match tokio::time::timeout(STORE_PATIENCE, store.check()).await {
             Ok(checked) => checked.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the store did not answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("the store did not answer within {} s", STORE_PATIENCE.as_secs())),
         }
     }
 }

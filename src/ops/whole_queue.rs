@@ -22,7 +22,7 @@ use crate::health::Health;
 use crate::live::Live;
 use crate::lookup::Capabilities;
 use crate::queue::{LaneStats, Queue, QueueError, Stats};
-use crate::updater::wave::Wave;
+use crate::wave::Wave;
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);

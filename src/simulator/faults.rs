@@ -66,6 +66,11 @@ pub enum Fault {
     BrokenTweet,
     /// No tweet is there.
     AllMissing,
+    /// So large a part of the tweets is left out, the same ones in every answer.
+    SomeMissing {
+        /// The share, 0 to 1.
+        share: f64,
+    },
     /// Every tweet comes twice (in the array form).
     Duplicates,
     /// A tweet comes along that nobody asked for.
@@ -112,7 +117,15 @@ impl Fault {
 
     /// Whether it spoils the tweets of an answer, and not the answer.
     fn is_about_tweets(&self) -> bool {
-        matches!(self, Self::BrokenTweet | Self::AllMissing | Self::Duplicates | Self::Unasked | Self::Poison { .. })
+        matches!(
+            self,
+            Self::BrokenTweet
+                | Self::AllMissing
+                | Self::SomeMissing { .. }
+                | Self::Duplicates
+                | Self::Unasked
+                | Self::Poison { .. }
+        )
     }
 }
 

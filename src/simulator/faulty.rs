@@ -14,6 +14,7 @@ use super::dialect::{Dialect, INVALID};
 use super::faults::Fault;
 use super::reply::{Found, success};
 use super::windows::Window;
+use super::world::{mix, unit};
 use crate::clock::Millis;
 
 /// The answer to a call that a fault struck, in place of the `body` it would have had; `None` where the
@@ -64,9 +65,12 @@ pub async fn answer(
             with(window, response)
         }
         // Slowness is only time: it is drawn beside other faults and never alone.
-        Fault::Slow { .. } | Fault::BrokenTweet | Fault::AllMissing | Fault::Duplicates | Fault::Unasked => {
-            return None;
-        }
+        Fault::Slow { .. }
+        | Fault::BrokenTweet
+        | Fault::AllMissing
+        | Fault::SomeMissing { .. }
+        | Fault::Duplicates
+        | Fault::Unasked => return None,
         // A stream begins like any other.
         Fault::Drops { .. } | Fault::Stalls { .. } | Fault::HalfLine { .. } | Fault::Line { .. } => return None,
     };
@@ -83,6 +87,13 @@ pub fn tweets(dialect: Dialect, fault: &Fault, mut found: Found<'_>) -> String {
             }
         }
         Fault::AllMissing => found.objects.fill(None),
+        Fault::SomeMissing { share } => {
+            for (id, object) in found.ids.iter().zip(&mut found.objects) {
+                if lot(id) < *share {
+                    *object = None;
+                }
+            }
+        }
         Fault::Duplicates => {
             let twice =
                 |list: Vec<Option<String>>| list.into_iter().flat_map(|object| [object.clone(), object]).collect();
@@ -99,6 +110,11 @@ pub fn tweets(dialect: Dialect, fault: &Fault, mut found: Found<'_>) -> String {
         _ => {}
     }
     dialect.write(&found)
+}
+
+/// A number in 0..1 that is always the same for an id.
+fn lot(id: &str) -> f64 {
+    unit(id.bytes().fold(1, |lot, byte| mix(lot ^ u64::from(byte).rotate_left(32))))
 }
 
 /// An answer word by word; what cannot be a header is left out.

@@ -35,7 +35,7 @@ pub use self::incoming::{Drain, DrainRound};
 pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
-pub use self::refresh::{Refresh, Refreshed, Which};
+pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
 pub use self::summary::{Refusal, Summary};
 use crate::clock::{self, Millis};
 use crate::crash;

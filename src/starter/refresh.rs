@@ -3,6 +3,8 @@
 //! Store first, then queue ([`Store::promote`], [`Queue::promote`]): cut off in between, the store says *due* and the
 //! queue comes to it later; the same command mends it. A post that the queue has lost is put back on the way.
 
+use std::str::FromStr;
+
 use serde::Serialize;
 
 use super::StarterError;
@@ -14,21 +16,66 @@ use crate::shutdown::Stop;
 use crate::store::{Listed, Listing};
 use crate::tweet::TweetState;
 
+/// A state of posts that are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Living {
+    /// Found by the last answer that was believed.
+    Live,
+    /// Missing for so long that it is believed.
+    Unavailable,
+}
+
+impl FromStr for Living {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "live" => Ok(Self::Live),
+            "unavailable" => Ok(Self::Unavailable),
+            _ => Err("write live or unavailable".to_owned()),
+        }
+    }
+}
+
+/// A moment, ms since the epoch: `2h` is so long ago, `2026-01-31T08:00:00Z` a date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub Millis);
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(ago) = humantime::parse_duration(text) {
+            return Ok(Self(clock::wall_ms().saturating_sub(clock::millis(ago))));
+        }
+        let date = humantime::parse_rfc3339_weak(text).ok();
+        let since_1970 = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
+        since_1970
+            .map(|span| Self(clock::millis(span)))
+            .ok_or_else(|| "write it like 2h or 2026-01-31T08:00:00Z".to_owned())
+    }
+}
+
 /// Which posts of the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Which {
-    /// In this state: *live* or *unavailable*; `None` for both.
-    pub state: Option<TweetState>,
-    /// Whose last answer was given at this moment or later, ms since the epoch.
-    pub since: Option<Millis>,
+    /// In this state; `None` for both.
+    pub state: Option<Living>,
+    /// Whose last answer was given at this moment or later.
+    pub since: Option<Moment>,
     /// Due over one interval of each, and not all at once.
     pub spread: bool,
 }
 
 impl Which {
     fn is_for(&self, row: &Listed) -> bool {
-        self.state.is_none_or(|state| row.state == state)
-            && self.since.is_none_or(|since| row.checked_at.is_some_and(|checked| checked >= since))
+        let state = match row.state {
+            TweetState::Live => Living::Live,
+            TweetState::Unavailable => Living::Unavailable,
+            TweetState::Ended | TweetState::Dead => return false,
+        };
+        self.state.is_none_or(|wanted| wanted == state)
+            && self.since.is_none_or(|since| row.checked_at.is_some_and(|checked| checked >= since.0))
             && check_id(&row.id).is_ok()
     }
 }

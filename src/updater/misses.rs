@@ -5,7 +5,7 @@
 //! again at once would meet the same fault.
 
 use crate::clock::Millis;
-use crate::lane::Lane;
+use crate::queue::Lane;
 
 /// During a wave of misses the misses of a post must span so many times as long.
 const WAVE_FACTOR: Millis = 6;

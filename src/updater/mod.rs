@@ -3,7 +3,6 @@
 
 pub mod misses;
 mod request;
-pub mod wave;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -22,12 +21,12 @@ use crate::queue::{Batch, Job, Lane, Verdict};
 use crate::store::{Observation, Seen, Standing, Store, StoreError};
 use crate::tweet::TweetState;
 use crate::tweet_age::{AgeTable, SameDay};
+use crate::wave::{self, Wave};
 use crate::worker::{Handled, Handler, Outlook};
 
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
 use self::request::Requested;
-use self::wave::Wave;
 pub use crate::provider::NAMESPACE;
 
 /// The lane of tweets the provider does not return.

@@ -9,6 +9,7 @@ mod files;
 mod incoming;
 mod providers;
 mod rebuild;
+mod refresh;
 mod secrets;
 mod services;
 mod simulator;

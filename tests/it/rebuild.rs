@@ -175,6 +175,8 @@ macro_rules! on_both {
     };
 }
 
+mod refresh;
+
 on_both!(
     what_was_lost_is_put_back_as_the_updater_would,
     what_is_overdue_comes_due_within_an_interval,

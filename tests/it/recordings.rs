@@ -212,7 +212,12 @@ fn compare(answer: &Answer, asked: &[String], body: &Value) {
     }
     assert_eq!(answer.outcomes.len(), asked.len());
     for (id, outcome) in asked.iter().zip(&answer.outcomes) {
-        same_outcome(outcome, plain.get(id).copied());
+        // A map names what it does not return; the ids of the other body's part are not in it.
+        let is_mentioned = body.get("id").is_none_or(|map| map.get(id).is_some());
+        match outcome {
+            Outcome::Broken(_) if !is_mentioned => {}
+            outcome => same_outcome(outcome, plain.get(id).copied()),
+        }
     }
     let strangers = plain.keys().filter(|id| !asked.contains(id)).count();
     assert_eq!(answer.unasked, strangers);

@@ -336,8 +336,7 @@ impl StoredRow {
     }
 
     fn is_unavailable(&self) {
-        assert_eq!(self.state, "unavailable", "{self:?}");
-        assert!(self.misses >= 1, "{self:?}");
+        assert!(self.state == "live" && self.misses >= 1, "missing, which is not believed yet: {self:?}");
         assert_eq!((&self.text, &self.raw, &self.author_name), (&None, &None, &None), "{self:?}");
     }
 }

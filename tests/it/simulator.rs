@@ -324,6 +324,12 @@ async fn faults_inside_an_answer() {
     let answer = look_up(&running, &asked).await.unwrap();
     assert_eq!(answer.outcomes, vec![Outcome::Unavailable; 5]);
 
+    running.inject(Fault::SomeMissing { share: 0.5 }, 2);
+    let many = aged(DAY, 100);
+    let some = look_up(&running, &many).await.unwrap();
+    assert!((30..70).contains(&found(&some)), "about half: {}", found(&some));
+    assert_eq!(some.outcomes, look_up(&running, &many).await.unwrap().outcomes, "the same ones");
+
     running.inject(Fault::Unasked, 1);
     let answer = look_up(&running, &asked).await.unwrap();
     assert_eq!((found(&answer), answer.unasked), (5, 1));
@@ -417,6 +423,7 @@ async fn a_fault_strikes_where_it_is_told_to() {
         {"fault": "answer", "at": "token", "status": 503, "headers": {"retry-after": "7"}, "body": "later", "times": 1},
         {"fault": "not_json", "at": "token", "times": 1},
         {"fault": "all_missing", "at": "token"},
+        {"fault": "some_missing", "share": 0.5, "at": "token"},
         {"fault": "status", "status": 403, "code": 179, "asked": ["21"]},
     ]);
     let (status, ..) = raw(&running, "PUT", "/simulator/faults", None, &rules.to_string()).await;

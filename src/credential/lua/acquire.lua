@@ -7,7 +7,7 @@
 
 local endpoint, permit, expiry, backlog = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local OPENING, OPENING_POLL = 1000, 50
-local LONGEST_WAIT = 60000
+local LONGEST_WAIT = 5000
 local now = now_ms()
 
 local books, left = {}, 0

@@ -144,8 +144,8 @@ fn facts(figures: &Figures) -> Markup {
     html! {
         dl.facts {
             div { dt { "Scheduled" } dd { (grouped(all.ids)) } }
-            div { dt { "Overdue" } dd { (grouped(all.overdue)) } }
-            div { dt { "Oldest late" } dd { @if all.due > 0 { (time(all.oldest_lateness_ms)) } @else { "–" } } }
+            div { dt { "Late" } dd { @match all.late { Some(late) => (grouped(late)), None => "–" } } }
+            div { dt { "Oldest due" } dd { @if all.due > 0 { (time(all.oldest_lateness_ms)) } @else { "–" } } }
             div {
                 dt { "Demand" }
                 dd {

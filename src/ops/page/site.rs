@@ -22,7 +22,7 @@ use crate::ops::polled::Polled;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::whole_queue::{self, WholeQueue};
 use crate::sources::{SourceBook, Sources};
-use crate::status::Report;
+use crate::status::{Known, Report};
 
 /// A namespace that is shown.
 #[derive(Debug)]
@@ -100,10 +100,13 @@ impl Site {
     }
 }
 
+fn code(answers: bool) -> StatusCode {
+    if answers { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
 /// `GET /status`: as `twitter-updater status --json` says it; of several namespaces all, or the one that is asked for.
 async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?namespace=NAME\n").into_response() };
-    let out = |why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response();
     if let Some(name) = &asked.namespace {
         let Some(page) = site.pages.iter().find(|page| page.whole.queue.namespace() == name) else {
             let names: Vec<&str> = site.pages.iter().map(|page| page.whole.queue.namespace()).collect();
@@ -111,7 +114,8 @@ async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, Query
             return (StatusCode::NOT_FOUND, why).into_response();
         };
         if site.pages.len() > 1 {
-            return page.reader.look().await.status().map_or_else(out, |status| Json(status).into_response());
+            let known = page.reader.look().await.known(name);
+            return (code(matches!(known, Known::Status(_))), Json(known)).into_response();
         }
     }
     let sources = async {
@@ -121,13 +125,8 @@ async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, Query
         }
     };
     let (seen, sources) = tokio::join!(site.seen(), sources);
-    let mut read: Vec<_> = seen.iter().map(|(_, seen)| seen.status()).collect();
-    if let [Err(why)] = &mut read[..] {
-        return out(std::mem::take(why));
-    }
-    let names = seen.iter().map(|(whole, _)| whole.queue.namespace().to_owned());
-    let report = Report::new(names.zip(read).collect(), sources);
+    let known = |(whole, seen): &(Arc<WholeQueue>, Seen)| seen.known(whole.queue.namespace());
+    let report = Report::of(seen.iter().map(known).collect(), sources);
     // What one does not say must not hide what the others do.
-    let code = if report.answers() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(report)).into_response()
+    (code(report.answers()), Json(report)).into_response()
 }

@@ -12,7 +12,7 @@ use crate::figures::{figure, grouped, one_line};
 use crate::ops::figures::{Figures, Freshness};
 use crate::plan::money;
 use crate::queue::{Buried, WorkerStats};
-use crate::updater::wave::Wave;
+use crate::wave::Wave;
 
 /// Workers that are named.
 const WORKERS: usize = 100;
@@ -185,7 +185,7 @@ pub(super) fn workers(figures: &Figures) -> Markup {
         section.panel #workers aria-labelledby="workers-name" {
             h2 #workers-name { "Workers" }
             @if workers.is_empty() {
-                p.lead.bad { "None has beaten lately: nothing is looked up." }
+                p.lead.bad { "No worker heartbeat: nothing is looked up." }
             } @else {
                 p.lead {
                     strong { (count(workers.len() as u64, "worker")) } ", " strong { (grouped(stats.leased)) } " tweets leased"
@@ -219,7 +219,11 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     let field = |name: &str| worker.fields.get(name).map(|value| one_line(value)).filter(|value| !value.is_empty());
     let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
-    let refusals = [("config_refused", "refused a changed configuration"), ("config_needs_restart", "needs a restart")];
+    let refusals = [
+        (WorkerStats::TROUBLE, "cannot work"),
+        ("config_refused", "refused a changed configuration"),
+        ("config_needs_restart", "needs a restart"),
+    ];
     html! {
         tr {
             th.name scope="row" { (one_line(&worker.worker)) }

@@ -101,7 +101,7 @@ async fn it_answers_whether_all_is_fresh_and_finds_a_tweet() {
     assert_eq!(post(&starter, &ids).await.0, 202);
     until_true("all is fresh, and it says of how many", PATIENCE, async || {
         let page = ops.get("/").await.1;
-        page.contains("data-state=\"fresh\"") && element(&page, "freshness").contains("30 tweets")
+        page.contains("data-state=\"fresh\"") && element(&page, "freshness").contains("30 posts")
     })
     .await;
     let response = ops.client.get(&ops.url).send().await.unwrap();
@@ -212,7 +212,7 @@ async fn what_changes_comes_by_itself_and_a_stop_ends_it_at_once() {
     for id in SECTIONS.into_iter().chain(["headline"]) {
         assert!(first["parts"][id].as_str().unwrap().contains(&format!("id=\"{id}\"")), "{first}");
     }
-    assert!(first["parts"]["freshness"].as_str().unwrap().contains("2 tweets"), "{first}");
+    assert!(first["parts"]["freshness"].as_str().unwrap().contains("2 posts"), "{first}");
     let page = ops.get("/").await.1;
     assert!(page.contains(&format!("data-version={}", first["version"])), "{page}");
     assert!(tweet.next().await.unwrap()["parts"]["tweet"].as_str().unwrap().contains("id=\"place\""));
@@ -225,7 +225,7 @@ async fn what_changes_comes_by_itself_and_a_stop_ends_it_at_once() {
         at = event["at"].as_i64().unwrap();
         // What is as it was is not sent again.
         assert!(event["parts"]["workers"].is_null(), "{event}");
-        if event["parts"]["freshness"].as_str().is_some_and(|part| part.contains("3 tweets")) {
+        if event["parts"]["freshness"].as_str().is_some_and(|part| part.contains("3 posts")) {
             break;
         }
     }
@@ -393,8 +393,11 @@ async fn the_page_goes_on_without_the_queue_and_without_the_store() {
     let settings = home.on(&redis, &[&no_store[..], &[("queue.redis.response_timeout", "1s")]].concat());
     let ops = home.role("ops", &settings).await;
     let page = ops.get("/").await.1;
-    assert!(element(&page, "answer").contains("data-state=\"stopped\"") && page.contains("the store is out"), "{page}");
-    assert!(page.contains("No tweet is scheduled"), "{page}");
+    assert!(
+        element(&page, "answer").contains("data-state=\"stopped\"") && page.contains("the store does not answer"),
+        "{page}"
+    );
+    assert!(page.contains("No posts are scheduled"), "{page}");
     let mut said = page;
     for path in ["/dead".to_owned(), format!("/tweet?id={}", young(1)[0])] {
         let (status, page) = ops.get(&path).await;

@@ -4,6 +4,7 @@
 mod demo;
 mod enqueue;
 mod fairness;
+mod fault_table;
 mod fill;
 mod hook;
 mod kill;

@@ -66,31 +66,32 @@ pub(super) async fn the_delayed_move_and_are_due_no_later(world: World) {
 
 pub(super) async fn the_leased_are_noted_and_take_the_earlier_due(world: World) {
     let queue = &*world.one;
-    schedule(queue, &old(), 0, &["noted", "own", "twice", "none"]).await;
+    schedule(queue, &old(), 0, &["noted", "own", "twice", "none", "at-once"]).await;
     let claimed = batch(queue, request("a")).await;
     assert_eq!(promote(queue, &young(), 600_000, &["noted", "twice"]).await, [Promoted::Noted; 2]);
     assert_eq!(promote(queue, &young(), 3 * HOUR, &["own"]).await, [Promoted::Noted]);
+    assert_eq!(promote(queue, &young(), 0, &["at-once"]).await, [Promoted::Noted]);
     // The earlier due and the newer lane.
     let middle = Lane::new("middle", Duration::from_secs(3_600));
     assert_eq!(promote(&*world.two, &middle, HOUR, &["twice"]).await, [Promoted::Noted]);
     assert!(matches!(place(queue, "noted").await, Some(Place::Leased { .. })), "no move");
 
     let settled = queue.settle(&claimed.fence, &reschedule(&claimed, &old(), 2 * HOUR), &[]).await.unwrap();
-    assert_eq!(settled, Settled { settled: 4, lost: 0 });
+    assert_eq!(settled, Settled { settled: 5, lost: 0 });
     assert_waits(queue, "noted", &young(), 600_000).await;
     assert_waits(queue, "own", &young(), 2 * HOUR).await;
     assert_waits(queue, "twice", &middle, 600_000).await;
     assert_waits(queue, "none", &old(), 2 * HOUR).await;
     let stats = queue.stats().await.unwrap();
-    assert_eq!((stats.counters["promoted"], stats.counters["rescheduled"]), (4, 4));
+    assert_eq!((stats.counters["promoted"], stats.counters["rescheduled"]), (5, 5));
     let lanes: Vec<_> = stats.lanes.iter().map(|lane| (&*lane.lane, lane.patience_ms)).collect();
     assert_eq!(lanes, [("young", 180_000), ("middle", HOUR), ("old", 24 * HOUR)]);
 
     // The note was for one time.
-    assert_eq!(promote(queue, &old(), 0, &["noted"]).await, [Promoted::Moved]);
     let again = batch(queue, request("b")).await;
+    assert_eq!(ids(&again), ["at-once"]);
     queue.settle(&again.fence, &reschedule(&again, &old(), 2 * HOUR), &[]).await.unwrap();
-    assert_waits(queue, "noted", &old(), 2 * HOUR).await;
+    assert_waits(queue, "at-once", &old(), 2 * HOUR).await;
 }
 
 pub(super) async fn each_way_out_of_a_lease_takes_or_deletes_the_note(world: World) {

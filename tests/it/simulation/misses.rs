@@ -14,8 +14,8 @@ use twitter_updater::starter::{Drain, Ingested};
 use twitter_updater::store::Store;
 use twitter_updater::tweet::{TweetId, TweetState};
 use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::updater::wave::{Wave, last_wave};
 use twitter_updater::updater::{UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::wave::{Wave, last_wave};
 use twitter_updater::worker::ClaimSettings;
 
 use super::network::{Dice, Way};

@@ -161,14 +161,14 @@ fn survives(what: &str, begins: impl Fn(&World), ends: impl Fn(&World)) {
             assert!(calls.len() <= bound && calls.len() >= steps.len(), "process {process}");
             for (number, step) in steps.iter().enumerate() {
                 assert_eq!(step.attempt, number as u64 + 1, "no success in between");
-                let most = (500 << number.min(10)).min(60_000);
+                let most = (500 << number.min(10)).min(10_000);
                 assert!(step.delay <= most, "{step:?}");
                 let early = calls.iter().find(|at| (step.at + 1..step.at + step.delay).contains(*at));
                 // What was under way in the other slots has begun before the first step.
                 assert_eq!(early, None, "a call in {step:?}");
             }
-            // Evenly from 0 to 60 s: half a minute on average.
-            assert!((60..240).contains(&steps.len()), "{} steps in an hour", steps.len());
+            // Evenly from 0 to 10 s: five seconds on average.
+            assert!((360..1_440).contains(&steps.len()), "{} steps in an hour", steps.len());
         }
 
         // Nobody is blamed, and nobody is where they should not be.
@@ -193,7 +193,7 @@ fn survives(what: &str, begins: impl Fn(&World), ends: impl Fn(&World)) {
         let served = world.queue.claimed().split_off(served);
         println!("{what}: {} served in due order within {} s", served.len(), caught_up / 1_000);
         // The longest step, and the calls.
-        assert!(caught_up <= 75_000, "{caught_up} ms");
+        assert!(caught_up <= 25_000, "{caught_up} ms");
         tokio::time::sleep(Duration::from_secs(60)).await;
         let stats = world.queue.stats().await.unwrap();
         assert!(stats.oldest_lateness_ms <= 6_000, "late by {} ms", stats.oldest_lateness_ms);

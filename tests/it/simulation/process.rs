@@ -15,8 +15,8 @@ use twitter_updater::metrics::Metrics;
 use twitter_updater::queue::{MEND_SLACK, Queue};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::tweet_age::SameDay;
-use twitter_updater::updater::wave::Wave;
 use twitter_updater::updater::{Doubts, TweetUpdate};
+use twitter_updater::wave::Wave;
 use twitter_updater::worker::{Pipeline, Worker};
 
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};

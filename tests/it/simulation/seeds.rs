@@ -27,9 +27,9 @@ const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
 const DAY: Millis = 24 * HOUR;
 
-/// How long everything works before all must be well: the longest freeze (60 s), back-off (60 s) and step of
+/// How long everything works before all must be well: the longest freeze (60 s), back-off (10 s) and step of
 /// the clock (30 s) one after the other, the longest interval (90 s), and a little.
-const CALM: Duration = Duration::from_secs(270);
+const CALM: Duration = Duration::from_secs(220);
 /// How late an id may be when all is well: the linger, and a batch on its way.
 const NORMAL_LATENESS: Millis = 4_000;
 

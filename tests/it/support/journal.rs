@@ -47,6 +47,8 @@ pub enum Call {
     Adopt,
     Standing,
     Exhume,
+    /// Of the store, then of the queue.
+    Promote,
 }
 
 /// How it fails.
@@ -249,7 +251,7 @@ impl Queue for JournalledQueue {
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
-        self.inner.promote(jobs).await
+        self.journal.through(Call::Promote, queue_fails, self.inner.promote(jobs)).await
     }
 
     async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
@@ -374,7 +376,7 @@ impl Store for JournalledStore {
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
-        self.inner.promote(namespace, ids).await
+        self.journal.through(Call::Promote, store_fails, self.inner.promote(namespace, ids)).await
     }
 
     async fn page(

@@ -13,7 +13,7 @@ use super::memory_queue::ServiceClock;
 
 /// How long the call that opens a window keeps others waiting, and how often they ask.
 const OPENING: (Millis, Millis) = (1_000, 50);
-const LONGEST_WAIT: Millis = 60_000;
+const LONGEST_WAIT: Millis = 5_000;
 
 #[derive(Debug)]
 pub struct MemoryLedger {

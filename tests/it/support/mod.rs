@@ -16,6 +16,7 @@ pub mod queue_model;
 pub mod redis;
 pub mod rig;
 pub mod role;
+pub mod stepping_clock;
 pub mod users;
 pub mod wait;
 pub mod watched_queue;

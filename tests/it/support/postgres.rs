@@ -89,6 +89,26 @@ impl OwnPostgres {
         self.say("crash");
     }
 
+    /// Sends the server and each of its processes a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let of_server = std::fs::read_to_string(format!("{}/data/postmaster.pid", self.dir)).unwrap();
+        let server = of_server.lines().next().unwrap().trim().to_owned();
+        let parent = |pid: &str| {
+            // "pid (name) state parent …", and the name may hold anything.
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit(')').next()?.split_whitespace().nth(1).map(str::to_owned)
+        };
+        let send = |pid: &str| Command::new("kill").args([&format!("-{name}"), pid]).status().unwrap();
+        // The server first: it makes no more processes then.
+        assert!(send(&server).success());
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let pid = entry.file_name().into_string().unwrap_or_default();
+            if pid.bytes().all(|byte| byte.is_ascii_digit()) && parent(&pid).as_deref() == Some(&*server) {
+                send(&pid);
+            }
+        }
+    }
+
     /// The url of its database `name`.
     pub fn url(&self, name: &str) -> String {
         format!("postgres:///{name}?host={}&user=postgres", self.dir)

@@ -28,6 +28,7 @@ pub struct TestRedis {
     pub url: String,
     doors: Doors,
     settings: Vec<String>,
+    program: String,
     server: Option<Server>,
     folder: TempDir,
 }
@@ -49,8 +50,13 @@ struct Server {
 impl Server {
     /// Starts one and waits until it says that; otherwise answers all that it said.
     fn start(arguments: &[String], says: &str) -> Result<Self, String> {
+        Self::start_program(&program(), arguments, says)
+    }
+
+    /// The same of another program.
+    fn start_program(program: &str, arguments: &[String], says: &str) -> Result<Self, String> {
         let mut watchdog = Command::new("sh")
-            .args(["-c", WATCHDOG, "sh", &program()])
+            .args(["-c", WATCHDOG, "sh", program])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -132,14 +138,7 @@ fn folder() -> TempDir {
 impl TestRedis {
     /// Starts one with these further settings (`--maxmemory 3mb`) on a unix socket.
     pub fn start(settings: &[&str]) -> Self {
-        let folder = folder();
-        let socket = folder.path().join("redis.sock").display().to_string();
-        let listen = ["--port", "0", "--unixsocket", &socket].map(str::to_owned).to_vec();
-        let settings = server_in(folder.path(), listen, settings);
-        let server = Server::start(&settings, READY)
-            .unwrap_or_else(|said| panic!("redis-server did not start (is redis-server installed?):\n{said}"));
-        let url = format!("redis+unix://{socket}");
-        Self { url, doors: Doors::default(), settings, server: Some(server), folder }
+        Self::start_by(&program(), settings)
     }
 
     /// Starts one at a port of the loopback.
@@ -156,12 +155,24 @@ impl TestRedis {
         };
         let (server, port, settings) = Server::start_at_a_port(arguments, READY);
         let url = doors.url("", &format!("127.0.0.1:{port}"));
-        Self { url, doors: doors.clone(), settings, server: Some(server), folder }
+        Self { url, doors: doors.clone(), settings, program: program(), server: Some(server), folder }
     }
 
     /// `host:port`, of one that has them.
     pub fn host_and_port(&self) -> &str {
         self.url.rsplit(['/', '@']).next().unwrap()
+    }
+
+    /// Starts one by that program, which ends in a redis-server.
+    pub fn start_by(program: &str, settings: &[&str]) -> Self {
+        let folder = folder();
+        let socket = folder.path().join("redis.sock").display().to_string();
+        let listen = ["--port", "0", "--unixsocket", &socket].map(str::to_owned).to_vec();
+        let settings = server_in(folder.path(), listen, settings);
+        let server = Server::start_program(program, &settings, READY)
+            .unwrap_or_else(|said| panic!("{program} did not start (is redis-server installed?):\n{said}"));
+        let url = format!("redis+unix://{socket}");
+        Self { url, doors: Doors::default(), settings, program: program.to_owned(), server: Some(server), folder }
     }
 
     /// kill -9, as a crash of its machine's processes. What it had told its kernel to write is written.
@@ -176,9 +187,15 @@ impl TestRedis {
         self.server = None;
     }
 
+    /// Sends its process a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let pid = &self.server.as_ref().expect("it runs").pid;
+        assert!(Command::new("kill").args([&format!("-{name}"), pid]).status().unwrap().success());
+    }
+
     /// Starts it again over what its files hold.
     pub fn start_again(&mut self) {
-        self.server = Some(Server::start(&self.settings, READY).unwrap());
+        self.server = Some(Server::start_program(&self.program, &self.settings, READY).unwrap());
     }
 
     /// Lines of the log of its last start, up to the one that said it was ready.

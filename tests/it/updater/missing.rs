@@ -7,7 +7,7 @@ use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::store::Seen;
 use twitter_updater::tweet::TweetState;
 use twitter_updater::updater::UNAVAILABLE_LANE;
-use twitter_updater::updater::wave::{FOUND, MISSED, Wave};
+use twitter_updater::wave::{FOUND, MISSED, Wave};
 use twitter_updater::worker::Outlook;
 
 use crate::support::rig::{DAY, HOUR, MINUTE, Rig, Setup};

@@ -194,7 +194,7 @@ async fn a_hiccup_costs_one_step_of_the_back_off_however_many_calls_it_met() {
     rig.all_updated(&ids).await;
     rig.drain().await;
     assert_eq!(rig.journal.in_flight().1, 16, "they were under way together");
-    // A first step is up to 0.5 s, and the calls themselves take 0.7 s; the sixteenth is up to 60 s.
+    // A first step is up to 0.5 s, and the calls themselves take 0.7 s; the sixteenth is up to 10 s.
     let events = rig.journal.events();
     let calls: Vec<_> =
         events.iter().filter(|(_, event)| matches!(event, Event::LookedUp { .. })).map(|(at, _)| *at).collect();

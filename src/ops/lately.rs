@@ -1,0 +1,101 @@
+//! What was counted in the last seconds: a fault must be named while it is new, and two minutes of good calls hide it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::clock::Stopwatch;
+use crate::queue::Minute;
+
+/// The counts reach back so far at least: a worker tells what it counted every 5 s,
+const LEAST: Duration = Duration::from_secs(7);
+/// and so far at the most, where nobody watched for a while.
+const MOST: Duration = Duration::from_secs(30);
+/// Minutes in their place where nobody has watched for so long: the current one and the one before it.
+const MINUTES: usize = 2;
+/// What is counted.
+const COUNTERS: [&str; 5] = ["requests", "requests_failed", "looked_up", "broken", "lookup_ms"];
+
+/// What was counted in the last seconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lately {
+    counts: BTreeMap<&'static str, i64>,
+}
+
+impl Lately {
+    /// Between two readings of the counters; `None` where they have shrunk: the queue was wiped in between.
+    #[must_use]
+    pub fn between(before: &BTreeMap<String, i64>, now: &BTreeMap<String, i64>) -> Option<Self> {
+        let of = |counters: &BTreeMap<String, i64>, name| counters.get(name).copied().unwrap_or(0);
+        let counts: BTreeMap<_, _> = COUNTERS.map(|name| (name, of(now, name) - of(before, name))).into();
+        counts.values().all(|by| *by >= 0).then_some(Self { counts })
+    }
+
+    /// The same by minutes.
+    #[must_use]
+    pub fn of_minutes(minutes: &[Minute]) -> Self {
+        let last = &minutes[minutes.len().saturating_sub(MINUTES)..];
+        Self { counts: COUNTERS.map(|name| (name, last.iter().map(|minute| minute.count(name)).sum())).into() }
+    }
+
+    /// How often that was counted.
+    #[must_use]
+    pub fn count(&self, counter: &str) -> i64 {
+        self.counts.get(counter).copied().unwrap_or(0)
+    }
+}
+
+/// The queue's counters as they were read in the last seconds, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    read: VecDeque<(Stopwatch, BTreeMap<String, i64>)>,
+}
+
+impl History {
+    /// Keeps what was read now, and answers what was counted lately; `None` where nothing was read so long ago.
+    pub fn add(&mut self, counters: &BTreeMap<String, i64>) -> Option<Lately> {
+        // The first is the newest of those that are old enough.
+        while self.read.get(1).is_some_and(|(at, _)| at.elapsed() >= LEAST) {
+            self.read.pop_front();
+        }
+        let before = self.read.front().filter(|(at, _)| (LEAST..=MOST).contains(&at.elapsed()));
+        let lately = before.and_then(|(_, before)| Lately::between(before, counters));
+        let own = counters.iter().filter(|(name, _)| COUNTERS.contains(&name.as_str()));
+        self.read.push_back((Stopwatch::start(), own.map(|(name, count)| (name.clone(), *count)).collect()));
+        lately
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(requests: i64, failed: i64) -> BTreeMap<String, i64> {
+        [("requests".to_owned(), requests), ("requests_failed".to_owned(), failed), ("claims".to_owned(), 9)].into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_seconds_are_counted_and_not_the_good_ones_before() {
+        let mut history = History::default();
+        let mut lately = None;
+        for second in 0..20 {
+            // Ten calls a second, which fail from the tenth second on.
+            lately = history.add(&counters(1_000 + second * 10, (second - 10).max(0) * 10));
+            assert_eq!(lately.is_some(), second >= 7, "{second}");
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let lately = lately.unwrap();
+        assert_eq!((lately.count("requests"), lately.count("requests_failed"), lately.count("claims")), (70, 70, 0));
+        assert_eq!(history.read.len(), 8);
+        assert_eq!(history.add(&counters(3, 0)), None, "the queue was wiped");
+        tokio::time::advance(MOST * 2).await;
+        assert_eq!(history.add(&counters(900, 0)), None, "nobody watched");
+    }
+
+    #[test]
+    fn where_nobody_watched_the_minutes_tell() {
+        let minute = |requests| Minute { counters: counters(requests, 1), ..Minute::default() };
+        let lately = Lately::of_minutes(&[minute(400), minute(20), minute(3)]);
+        assert_eq!((lately.count("requests"), lately.count("requests_failed")), (23, 2));
+        assert_eq!(Lately::of_minutes(&[]).count("requests"), 0);
+    }
+}

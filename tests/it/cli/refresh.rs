@@ -1,0 +1,73 @@
+//! `refresh`: by id, by state, by time, and what it refuses.
+
+use serde_json::json;
+use twitter_updater::clock::{Millis, wall_ms};
+use twitter_updater::queue::{EmbeddedQueue, Place, Queue};
+use twitter_updater::updater::NAMESPACE;
+
+use super::*;
+
+struct Scene {
+    home: Home,
+    queue: EmbeddedQueue,
+    ids: Vec<String>,
+}
+
+impl Scene {
+    /// So many young tweets are enqueued, none of them due yet.
+    async fn new(count: u32) -> Self {
+        let (home, ids) = (Home::new(), young(count));
+        let file = home.file("ids.txt", ids.join("\n"));
+        assert!(home.run(&["enqueue", &file]).status.success());
+        let queue = EmbeddedQueue::open(&home.path("home.db"), NAMESPACE, Duration::from_secs(20)).await.unwrap();
+        Self { home, queue, ids }
+    }
+
+    /// The exit code, standard output and standard error.
+    fn refresh(&self, arguments: &[&str]) -> (i32, String, String) {
+        let output = run(&[&["refresh"], arguments].concat(), &self.home.settings(&[("log.level", "warn")]));
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    }
+
+    async fn due_in(&self, id: &str) -> Millis {
+        match &self.queue.locate(&[id.to_owned()]).await.unwrap()[0][..] {
+            [Place::Delayed { due, .. }] => due - wall_ms(),
+            elsewhere => panic!("{elsewhere:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_are_due_at_once_and_a_bad_one_stops_no_other() {
+    let scene = Scene::new(3).await;
+    assert!(scene.due_in(&scene.ids[0]).await > 60_000);
+    let (code, out, error) = scene.refresh(&[&scene.ids[0], "20", &scene.ids[2]]);
+    assert_eq!(code, 65, "{error}");
+    assert!(out.starts_with("2 due now, 0 in flight") && out.contains("1 refused"), "{out}");
+    assert!(error.contains("20: the store does not know it: put it in with `enqueue`"), "{error}");
+    assert!(scene.due_in(&scene.ids[0]).await <= 0 && scene.due_in(&scene.ids[2]).await <= 0);
+    assert!(scene.due_in(&scene.ids[1]).await > 60_000);
+    let (code, out, _) = scene.refresh(&["--json", &scene.ids[1]]);
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &said["promoted"], &said["refusals"]), (0, &json!(1), &json!([])));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kinds_and_times_choose_and_nonsense_is_refused() {
+    let scene = Scene::new(2).await;
+    for none in
+        [&["--state", "unavailable"][..], &["--since", "2h"], &["--state", "live", "--since", "2020-01-01T00:00:00Z"]]
+    {
+        let (code, out, error) = scene.refresh(none);
+        assert_eq!((code, &out[..9]), (0, "0 due now"), "no answer has come yet: {none:?} {out} {error}");
+    }
+    assert_eq!(scene.refresh(&["--state", "live", "--spread"]).0, 0);
+    assert!(scene.due_in(&scene.ids[0]).await <= 180_000);
+    let (code, out, _) = scene.refresh(&["--state", "live"]);
+    assert!(code == 0 && out.starts_with("2 due now"), "{out}");
+    for wrong in [&[][..], &["--state", "dead"], &["--since", "yesterday"], &["--state", "live", "20"]] {
+        assert_eq!(scene.refresh(wrong).0, 64, "{wrong:?}");
+    }
+    let (_, _, error) = scene.refresh(&["--since", "yesterday"]);
+    assert!(error.contains("write it like 2h or 2026-01-31T08:00:00Z"), "{error}");
+}

@@ -1,0 +1,638 @@
+//! The table of docs/operations.md, row by row: the fault is made with the real binaries, and the page, `/status` and the
+//! alert say the colour and the cause that the row names, within 15 s, and nothing is green until it is over; and they are
+//! green within 15 s and one interval after its end.
+//!
+//! Three systems at the same time, with intervals of 3 s and the default `updater.buffer_ttl` of 5 s: one meets the faults of
+//! the API, one those of the processes and services, one those of Redis's clock and of a provider.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::Value;
+use tempfile::TempDir;
+use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::provider::Provider;
+use twitter_updater::queue::{Queue, RedisQueue};
+use twitter_updater::simulator::{
+    self, Fault, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing, id_of,
+};
+use twitter_updater::store::{PostgresStore, Standing as Stored, Store};
+use twitter_updater::tweet::TweetState;
+use twitter_updater::updater::NAMESPACE;
+
+use crate::support::postgres::{self, OwnPostgres};
+use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
+use crate::support::redis::TestRedis;
+use crate::support::role::Role;
+use crate::support::stepping_clock::SteppingClock;
+use crate::support::wait::until;
+
+const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+const ALERTS: &str = include_str!("../../../k8s/components/monitoring/alerts.yaml");
+
+/// The colour and the cause show within so long after a fault begins,
+const BOUND: Duration = Duration::from_secs(15);
+/// and all is green within that and this after it ends.
+const INTERVAL: Duration = Duration::from_secs(3);
+const BUFFER_TTL: Duration = Duration::from_secs(5);
+/// How long a system may take to be green at first.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POSTS: u32 = 1_000;
+const DAY: Millis = 86_400_000;
+
+/// A row of the table, in its words.
+#[derive(Debug, Clone)]
+struct Row {
+    colour: &'static str,
+    causes: Vec<&'static str>,
+}
+
+impl Row {
+    fn state(&self) -> &'static str {
+        match self.colour {
+            "red" => "stopped",
+            "amber" => "late",
+            "grey" => "unknown",
+            other => panic!("{other} is no colour of a fault"),
+        }
+    }
+}
+
+/// The table of the document: each fault with its row.
+fn documented() -> BTreeMap<&'static str, Row> {
+    let section = OPERATIONS.split_once("## What the headline says, and what to do").expect("the section").1;
+    let rows = section.lines().skip_while(|line| !line.starts_with("|--")).skip(1);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [fault, colour, cause, to_do] = cells[..] else { panic!("{row}") };
+            let causes: Vec<_> = cause.split('`').skip(1).step_by(2).collect();
+            assert!(!causes.is_empty() && !to_do.is_empty(), "{row}");
+            (fault, Row { colour, causes })
+        })
+        .collect()
+}
+
+/// An alert's expression of the one form `min by (LABEL) (METRIC) == NUMBER`.
+#[derive(Debug)]
+struct Alert {
+    minimum: bool,
+    by: String,
+    metric: String,
+    above: bool,
+    bound: f64,
+}
+
+impl Alert {
+    fn named(name: &str) -> Self {
+        let rule = ALERTS.split_once(&format!("alert: {name}\n")).unwrap_or_else(|| panic!("no alert {name}")).1;
+        let expression = rule.split_once("expr: ").unwrap().1.lines().next().unwrap();
+        Self::read(expression).unwrap_or_else(|| panic!("{expression} is of another form"))
+    }
+
+    fn read(expression: &str) -> Option<Self> {
+        let (what, rest) = expression.split_once(" by (")?;
+        let (by, rest) = rest.split_once(") (")?;
+        let (metric, rest) = rest.split_once(") ")?;
+        let (comparison, bound) = rest.split_once(' ')?;
+        let one_of = |word: &str, yes: &str, no: &str| (word == yes || word == no).then_some(word == yes);
+        Some(Self {
+            minimum: one_of(what, "min", "max")?,
+            by: by.to_owned(),
+            metric: metric.to_owned(),
+            above: one_of(comparison, ">", "==")?,
+            bound: bound.parse().ok()?,
+        })
+    }
+
+    /// The groups of these exposed metrics for which it holds.
+    fn rings(&self, exposed: &str) -> BTreeSet<String> {
+        let mut groups: BTreeMap<String, f64> = BTreeMap::new();
+        for line in exposed.lines().filter_map(|line| line.strip_prefix(&self.metric)?.strip_prefix('{')) {
+            let (labels, value) = line.rsplit_once("} ").unwrap();
+            let label = labels.split_once(&format!("{}=\"", self.by)).unwrap().1.split('"').next().unwrap();
+            let value: f64 = value.parse().unwrap();
+            let choose = if self.minimum { f64::min } else { f64::max };
+            groups.entry(label.to_owned()).and_modify(|known| *known = choose(*known, value)).or_insert(value);
+        }
+        let holds =
+            |value: f64| if self.above { value > self.bound } else { (value - self.bound).abs() < f64::EPSILON };
+        groups.into_iter().filter(|(_, value)| holds(*value)).map(|(group, _)| group).collect()
+    }
+}
+
+#[test]
+fn an_alert_of_that_form_is_evaluated() {
+    let exposed = "# TYPE a gauge\na{namespace=\"x\",lane=\"1\"} 1\na{namespace=\"x\",lane=\"2\"} 0\na{lane=\"1\",namespace=\"y\"} 1\nab{namespace=\"z\"} 0\n";
+    let rings = |expression| Alert::read(expression).unwrap().rings(exposed).into_iter().collect::<Vec<_>>();
+    assert_eq!(rings("min by (namespace) (a) == 0"), ["x"]);
+    assert_eq!(rings("max by (namespace) (a) > 0"), ["x", "y"]);
+    assert!(Alert::read("sum by (namespace) (a) > 0").is_none() && Alert::read("absent(a)").is_none());
+}
+
+/// Faults that were made, each with what was measured.
+type Done = Vec<(&'static str, String)>;
+
+/// What is seen at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Headline {
+    state: String,
+    sentence: String,
+}
+
+impl Headline {
+    /// Of a page.
+    fn of_page(page: &str) -> Option<Self> {
+        let (state, rest) = page.split_once("id=\"answer\" data-state=\"")?.1.split_once('"')?;
+        let marked = rest.split_once('>')?.1.split_once("</p>")?.0;
+        let sentence: String =
+            marked.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+        let plain = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+        let sentence = plain.iter().fold(sentence, |text, (from, to)| text.replace(from, to));
+        Some(Self { state: state.to_owned(), sentence })
+    }
+
+    /// Whether it says the same, but for its figures: a sentence counts seconds.
+    fn is_like(&self, other: &Self) -> bool {
+        let plain = |text: &str| text.replace(|c: char| c.is_ascii_digit() || " ,.msh".contains(c), "");
+        self.state == other.state && plain(&self.sentence) == plain(&other.sentence)
+    }
+
+    fn is_green(&self) -> bool {
+        self.state == "fresh"
+    }
+}
+
+/// A running system, seen through its `ops`.
+struct System {
+    name: &'static str,
+    ops: Role,
+    /// Where its page is, and its figures for programs.
+    page: String,
+    status: String,
+    namespace: String,
+    store: PostgresStore,
+    ids: Vec<String>,
+    rows: BTreeMap<&'static str, Row>,
+    done: Mutex<Done>,
+}
+
+impl System {
+    /// What all three say, once they agree: two of them may be of different seconds.
+    async fn look(&self) -> Headline {
+        let alert = Alert::named("TwitterUpdaterNotFresh");
+        until(&format!("{}: page, status and alert agree", self.name), Duration::from_secs(10), async || {
+            let read = async |path: &str| Headline::of_page(&self.ops.get(path).await.1);
+            let before = read(&self.page).await?;
+            let status: Value = serde_json::from_str(&self.ops.get(&self.status).await.1).ok()?;
+            let exposed = self.ops.get("/metrics").await.1;
+            let page = read(&self.page).await?;
+            let rings = alert.rings(&exposed).contains(&self.namespace);
+            let word = |name: &str| status["answer"][name].as_str().map(str::to_owned);
+            let said = Headline { state: word("state")?, sentence: word("sentence")? };
+            (before.is_like(&page) && said.is_like(&page) && rings != page.is_green()).then_some(page)
+        })
+        .await
+    }
+
+    /// Until every post was looked up, and all is green.
+    async fn is_in_full_swing(&self) {
+        until(&format!("{}: every post is answered", self.name), PATIENCE, async || {
+            self.standings().await.iter().all(|post| post.lookups > 1).then_some(())
+        })
+        .await;
+        self.is_green(BOUND).await;
+    }
+
+    async fn is_green(&self, within: Duration) -> Duration {
+        let watch = Stopwatch::start();
+        loop {
+            let seen = self.look().await;
+            if seen.is_green() {
+                return watch.elapsed();
+            }
+            assert!(watch.elapsed() < within, "{}: not green within {within:?}: {seen:?}", self.name);
+            pause().await;
+        }
+    }
+
+    /// A fault begins now.
+    fn begins(&self, fault: &'static str) -> Episode<'_> {
+        let row = self.rows.get(fault).unwrap_or_else(|| panic!("{fault:?} is not in the table")).clone();
+        Episode { system: self, fault, row, began: Stopwatch::start(), seen: None, named: None, last: None }
+    }
+
+    /// Standings of its posts.
+    async fn standings(&self) -> Vec<Stored> {
+        let all = self.store.standing(&self.namespace, &self.ids).await.unwrap();
+        all.into_iter().map(|standing| standing.expect("every post is in the store")).collect()
+    }
+}
+
+/// Between two looks.
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+/// One fault of a system, from its beginning to its end.
+struct Episode<'a> {
+    system: &'a System,
+    fault: &'static str,
+    row: Row,
+    began: Stopwatch,
+    /// When it was not green first, and when colour and cause were there.
+    seen: Option<Duration>,
+    named: Option<Duration>,
+    last: Option<Headline>,
+}
+
+impl Episode<'_> {
+    async fn look(&mut self) {
+        let asked = self.began.elapsed();
+        let seen = self.system.look().await;
+        let fault = self.fault;
+        if seen.is_green() {
+            assert!(self.seen.is_none(), "{fault}: green again at {asked:?}, not green at {:?}", self.seen);
+        } else {
+            self.seen.get_or_insert_with(|| self.began.elapsed());
+        }
+        let names_it = self.row.causes.iter().all(|cause| seen.sentence.contains(cause));
+        if self.last.as_ref().is_none_or(|last| !last.is_like(&seen)) {
+            println!("{fault}: {:.1} s: {}", self.began.elapsed().as_secs_f64(), seen.sentence);
+        }
+        self.last = Some(seen.clone());
+        if seen.state == self.row.state() && names_it {
+            self.named.get_or_insert_with(|| self.began.elapsed());
+        }
+        let state = self.row.state();
+        assert!(
+            self.named.is_some() || self.began.elapsed() <= BOUND,
+            "{fault}: not {state} with {:?} within {BOUND:?}: {seen:?}",
+            self.row.causes
+        );
+    }
+
+    /// Until colour and cause are there.
+    async fn is_named(&mut self) {
+        while self.named.is_none() {
+            self.look().await;
+            pause().await;
+        }
+    }
+
+    /// The same, and until it has lasted so long.
+    async fn lasts(&mut self, span: Duration) {
+        while self.began.elapsed() < span {
+            self.look().await;
+            pause().await;
+        }
+        self.is_named().await;
+    }
+
+    /// It ended at this moment: green in time, and truly so.
+    async fn ended(self) {
+        let within = BOUND + INTERVAL;
+        let took = self.system.is_green(within).await;
+        let oldest = (BUFFER_TTL + INTERVAL + Duration::from_secs(2)).as_millis() as Millis;
+        let (now, all) = (wall_ms(), self.system.standings().await);
+        let old = all.iter().filter(|post| now - post.checked_at.unwrap_or(0) > oldest).count();
+        assert!(old <= all.len() / 100, "{}: green, and {old} of {} are not up to date", self.fault, all.len());
+        let named = self.named.expect("it was named before its end");
+        let line = format!(
+            "{:38} | {:5} after {:4.1} s | not green after {:4.1} s | green {:4.1} s after its end",
+            self.fault,
+            self.row.colour,
+            named.as_secs_f64(),
+            self.seen.unwrap_or(named).as_secs_f64(),
+            took.as_secs_f64()
+        );
+        println!("{line}");
+        self.system.done.lock().unwrap().push((self.fault, line));
+    }
+}
+
+/// What a system is made of.
+struct Parts {
+    folder: TempDir,
+    redis: TestRedis,
+    postgres: OwnPostgres,
+    api: Running,
+    settings: Variables,
+}
+
+fn with(settings: &Variables, more: &[(&str, &str)]) -> Variables {
+    settings.iter().cloned().chain(variables(more)).collect()
+}
+
+impl Parts {
+    async fn new(redis: TestRedis, options: SimulatorOptions) -> Self {
+        let (folder, postgres) = (tempfile::tempdir().unwrap(), postgres::own());
+        let options = SimulatorOptions {
+            latency: Duration::from_millis(30),
+            calls_per_window: 0,
+            missing_share: 0.0,
+            posts_per_second: 0.2,
+            ..options
+        };
+        let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+        let settings = variables(&[
+            ("queue.backend", "redis"),
+            ("queue.redis.url", &redis.url),
+            ("store.backend", "postgres"),
+            ("store.postgres.url", &postgres.url("postgres")),
+            ("twitter.api", &api.base_url()),
+            ("tweet_age", "30d: 3s"),
+        ]);
+        let migrated = run(&["migrate"], &settings);
+        assert!(migrated.status.success(), "{}", text(&migrated.stderr));
+        Self { folder, redis, postgres, api, settings }
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn updater(&self, settings: &Variables) -> Process {
+        Process::start(&["updater"], settings, &self.log("updater.log"))
+    }
+
+    /// Puts posts of that provider in.
+    fn put_in(&self, provider: &Provider, settings: &Variables) -> Vec<String> {
+        let at = wall_ms() - DAY;
+        let ids: Vec<String> = (0..POSTS).map(|n| id_of(provider, at - Millis::from(n), n)).collect();
+        let name = provider.to_string();
+        let output = run_with_input(&["--provider", &name, "enqueue"], settings, ids.join("\n").as_bytes());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        ids
+    }
+
+    async fn system(&self, name: &'static str, ops: &Variables, ids: Vec<String>) -> System {
+        let url = SecretString::from(self.postgres.url("postgres"));
+        System {
+            name,
+            ops: Role::start("ops", ops, &self.log(&format!("ops-{name}.log"))).await,
+            page: "/".to_owned(),
+            status: "/status".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            store: PostgresStore::connect(&url, 2, Duration::from_secs(10)).await.unwrap(),
+            ids,
+            rows: documented(),
+            done: Mutex::default(),
+        }
+    }
+}
+
+/// An answer in these words.
+fn answer(body: &str) -> Fault {
+    let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
+    Fault::Answer { status: 200, headers, body: body.to_owned() }
+}
+
+async fn faults_of_the_api() -> Done {
+    const SECRETS: [&str; 4] = ["consumer_key", "consumer_secret", "token", "token_secret"];
+    let [consumer_key, consumer_secret, token, token_secret] = SECRETS.map(SecretString::from);
+    let keys = SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret };
+    let credentials = Some(vec![SimulatedCredential { name: "main".to_owned(), keys }]);
+    let options = SimulatorOptions { credentials, ..SimulatorOptions::default() };
+    let mut parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), options.clone()).await;
+    let own = SECRETS.map(|part| (format!("twitter.credentials.main.{part}"), part));
+    let own = own.iter().map(|(key, value)| (key.as_str(), *value)).chain([("twitter.credentials.main.kind", "user")]);
+    let settings = with(&parts.settings, &own.collect::<Vec<_>>());
+    let ids = parts.put_in(&Provider::Twitter, &settings);
+    let _updater = parts.updater(&settings);
+    let system = parts.system("api", &settings, ids).await;
+    system.is_in_full_swing().await;
+
+    let address = parts.api.addr();
+    let mut fault = system.begins("the API is down");
+    parts.api.stop().await;
+    fault.lasts(BOUND).await;
+    let options =
+        SimulatorOptions { latency: Duration::from_millis(30), calls_per_window: 0, missing_share: 0.0, ..options };
+    parts.api = simulator::start(address, options).await.unwrap();
+    fault.ended().await;
+    let api = &parts.api;
+
+    let mut fault = system.begins("the API is slow");
+    api.faults().add(Fault::Slow { ms: 4_000 });
+    fault.lasts(BOUND).await;
+    api.faults().clear();
+    fault.ended().await;
+
+    // One window that is used up: its end is the end.
+    let mut fault = system.begins("the API throttles");
+    api.faults().add(Fault::RateLimited { reset_s: 15 });
+    fault.is_named().await;
+    api.faults().clear();
+    let parked = || async {
+        let status: Value = serde_json::from_str(&system.ops.get("/status").await.1).unwrap();
+        status["parked"][0]["parked_for_ms"].as_u64()
+    };
+    while parked().await.is_some() {
+        fault.look().await;
+        pause().await;
+    }
+    fault.ended().await;
+
+    for body in ["", "{}"] {
+        let mut fault = system.begins("answers are empty");
+        api.faults().add(answer(body));
+        fault.lasts(Duration::from_secs(10)).await;
+        api.faults().clear();
+        fault.ended().await;
+    }
+
+    let mut fault = system.begins("answers mention no post");
+    api.faults().add(answer(r#"{"id":{}}"#));
+    fault.lasts(BOUND).await;
+    api.faults().clear();
+    fault.ended().await;
+
+    let mut fault = system.begins("half of the posts are missing");
+    api.faults().add(Fault::SomeMissing { share: 0.5 });
+    fault.lasts(BOUND).await;
+    api.faults().clear();
+    fault.ended().await;
+
+    let wave = Alert::named("TwitterUpdaterWave");
+    for (name, span) in [("all posts are missing for 5 s", 5), ("all posts are missing for 60 s", 60)] {
+        let mut fault = system.begins(name);
+        api.faults().add(Fault::AllMissing);
+        fault.lasts(Duration::from_secs(span)).await;
+        if span == 60 {
+            let exposed = system.ops.get("/metrics").await.1;
+            assert!(wave.rings(&exposed).contains(NAMESPACE), "{exposed}");
+        }
+        api.faults().clear();
+        let (ended, watch) = (wall_ms(), Stopwatch::start());
+        fault.ended().await;
+        // Every single one was looked up and found since, and none was given up.
+        let all = until("every post is updated", BOUND.saturating_sub(watch.elapsed()), async || {
+            let all = system.standings().await;
+            all.iter().all(|post| post.checked_at.is_some_and(|at| at > ended) && post.misses == 0).then_some(all)
+        })
+        .await;
+        assert!(all.iter().all(|post| post.state == TweetState::Live), "none has ended, none is unavailable");
+        let stats = RedisQueue::new(parts.redis.pool(), NAMESPACE).stats().await.unwrap();
+        let slow = stats.lanes.iter().find(|lane| lane.lane == "unavailable").map_or(0, |lane| lane.delayed);
+        assert_eq!((slow, stats.dead), (0, 0));
+        assert_eq!(stats.delayed + stats.leased, u64::from(POSTS));
+    }
+
+    // A person mends it, and says so.
+    let mut fault = system.begins("the credential is revoked");
+    assert!(api.set_standing("main", Standing::Revoked));
+    fault.lasts(Duration::from_secs(10)).await;
+    assert!(api.set_standing("main", Standing::Good));
+    let check = run(&["credentials", "--check"], &settings);
+    assert!(check.status.success(), "{}{}", text(&check.stdout), text(&check.stderr));
+    fault.ended().await;
+    system.done.into_inner().unwrap()
+}
+
+async fn faults_of_processes_and_services() -> Done {
+    let mut parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), SimulatorOptions::default()).await;
+    let source =
+        [("kind", "user"), ("screen_name", "one")].map(|(key, value)| (format!("poll.sources.one.{key}"), value));
+    let mut more: Vec<_> = source.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    more.extend([("poll.shortest", "1s"), ("poll.longest", "2s")]);
+    let settings = with(&parts.settings, &more);
+    let ids = parts.put_in(&Provider::Twitter, &settings);
+    let poller = |parts: &Parts| Process::start(&["poll"], &settings, &parts.log("poll.log"));
+    let (updater, poll) = (parts.updater(&settings), poller(&parts));
+    let system = parts.system("services", &settings, ids).await;
+    system.is_in_full_swing().await;
+
+    let mut fault = system.begins("no worker runs");
+    updater.kill();
+    fault.lasts(BOUND).await;
+    let updater = parts.updater(&settings);
+    fault.ended().await;
+
+    let mut fault = system.begins("updates are paused");
+    let queue = RedisQueue::new(parts.redis.pool(), NAMESPACE);
+    queue.pause(Some("the database moves")).await.unwrap();
+    fault.lasts(BOUND).await;
+    queue.pause(None).await.unwrap();
+    fault.ended().await;
+
+    let mut fault = system.begins("the store is out");
+    parts.postgres.stop();
+    fault.lasts(BOUND).await;
+    parts.postgres.start();
+    fault.ended().await;
+
+    // It takes connections and says nothing.
+    let mut fault = system.begins("the store is out");
+    parts.postgres.signal("STOP");
+    fault.lasts(BOUND).await;
+    parts.postgres.signal("CONT");
+    fault.ended().await;
+
+    let mut fault = system.begins("the queue is out");
+    parts.redis.kill();
+    fault.lasts(BOUND).await;
+    parts.redis.start_again();
+    fault.ended().await;
+
+    let mut fault = system.begins("the queue is out");
+    parts.redis.signal("STOP");
+    fault.lasts(BOUND).await;
+    parts.redis.signal("CONT");
+    fault.ended().await;
+
+    let mut fault = system.begins("the poller is missing");
+    poll.kill();
+    fault.lasts(BOUND).await;
+    let poll = poller(&parts);
+    fault.ended().await;
+
+    assert_eq!((updater.terminate().code(), poll.terminate().code()), (Some(0), Some(0)));
+    system.done.into_inner().unwrap()
+}
+
+async fn faults_of_a_clock_and_a_provider() -> Done {
+    let clock = SteppingClock::new();
+    let redis = TestRedis::start_by(&clock.program(), &["--appendonly", "yes"]);
+    let parts = Parts::new(redis, SimulatorOptions::default()).await;
+    let settings = parts.settings.clone();
+    let ids = parts.put_in(&Provider::Twitter, &settings);
+    let updater = parts.updater(&settings);
+    let system = parts.system("clock", &settings, ids.clone()).await;
+    system.is_in_full_swing().await;
+
+    let mut fault = system.begins("the queue's clock is back by an hour");
+    clock.step(-3_600);
+    fault.lasts(BOUND).await;
+    clock.step(0);
+    fault.ended().await;
+    assert_eq!(updater.terminate().code(), Some(0));
+    let mut done = system.done.into_inner().unwrap();
+
+    // An instance whose host does not answer, from the start on: a port that nobody has yet.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = with(
+        &settings,
+        &[("providers", "twitter, mastodon"), ("mastodon.instances.out.api", &format!("http://{port}"))],
+    );
+    let provider: Provider = "mastodon:out".parse().unwrap();
+    let posts = parts.put_in(&provider, &settings);
+    let system = parts.system("provider", &settings, posts).await;
+    let namespace = provider.namespace();
+    let overview = system.ops.get("/").await.1;
+    let link = overview.split_once(&format!("\">{namespace}</a>")).expect("its card").0;
+    let system = System {
+        page: link.rsplit_once("href=\"").unwrap().1.to_owned(),
+        status: format!("/status?namespace={namespace}"),
+        namespace: namespace.clone(),
+        ..system
+    };
+    let mut fault = system.begins("a provider is unreachable");
+    let _updater = parts.updater(&settings);
+    let overview = async || Headline::of_page(&system.ops.get("/").await.1).expect("an overview");
+    fault.lasts(BOUND).await;
+    let seen = overview().await;
+    assert_eq!(seen.state, "stopped", "{seen:?}");
+    assert_eq!(seen.sentence, format!("Stopped: {namespace}; fresh: {NAMESPACE}"));
+    let options = SimulatorOptions { missing_share: 0.0, mastodon_calls_per_window: 0, ..SimulatorOptions::default() };
+    let _there = simulator::start(port, options).await.unwrap();
+    fault.ended().await;
+    let seen = until("the overview is green", Duration::from_secs(5), async || {
+        Some(overview().await).filter(Headline::is_green)
+    })
+    .await;
+    assert_eq!(seen.sentence, "Fresh: all 2 namespaces");
+    done.extend(system.done.into_inner().unwrap());
+    done
+}
+
+/// Runs one on a runtime of its own; `None` where it failed.
+fn on_its_own(system: impl Future<Output = Done>) -> Option<Done> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(system))).ok()
+}
+
+#[test]
+fn every_row_of_the_operations_table_holds() {
+    let watch = Stopwatch::start();
+    let systems = std::thread::scope(|scope| {
+        let systems = [
+            scope.spawn(|| on_its_own(faults_of_the_api())),
+            scope.spawn(|| on_its_own(faults_of_processes_and_services())),
+            scope.spawn(|| on_its_own(faults_of_a_clock_and_a_provider())),
+        ];
+        systems.map(|system| system.join().unwrap())
+    });
+    println!();
+    let done: Vec<_> = systems.iter().flatten().flatten().collect();
+    for (_, line) in &done {
+        println!("{line}");
+    }
+    println!("{} s", watch.elapsed().as_secs());
+    assert!(systems.iter().all(Option::is_some), "a system failed, see above");
+    let made: BTreeSet<_> = done.iter().map(|(fault, _)| *fault).collect();
+    assert_eq!(made, documented().keys().copied().collect(), "a row that no test makes");
+}
