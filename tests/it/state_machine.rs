@@ -152,9 +152,11 @@ fn slack(patient: bool) -> Duration {
     Duration::from_secs(if patient { 7_200 } else { 1 })
 }
 
-/// What the lanes hold, without times.
+/// What the lanes hold, without times. An empty lane says nothing: SQLite writes down also the lane that a settle names
+/// which came too late.
 fn lanes(stats: Stats) -> Vec<(String, u64, u64)> {
-    stats.lanes.into_iter().map(|lane| (lane.lane, lane.delayed, lane.beyond)).collect()
+    let held = stats.lanes.into_iter().filter(|lane| lane.delayed > 0);
+    held.map(|lane| (lane.lane, lane.delayed, lane.beyond)).collect()
 }
 
 fn request(token: &str, limit: usize, dies: bool) -> ClaimRequest<'_> {
