@@ -25,7 +25,7 @@ use crate::support::redis::{TestRedis, namespace};
 const IDS: usize = 8;
 const HOUR: Millis = 3_600_000;
 /// Between two commands: in the reference, and at the least in truth.
-const STEP: (Millis, Duration) = (10, Duration::from_millis(2));
+const STEP: (Millis, Duration) = (10, Duration::from_millis(4));
 
 #[derive(Debug, Clone)]
 enum Command {
