@@ -148,25 +148,29 @@ async fn status_of(
     names: &[String],
     store: &StoreAtHand,
 ) -> Result<Status> {
-    let queue = service.queue(&provider.namespace()).await?;
-    let stats = queue.stats().await?;
-    let capabilities = capabilities(provider);
-    let ledger = service.ledger(provider).await?;
-    let accounts = ledger.accounts(capabilities.endpoint, names).await?;
-    let reads = reads(settings, provider, &*ledger).await?;
+    let (queue, ledger) = (service.queue(&provider.namespace()).await?, service.ledger(provider).await?);
     let terms = Live::new(terms(settings));
     let whole = WholeQueue {
-        queue,
+        queue: queue.clone(),
         provider: provider.ledger(),
-        ledger,
+        ledger: ledger.clone(),
         names: names.to_vec(),
-        capabilities,
+        capabilities: capabilities(provider),
         terms: terms.clone(),
         budget: live_budget(settings, provider),
         health: Arc::default(),
     };
     let seen = Reader::new(Arc::new(whole), store.clone(), terms).look_once().await;
-    let status = Status::new(stats, accounts, fill(settings, provider)).with_reads(reads);
+    let status = match &seen.figures {
+        Some(figures) => figures.status.clone(),
+        // Why they do not answer is said in their own words; a large file may only need more time.
+        None => {
+            let stats = queue.stats().await?;
+            let accounts = ledger.accounts(capabilities(provider).endpoint, names).await?;
+            let reads = reads(settings, provider, &*ledger).await?;
+            Status::new(stats, accounts, fill(settings, provider)).with_reads(reads)
+        }
+    };
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })
 }
 

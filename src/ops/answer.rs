@@ -65,9 +65,7 @@ impl Answer {
             _ => self,
         }
     }
-}
 
-impl Answer {
     /// Of several namespaces, by the state of each: the worst first, with the names of those that are in it.
     #[must_use]
     pub fn of_all(namespaces: &[(&str, State)]) -> Self {

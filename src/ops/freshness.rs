@@ -14,8 +14,6 @@ use crate::tweet::TweetState;
 
 /// Ids drawn of each lane, at the most: a hundredth of a lane that is late is missed once in 23,000 readings.
 pub const SAMPLED: usize = 1_000;
-/// Rows read in one statement, at the most.
-const ROWS: usize = 1_000;
 /// A post in flight may be this much later than one that waits: its call has begun, and is being saved.
 pub const IN_FLIGHT_MS: Millis = 2_000;
 /// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
@@ -146,10 +144,10 @@ pub async fn measure(
     for sample in &samples {
         // Before the rows are read: what is saved meanwhile only makes them younger.
         let at = now();
-        let mut rows = Vec::with_capacity(sample.ids.len());
-        for ids in sample.ids.chunks(ROWS) {
-            rows.extend(store.standing(queue.namespace(), ids).await.map_err(|error| error.to_string())?);
-        }
+        let rows = match sample.ids.is_empty() {
+            true => Vec::new(),
+            false => store.standing(queue.namespace(), &sample.ids).await.map_err(|error| error.to_string())?,
+        };
         measured.push(Measured::of(sample, &rows, terms, at));
     }
     Ok(measured)

@@ -63,16 +63,16 @@ impl UnavailableSettings {
     }
 
     /// How long until an unavailable post is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
-    /// `interval` is that of its age. During a wave every hour or so: an answer that finds it is what ends the wave. Without
-    /// one at first as often as a living post, but not more often than that: a few misses in a row may be chance, and
-    /// deleted posts must not need more of the quota than they did before.
+    /// `interval` is that of its age. At first as often as a living post, since a few misses in a row may be chance, but no
+    /// more often than a miss needs to be believed: deleted posts never need more of the quota than they did before. During a
+    /// wave every hour at least: an answer that finds a post is what ends the wave.
     #[must_use]
     pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
-        let soon = self.span(true).max(SOONEST);
+        let soonest = self.span(false).max(SOONEST);
         let is_new = at.saturating_sub(since) < self.lane.patience;
         self.lane.patience.min(match (wave, is_new) {
-            (true, _) => soon,
-            (false, true) => soon.max(interval),
+            (true, _) => interval.clamp(soonest, self.span(true).max(soonest)),
+            (false, true) => interval.max(soonest),
             (false, false) => self.lane.patience,
         })
     }
@@ -106,14 +106,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_visits_come_as_those_of_a_living_post_but_hourly_at_the_most_and_those_during_a_wave_hourly() {
+    fn the_first_visits_come_as_those_of_a_living_post_and_those_during_a_wave_hourly_at_least() {
         let week = settings(5, 7 * 24 * HOUR);
         let delay = |span, interval, wave| week.delay(1_000, 1_000 + span, interval, wave);
-        assert_eq!(delay(10 * MINUTE, 3 * MINUTE, false), HOUR);
+        assert_eq!(delay(10 * MINUTE, 3 * MINUTE, false), 10 * MINUTE);
         assert_eq!(delay(6 * HOUR - 1, 2 * HOUR, false), 2 * HOUR);
         assert_eq!(delay(HOUR, 24 * HOUR, false), 6 * HOUR);
         assert_eq!(delay(6 * HOUR, 3 * MINUTE, false), 6 * HOUR);
         assert_eq!(delay(60 * HOUR, 24 * HOUR, true), HOUR);
+        assert_eq!(delay(60 * HOUR, 3 * MINUTE, true), 10 * MINUTE);
         // A lane that is faster is as fast as it is; and no post is looked up all the time where a miss is believed at once.
         let at_once = |patience| UnavailableSettings {
             lane: Lane::new("unavailable", Duration::from_secs(patience)),

@@ -111,6 +111,21 @@ impl EmbeddedQueue {
         Ok(())
     }
 
+    /// The state of the id that each row begins with, in their order; `None` where the id is in no place. `rows` is JSON: a
+    /// list of lists.
+    async fn states(&self, tx: &mut Tx, rows: &str) -> Result<Vec<Option<i64>>, QueueError> {
+        sqlx::query_scalar(
+            "SELECT job.state FROM json_each(?1) AS given
+             LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0
+             ORDER BY given.key",
+        )
+        .bind(rows)
+        .bind(&self.namespace)
+        .fetch_all(&mut **tx)
+        .await
+        .map_err(decide)
+    }
+
     /// Adds to counters, for ever (minute 0) and for this minute.
     async fn count(&self, tx: &mut Tx, now: Millis, counters: &[(&str, i64)]) -> Result<(), QueueError> {
         let counters: Vec<_> = counters.iter().filter(|(_, by)| *by != 0).collect();

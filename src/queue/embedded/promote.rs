@@ -1,7 +1,6 @@
 //! `promote`: jobs that are due earlier, or in another lane.
 
 use serde_json::json;
-use sqlx::Row;
 
 use super::super::promote::Wishes;
 use super::super::{Lane, NewJob, Promoted, QueueError, check_id};
@@ -18,17 +17,8 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     let wishes = Wishes::of(jobs);
     let rows: Vec<_> = wishes.distinct.iter().map(|wish| json!([wish.id, wish.lane.name, now + wish.delay])).collect();
     let rows = json!(rows).to_string();
-    let found = sqlx::query(
-        "SELECT job.state FROM json_each(?1) AS given
-         LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0
-         ORDER BY given.key",
-    )
-    .bind(&rows)
-    .bind(&queue.namespace)
-    .fetch_all(&mut *tx)
-    .await
-    .map_err(decide)?;
-    let answer = |row: &sqlx::sqlite::SqliteRow| match row.get::<Option<i64>, _>(0) {
+    let found = queue.states(&mut tx, &rows).await?;
+    let answer = |state: &Option<i64>| match *state {
         None => Promoted::Absent,
         Some(DELAYED) => Promoted::Moved,
         Some(LEASED) => Promoted::Noted,

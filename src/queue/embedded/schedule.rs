@@ -1,7 +1,6 @@
 //! `schedule` and `exhume`: adds what is in no place, or is dead.
 
 use serde_json::json;
-use sqlx::Row;
 
 use super::super::{Lane, NewJob, QueueError, Scheduled, check_id};
 use super::{DELAYED, EmbeddedQueue, LEASED};
@@ -46,16 +45,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
         .rows_affected();
     }
     // Where each is already; then all that are nowhere go in, the first of equal ids.
-    let found = sqlx::query(
-        "SELECT job.state FROM json_each(?1) AS given
-         LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0
-         ORDER BY given.key",
-    )
-    .bind(&rows)
-    .bind(&queue.namespace)
-    .fetch_all(&mut *tx)
-    .await
-    .map_err(decide)?;
+    let found = queue.states(&mut tx, &rows).await?;
     sqlx::query(
         "INSERT INTO queue_job (namespace, id, state, lane, due)
          SELECT ?2, value ->> 0, 0, value ->> 1, value ->> 2 FROM json_each(?1) WHERE true
@@ -70,7 +60,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     let answers: Vec<Scheduled> = jobs
         .iter()
         .zip(found)
-        .map(|(job, row)| match row.get::<Option<i64>, _>(0) {
+        .map(|(job, state)| match state {
             None if seen.insert(&job.id) => Scheduled::Scheduled,
             None | Some(DELAYED) => Scheduled::Known,
             Some(LEASED) => Scheduled::Leased,

@@ -208,8 +208,8 @@ if expired then
 end
 if of_suspects then
   redis.call('SET', TURNS, 0)
-elseif any_suspects and turns then
-  redis.call('INCR', TURNS)
+elseif turns and tonumber(turns) < OTHERS_FIRST then
+  redis.call('INCR', TURNS) -- also while there are none: the next one finds its turn come
 end
 if (expired or of_suspects) and redis.call('EXISTS', FAILURES) == 1 then
   for _, run in ipairs(runs) do

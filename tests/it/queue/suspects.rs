@@ -89,6 +89,34 @@ pub(super) async fn suspects_have_one_call_in_four_while_others_wait(world: Worl
     assert_eq!(kinds, "sooosooos", "the suspects are the most urgent all the while");
 }
 
+pub(super) async fn the_turn_of_suspects_comes_also_while_there_are_none(world: World) {
+    let queue = &*world.one;
+    let suspect = async |token| {
+        let claimed = batch(queue, ClaimRequest { limit: 1, ..request(token) }).await;
+        queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::Suspect { after: 0 })], &[]).await.unwrap();
+    };
+    schedule(queue, &young(), 0, &["s"]).await;
+    suspect("suspected").await;
+    others_are_due(queue).await;
+    for (token, deliveries) in [("its turn", 1), ("others", 0), ("others too", 0), ("others again", 0)] {
+        let claimed = batch(queue, ClaimRequest { limit: 2, ..request(token) }).await;
+        assert_eq!(claimed.jobs[0].deliveries, deliveries, "{token}");
+        queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 3_600_000), &[]).await.unwrap();
+    }
+    schedule(queue, &young(), 0, &["t"]).await;
+    let at = queue.stats().await.unwrap().now_ms;
+    while queue.stats().await.unwrap().now_ms < at + 10 {
+        tokio::time::sleep(Duration::from_millis(1)).await; // until it is the most urgent
+    }
+    suspect("suspected too").await;
+    let at = queue.stats().await.unwrap().now_ms;
+    while queue.stats().await.unwrap().now_ms < at + 10 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let claimed = batch(queue, ClaimRequest { limit: 2, ..request("its turn again") }).await;
+    assert_eq!((&*claimed.jobs[0].id, claimed.jobs[0].deliveries), ("t", 1));
+}
+
 pub(super) async fn suspects_whose_leases_ran_out_wait_for_their_turn_too(world: World) {
     let queue = &*world.one;
     schedule(queue, &young(), 0, &["s1", "s2"]).await;

@@ -48,6 +48,8 @@ const POSTS: [(Millis, Millis, u32); 5] = [
     (DAY, 6 * DAY, 120),
     (7 * DAY, 20 * DAY, 120),
 ];
+/// Seeds of shares about the bound.
+const FLICKERS: u64 = 3;
 /// A new post comes so often.
 const NEW_EVERY: Millis = 20 * SECOND;
 
@@ -87,7 +89,11 @@ struct System {
 
 impl System {
     async fn start(setup: Setup, processes: usize) -> Self {
-        let world = World::new(Dice::of(1), setup, false);
+        Self::start_by(1, setup, processes).await
+    }
+
+    async fn start_by(seed: u64, setup: Setup, processes: usize) -> Self {
+        let world = World::new(Dice::of(seed), setup, false);
         let mut system = Self { world: world.clone(), ids: Vec::new(), processes: Vec::new() };
         for (youngest, oldest, count) in POSTS {
             for n in 0..count {
@@ -163,17 +169,22 @@ struct Faulted {
     found_after: BTreeMap<String, Millis>,
 }
 
-/// Every answer leaves out every post for `span`.
-fn all_missing(span: Millis) -> Faulted {
+/// Every answer leaves out every post for `span`; so many processes keep them fresh.
+fn all_missing(span: Millis, processes: usize) -> Faulted {
     simulate(1, async {
-        let mut system = System::start(setup(), 2).await;
+        let mut system = System::start(setup(), processes).await;
         system.pass_with_new_posts(25 * MINUTE).await;
         let world = system.world.clone();
-        let begins = world.now();
-        world.provider.leave_out(1.0);
-        system.pass_with_new_posts(span).await;
-        world.provider.leave_out(0.0);
-        let ends = world.now();
+        // Again where no call met it: a request goes out every 20 s or so.
+        let calls = || world.provider.calls().len();
+        let (begins, before) = (world.now(), calls());
+        let mut ends = begins;
+        while calls() == before {
+            world.provider.leave_out(1.0);
+            system.pass_with_new_posts(span).await;
+            world.provider.leave_out(0.0);
+            ends = world.now();
+        }
         pass(DAY + HOUR + 5 * MINUTE).await;
 
         let stored = world.store.stored();
@@ -215,24 +226,25 @@ fn all_missing(span: Millis) -> Faulted {
 
 #[test]
 fn five_seconds_without_any_post() {
-    assert_eq!(all_missing(5 * SECOND).slow, 0);
+    let faulted = all_missing(5 * SECOND, 1);
+    assert!(faulted.missed > 5 && faulted.slow == 0, "{faulted:?}");
 }
 
 #[test]
 fn a_minute_without_any_post() {
-    let faulted = all_missing(MINUTE);
+    let faulted = all_missing(MINUTE, 1);
     assert!(faulted.missed > 20 && faulted.slow == 0, "{faulted:?}");
 }
 
 #[test]
 fn a_quarter_of_an_hour_without_any_post() {
-    let faulted = all_missing(15 * MINUTE);
+    let faulted = all_missing(15 * MINUTE, 1);
     assert!(faulted.missed > 100 && faulted.slow == 0, "a wave makes a miss take longer to be believed: {faulted:?}");
 }
 
 #[test]
 fn three_hours_without_any_post() {
-    let faulted = all_missing(3 * HOUR);
+    let faulted = all_missing(3 * HOUR, 2);
     assert!(faulted.slow > 100, "{faulted:?}");
 }
 
@@ -352,8 +364,20 @@ fn a_third_is_deleted_for_good() {
 
 #[test]
 fn a_share_of_misses_about_the_bound_holds_no_post_long() {
-    simulate(1, async {
-        let mut system = System::start(setup(), 1).await;
+    let (mut stays, mut unlucky) = (0, 0);
+    for seed in 1..=FLICKERS {
+        let (of, longer) = flicker(seed);
+        (stays, unlucky) = (stays + of, unlucky + longer);
+    }
+    println!("{stays} times a living post was in the slow lane, {unlucky} of them for longer than two hours");
+    assert!(stays > 20 && unlucky * 30 <= stays, "{unlucky} of {stays}");
+}
+
+/// Half a day with shares about the bound: how often a living post was in the slow lane, and how often for longer than two
+/// spans of a wave (or two of its own interval).
+fn flicker(seed: u64) -> (usize, usize) {
+    simulate(seed, async move {
+        let mut system = System::start_by(seed, setup(), 1).await;
         let world = system.world.clone();
         system.pass_with_new_posts(30 * MINUTE).await;
         let begins = world.now();
@@ -386,37 +410,34 @@ fn a_share_of_misses_about_the_bound_holds_no_post_long() {
                     continue;
                 }
                 let Some(visits) = left.take() else { continue };
-                let interval = system.lane(id, visits[0].at).unwrap().patience;
-                // Each look-up comes within an hour, or when the lane of its age would have it.
+                let interval = |seen: &Stored| system.lane(id, seen.at).unwrap().patience;
+                // It misses nothing there: each look-up comes when the lane of its age would have it, or after 10 min.
                 for (one, next) in visits.iter().zip(visits.iter().skip(1).copied().chain([seen])) {
-                    let gap = next.at - one.at;
-                    assert!(gap <= interval.max(HOUR) + BUFFER_TTL + SLACK, "{id} waits {gap} ms in the slow lane");
+                    let late = next.at - one.at - interval(one).max(BELIEVED_AFTER);
+                    assert!(late <= BUFFER_TTL + SLACK, "{id} is late by {late} ms in the slow lane");
                 }
-                // Longer than two spans only by chance: two more look-ups in a row were left out.
                 let span = seen.at - visits[0].at;
-                let is_long = span > interval.max(2 * HOUR) + BUFFER_TTL + SLACK;
-                assert!(!is_long || visits.len() > 2, "{id} is away for {span} ms");
+                let is_long = span > interval(visits[visits.len() - 1]).max(2 * HOUR) + BUFFER_TTL + SLACK;
                 unlucky += usize::from(is_long);
                 away.push(span);
             }
             assert!(left.is_none(), "{id} lives and is unavailable");
         }
         let longest = away.iter().max().map_or(0, |span| span / MINUTE);
-        println!("{} times a living post was in the slow lane, for {longest} min at the most", away.len());
-        println!("{unlucky} of them longer than two hours: left out by every answer until then");
-        assert!(!away.is_empty() && unlucky * 10 <= away.len(), "{unlucky} of {}", away.len());
+        println!("seed {seed}: {} times a living post was in the slow lane, for {longest} min at the most", away.len());
         let mut longest = Millis::MIN;
         for id in &deleted {
             let first = stored[id].iter().find(|of| of.at >= begins && of.misses == 1).unwrap();
-            let interval = system.lane(id, first.at).unwrap().patience;
-            let unavailable = stored[id].iter().find(|of| of.state == TweetState::Unavailable);
-            let live = unavailable.map_or(ends + DAY, |of| of.at) - first.at;
-            longest = longest.max(live - interval);
+            let (suspected, rest): (Vec<_>, Vec<_>) =
+                stored[id].iter().filter(|of| of.at >= first.at).partition(|of| of.state == TweetState::Live);
+            let interval = system.lane(id, suspected.last().unwrap().at).unwrap().patience;
+            longest = longest.max(rest.first().map_or(ends + DAY, |of| of.at) - first.at - interval);
         }
         println!("deleted posts stay live for {} min and their interval at the most", longest / MINUTE);
         assert!(longest <= 2 * HOUR + BUFFER_TTL + SLACK, "{longest} ms");
         system.stop().await;
-    });
+        (away.len(), unlucky)
+    })
 }
 
 /// A small world: posts of these ages, of which every second is deleted half an hour later.

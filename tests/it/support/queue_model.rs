@@ -163,9 +163,19 @@ impl QueueModel {
         if self.last_fence - now > slack {
             return 0;
         }
+        // One pass over all ids: a simulation mends every few seconds.
+        let lanes = self.lanes_in_order();
+        let mut far = vec![Vec::new(); lanes.len()];
+        for (id, entry) in &self.jobs {
+            if let At::Delayed { lane, due } = &entry.at
+                && let Some(of) = lanes.iter().position(|(name, _)| name == lane)
+                && *due > now + lanes[of].1 + slack
+            {
+                far[of].push((*due, id.clone()));
+            }
+        }
         let mut left = limit.min(PAGE_LIMIT);
-        for (name, patience) in self.lanes_in_order() {
-            let mut far: Vec<(Millis, String)> = self.delayed_in(&name, now + patience + slack);
+        for ((_, patience), mut far) in lanes.into_iter().zip(far) {
             far.sort();
             far.truncate(left);
             left -= far.len();
@@ -179,10 +189,10 @@ impl QueueModel {
         (limit.min(PAGE_LIMIT) - left) as u64
     }
 
-    /// The ids that are delayed in a lane and due after `after`, with their dues.
-    fn delayed_in(&self, name: &str, after: Millis) -> Vec<(Millis, String)> {
+    /// The ids that are delayed in a lane, with their dues.
+    fn delayed_in(&self, name: &str) -> Vec<(Millis, String)> {
         let delayed = |(id, entry): (&String, &Entry)| match &entry.at {
-            At::Delayed { lane, due } if *due > after && **lane == *name => Some((*due, id.clone())),
+            At::Delayed { lane, due } if **lane == *name => Some((*due, id.clone())),
             _ => None,
         };
         self.jobs.iter().filter_map(delayed).collect()
@@ -194,7 +204,7 @@ impl QueueModel {
             let (lane, patience_ms) = lane.unzip();
             Sample { lane: lane.map(|name| name.to_string()), patience_ms, total: ids.len() as u64, ids }
         };
-        let ids = |name: &str| self.delayed_in(name, Millis::MIN).into_iter().map(|(_, id)| id).collect();
+        let ids = |name: &str| self.delayed_in(name).into_iter().map(|(_, id)| id).collect();
         let lanes = self.lanes_in_order().into_iter().map(|lane| of(Some(lane.clone()), ids(&lane.0)));
         let leased = self.jobs.iter().filter(|(_, entry)| matches!(entry.at, At::Leased { .. }));
         lanes.chain([of(None, leased.map(|(id, _)| id.clone()).collect())]).collect()
