@@ -6,7 +6,7 @@ use std::path::Path;
 use twitter_updater::config::Settings;
 use twitter_updater::lookup::twitter_v1::parse_ingested;
 use twitter_updater::lookup::{LookupError, Outcome, bluesky, mastodon, twitter_v1, x_v2};
-use twitter_updater::starter::{Lines, read_tweet};
+use twitter_updater::starter::Tweets;
 use twitter_updater::tweet::TweetId;
 
 /// A word that no message repeats where it stands for a secret or a tweet's text.
@@ -71,16 +71,14 @@ fn answers(read: Result<(Vec<Outcome>, usize), LookupError>, ids: &[String]) {
 /// A file of tweets to enqueue, read in chunks of this size.
 pub fn enqueue_line(file: &[u8], chunk: usize) {
     let read = async {
-        let mut lines = Lines::new(tokio::io::BufReader::with_capacity(chunk.max(1), file));
-        let mut number = 0;
-        while let Some(line) = lines.next().await.expect("memory can be read") {
-            assert!(line.number > number, "{} after {number}", line.number);
-            number = line.number;
-            let tweet = match line.text {
-                Ok(text) => read_tweet(text, parse_ingested),
-                Err(why) => Err(why.to_owned()),
-            };
-            match tweet {
+        let mut tweets = Tweets::new(tokio::io::BufReader::with_capacity(chunk.max(1), file), parse_ingested);
+        let lines = file.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        let mut done = 0;
+        while let Some(item) = tweets.next().await.expect("memory can be read") {
+            assert!((1..=lines).contains(&item.line), "line {} of {lines}", item.line);
+            assert!((done..=lines).contains(&tweets.done_line()), "{} after {done}", tweets.done_line());
+            done = tweets.done_line();
+            match item.tweet {
                 Ok(tweet) => {
                     let date = TweetId::date_of(&tweet.id);
                     assert!(tweet.content.is_none() || date.is_ok(), "a tweet with an id that is none: {tweet:?}");
@@ -89,7 +87,7 @@ pub fn enqueue_line(file: &[u8], chunk: usize) {
                 Err(why) => is_about_a_tweet(&why),
             }
         }
-        assert!(lines.bytes() <= file.len() as u64);
+        assert!(tweets.bytes() <= file.len() as u64);
     };
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(read);
 }

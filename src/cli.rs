@@ -78,9 +78,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Put tweets into the queue: bare ids, one a line, or NDJSON tweets as Twitter sends them.
+    /// Put tweets into the queue: bare ids, one a line, or tweets as the API sends them.
     #[command(
-        after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nExits with 65 when a line was refused; the good lines are scheduled all the same."
+        after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts stand in data.\n\nExits with 65 when something was refused; the rest is scheduled all the same."
     )]
     Enqueue {
         /// The file; - for standard input.

@@ -41,6 +41,17 @@ pub fn asked_as(error: LookupError, credential: &Credential) -> LookupError {
     }
 }
 
+/// A refusal of a call without a token says nothing of a token: the server refuses anonymous requests. `remedy` is what to
+/// do about that.
+pub fn asked_as_nobody(error: LookupError, reply: &Reply, kind: &CredentialKind, remedy: &str) -> LookupError {
+    let said = || format!("the server refuses anonymous requests (HTTP {}, {}): {remedy}", reply.status, reply.what());
+    match (kind, error) {
+        (CredentialKind::Anonymous, LookupError::Credential(_)) => LookupError::Credential(said()),
+        (CredentialKind::Anonymous, LookupError::Unready(_)) => LookupError::Unready(said()),
+        (_, error) => error,
+    }
+}
+
 /// Puts credentials on calls. Clones share what was learned of the clock.
 #[derive(Debug, Clone)]
 pub struct Authority {

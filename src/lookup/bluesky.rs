@@ -18,8 +18,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::asked::{batch, share};
-use super::authority;
-use super::http::{HttpClient, HttpOptions, base, below};
+use super::authority::{self, asked_as_nobody};
+use super::http::{HttpClient, HttpOptions, Reply, base, below};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
@@ -31,6 +31,10 @@ pub const BATCH_LIMIT: usize = 25;
 /// What it can take.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "getPosts" };
+
+/// What to do about a server that refuses anonymous requests: there is no setting for a token.
+const OTHER_SERVER: &str =
+    "name a server in bluesky.api that answers without a login, like https://public.api.bsky.app";
 
 const LOOKUP_PATH: &str = "xrpc/app.bsky.feed.getPosts";
 const SESSION_PATH: &str = "xrpc/com.atproto.server.getSession";
@@ -91,7 +95,7 @@ impl Lookup for Bluesky {
         address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
         let reply = self.http.send(authority::get(&self.http, address, credential)?).await?;
         if reply.status != 200 {
-            return Err(errors::decide(&reply));
+            return Err(refused(&reply, &credential.kind));
         }
         reply.is_json()?;
         let (outcomes, unasked) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
@@ -106,11 +110,16 @@ impl Lookup for Bluesky {
         };
         let reply = self.http.send(authority::get(&self.http, address.clone(), credential)?).await?;
         if reply.status != 200 {
-            return Err(errors::decide(&reply));
+            return Err(refused(&reply, &credential.kind));
         }
         reply.is_json()?;
         Ok(None)
     }
+}
+
+/// What a refusal means for whoever asked.
+fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
+    asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
 
 /// When a post with this uri was made, in ms since the epoch, where its key says so.

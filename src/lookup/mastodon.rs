@@ -19,8 +19,8 @@ use serde_json::value::RawValue;
 
 pub use self::status::id_of;
 use super::asked::{batch, share};
-use super::authority;
-use super::http::{HttpClient, HttpOptions, base, below, cannot_build};
+use super::authority::{self, asked_as_nobody};
+use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
@@ -36,6 +36,11 @@ pub const CAPABILITIES: Capabilities =
 const STATUSES_PATH: &str = "api/v1/statuses";
 const INSTANCE_PATH: &str = "api/v2/instance";
 const WHO_PATH: &str = "api/v1/apps/verify_credentials";
+
+/// What to do about a server that refuses anonymous requests.
+const ADD_TOKEN: &str = "add a token for this server in the settings (mastodon.instances.NAME.bearer_token_file)";
+/// The same where it is asked what it can, which is asked without a token.
+const NAME_CALLS: &str = "say in the settings what it can (mastodon.instances.NAME.calls)";
 
 /// The first version with batches.
 const BATCHES_SINCE: (u32, u32) = (4, 3);
@@ -127,7 +132,7 @@ impl Mastodon {
             }
             // The second form of this came with 4.0.
             404 => Calls::Single,
-            _ => return Err(errors::decide(&reply)),
+            _ => return Err(asked_as_nobody(errors::decide(&reply), &reply, &CredentialKind::Anonymous, NAME_CALLS)),
         };
         Ok(self)
     }
@@ -181,7 +186,7 @@ impl Lookup for Mastodon {
             return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
         }
         if reply.status != 200 {
-            return Err(errors::decide(&reply));
+            return Err(refused(&reply, &credential.kind));
         }
         reply.is_json()?;
         let (outcomes, unasked) =
@@ -198,11 +203,17 @@ impl Lookup for Mastodon {
         };
         let reply = self.http.send(authority::get(&self.http, address.clone(), credential)?).await?;
         if reply.status != 200 {
-            return Err(errors::decide(&reply));
+            return Err(refused(&reply, &credential.kind));
         }
         reply.is_json()?;
         Ok(errors::quota(&reply))
     }
+}
+
+/// What a refusal means for whoever asked.
+#[must_use]
+pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
+    asked_as_nobody(errors::decide(reply), reply, kind, ADD_TOKEN)
 }
 
 /// When a status with this id was made, in ms since the epoch, where the id says so.

@@ -26,7 +26,7 @@ use crate::credential::{Credential, CredentialKind};
 use crate::lookup::LookupError;
 use crate::lookup::authority::get;
 use crate::lookup::http::{HttpClient, Reply, base};
-use crate::lookup::mastodon::{errors, id_of, parse_status};
+use crate::lookup::mastodon::{self, errors, id_of, parse_status};
 
 /// Statuses in a page: the server's limit.
 const COUNT: u32 = 40;
@@ -162,11 +162,11 @@ fn refused(reply: &Reply, credential: &Credential) -> LookupError {
 
     let of_target = |said| BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"));
     let is_anonymous = matches!(credential.kind, CredentialKind::Anonymous);
-    match errors::decide(reply) {
+    match mastodon::refused(reply, &credential.kind) {
         BadRequest(said) | BatchTooLarge(said) => of_target(said),
         Outage(said) if matches!(reply.status, 404 | 410) && errors::says_error(reply) => of_target(said),
         // Whoever shows no token is not refused for the one it has: statuses can be looked up all the same.
-        LookupError::Credential(said) if is_anonymous => of_target(format!("it needs a token: {said}")),
+        LookupError::Credential(said) if is_anonymous => of_target(said),
         other => other,
     }
 }

@@ -1,4 +1,4 @@
-//! What an ingest sends in one body: a tweet object, a JSON array, or lines. Nobody has looked at it.
+//! What an ingest sends in one body: a JSON array, or what a file may hold. Nobody has looked at it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,24 +6,22 @@ use std::fmt;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lines::{Lines, read_tweet};
+use super::tweets::{Read, Tweets, read};
 use super::{Ingested, Parse};
 
 const UTF8_BOM: &str = "\u{feff}";
 
 /// A body, to be read tweet by tweet.
 pub(super) enum Body<'a> {
-    /// A tweet object over any number of lines.
-    One(Option<&'a str>),
-    /// The elements of an array.
-    Array(std::iter::Enumerate<std::vec::IntoIter<&'a RawValue>>),
-    /// A tweet or an id per line.
-    Lines(Lines<&'a [u8]>),
+    /// The posts of an array's elements.
+    Array(Box<dyn Iterator<Item = Item> + Send + 'a>),
+    /// What a file may hold.
+    Lines(Box<Tweets<&'a [u8]>>),
 }
 
 /// One tweet of a body, or why it is none.
 pub(super) struct Item {
-    /// Its place from 0: the element, or the line with blank ones counted.
+    /// Its place from 0: the element, or the line where it begins, with blank ones counted.
     pub index: u64,
     /// Its length in bytes, where it is read.
     pub bytes: usize,
@@ -41,51 +39,47 @@ pub(super) struct Unreadable {
 }
 
 impl<'a> Body<'a> {
-    /// Looks at what it is. An array is JSON as a whole: one that breaks off is not half-read.
-    pub fn new(bytes: &'a [u8]) -> Result<Self, Unreadable> {
+    /// Looks at what it is; `parse` reads an object. An array is JSON as a whole: one that breaks off is not half-read.
+    pub fn new(bytes: &'a [u8], parse: Parse) -> Result<Self, Unreadable> {
         let text = std::str::from_utf8(bytes).map(|text| text.trim_start_matches(UTF8_BOM).trim());
         match text {
             Ok("") => Err(Unreadable { index: 0, reason: "the body is empty".to_owned() }),
-            Ok(text) if text.starts_with('[') => Ok(Self::Array(elements(text)?.into_iter().enumerate())),
-            // Several objects, one per line, are no single one.
-            Ok(text) if text.starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok() => {
-                Ok(Self::One(Some(text)))
+            Ok(text) if text.starts_with('[') => {
+                let elements = (0..).zip(elements(text)?);
+                let posts = elements.flat_map(move |(index, element)| read_element(index, element.get(), parse));
+                Ok(Self::Array(Box::new(posts)))
             }
-            _ => Ok(Self::Lines(Lines::new(bytes))),
+            _ => Ok(Self::Lines(Box::new(Tweets::new(bytes, parse)))),
         }
     }
 
     /// The next tweet.
-    pub async fn next(&mut self, parse: Parse) -> Option<Item> {
+    pub async fn next(&mut self) -> Option<Item> {
         match self {
-            Self::One(text) => {
-                let text = text.take()?;
-                Some(Item { index: 0, bytes: text.len(), tweet: read_tweet(text, parse) })
-            }
-            Self::Array(elements) => {
-                let (index, element) = elements.next()?;
-                let text = element.get();
-                Some(Item { index: index as u64, bytes: text.len(), tweet: read_element(text, parse) })
-            }
-            Self::Lines(lines) => {
+            Self::Array(posts) => posts.next(),
+            Self::Lines(tweets) => {
                 // Memory cannot fail to be read.
-                let line = lines.next().await.ok().flatten()?;
-                let tweet = line.text.map_err(str::to_owned).and_then(|text| read_tweet(text, parse));
-                Some(Item { index: line.number - 1, bytes: line.text.map_or(0, str::len), tweet })
+                let item = tweets.next().await.ok().flatten()?;
+                Some(Item { index: item.line - 1, bytes: item.bytes, tweet: item.tweet })
             }
         }
     }
 }
 
-/// An element of an array: a tweet object, or an id as text or number.
-fn read_element(text: &str, parse: Parse) -> Result<Ingested, String> {
-    match text.as_bytes().first() {
-        Some(b'{') => parse(text).map(Ingested::from),
+/// The posts of an array's element: a tweet object, an object with posts in it, or an id as text or number.
+fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
+    let item = |tweet| Item { index, bytes: text.len(), tweet };
+    let tweet = match text.as_bytes().first() {
+        Some(b'{') => match read(text, parse) {
+            Read::One(tweet) => tweet,
+            Read::Page(tweets) => return tweets.into_iter().map(item).collect(),
+        },
         Some(b'"') => serde_json::from_str(text).map(|id: String| Ingested::bare(id)).map_err(|_| not_a_tweet()),
         // As it was written: a number of 19 digits fits no double.
         Some(b'-' | b'0'..=b'9') => Ok(Ingested::bare(text)),
         _ => Err(not_a_tweet()),
-    }
+    };
+    vec![item(tweet)]
 }
 
 fn not_a_tweet() -> String {
@@ -145,9 +139,9 @@ mod tests {
     }
 
     async fn all(bytes: &[u8]) -> Vec<(u64, Result<String, String>)> {
-        let mut body = Body::new(bytes).unwrap();
+        let mut body = Body::new(bytes, parse).unwrap();
         let mut read = Vec::new();
-        while let Some(item) = body.next(parse).await {
+        while let Some(item) = body.next().await {
             read.push((item.index, item.tweet.map(|tweet| tweet.id)));
         }
         read
@@ -174,7 +168,14 @@ mod tests {
                     ok(3, "1"),
                 ],
             ),
-            ("{\"id\":1}\n\n{\"id\":2}\r\n{\"id\":", vec![ok(0, "{\"id\":1}"), ok(2, "{\"id\":2}"), no(3, "not JSON")]),
+            (
+                "{\"id\":1}\n\n{\"id\":2}\r\n{\"id\":",
+                vec![
+                    ok(0, "{\"id\":1}"),
+                    ok(2, "{\"id\":2}"),
+                    no(3, "not JSON: the object or list that begins here is cut off; export it again"),
+                ],
+            ),
             ("20\n\"21\"\n", vec![ok(0, "20"), ok(1, "21")]),
             ("20", vec![ok(0, "20")]),
         ] {
@@ -192,7 +193,7 @@ mod tests {
             (b"[1, 2", 2, "not JSON"),
             (b"[1]\n[2]", 1, "something follows the array"),
         ] {
-            let Err(unreadable) = Body::new(bytes) else { panic!("{bytes:?} is read") };
+            let Err(unreadable) = Body::new(bytes, parse) else { panic!("{bytes:?} is read") };
             assert_eq!(unreadable.index, index, "{bytes:?}");
             assert!(unreadable.reason.contains(says), "{unreadable:?}");
         }

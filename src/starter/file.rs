@@ -1,4 +1,4 @@
-//! A file or a pipe into the queue: any number of lines in flat memory.
+//! A file or a pipe into the queue: any number of tweets in flat memory.
 //!
 //! The reader fills one batch while at most `max_in_flight` earlier ones are on their way, so the
 //! latency of store and queue is hidden and the most that is held is `max_in_flight + 1` batches. Their
@@ -13,7 +13,7 @@ use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, BufReader};
 
-use super::lines::{Line, Lines, hint, read_tweet};
+use super::tweets::{Item, Tweets};
 use super::{Admitted, Queued, Starter, StarterError, Summary};
 use crate::clock::{self, Stopwatch};
 use crate::retry::RetryPolicy;
@@ -22,7 +22,7 @@ use crate::retry::RetryPolicy;
 const READ_BYTES: usize = 256 * 1024;
 /// A batch is sent at this many bytes of lines, however few: 1,000 lines of 1 MiB are not flat.
 const BATCH_BYTES: usize = 4 << 20;
-/// Lines between two reports of progress.
+/// Entries between two reports of progress.
 const PROGRESS_LINES: u64 = 1_000;
 
 /// How [`enqueue`] goes about it.
@@ -49,9 +49,9 @@ impl Default for EnqueueOptions {
 pub struct Progress {
     /// Bytes read.
     pub bytes: u64,
-    /// Lines read that are not blank.
+    /// Entries read: ids, posts and what was refused; one a line in most files.
     pub lines: u64,
-    /// Lines of those that are answered for.
+    /// Entries of those that are answered for.
     pub done: u64,
 }
 
@@ -84,7 +84,7 @@ pub enum EnqueueError {
     },
 }
 
-/// Something to read lines from.
+/// Something to read tweets from.
 pub struct Input {
     /// Its name, for people.
     pub name: String,
@@ -128,11 +128,12 @@ struct Batch {
     last_line: u64,
 }
 
-/// Hands over every tweet in `source`, one per line: an id, bare or quoted, or a JSON object. A line
-/// that is none is refused with its number and the reason, and the others go on.
+/// Hands over every tweet in `source`: an id, bare or quoted, or a JSON object on a line; objects and lists of them over
+/// many lines; X's answers and stream lines, whose posts stand in `data`. What is none is refused with the number of its
+/// line and the reason, and the others go on.
 ///
 /// `name` stands in the summary and in errors. `progress` is called now and then, `on_refused` for each
-/// refused line.
+/// refusal, with the line.
 ///
 /// # Errors
 /// [`EnqueueError`], which says up to which line everything is done.
@@ -145,7 +146,7 @@ pub async fn enqueue(
     mut on_refused: impl FnMut(u64, &str),
 ) -> Result<Summary, EnqueueError> {
     let watch = Stopwatch::start();
-    let mut lines = Lines::new(BufReader::with_capacity(READ_BYTES, source));
+    let mut tweets = Tweets::new(BufReader::with_capacity(READ_BYTES, source), starter.parse);
     let mut summary = Summary::new(name);
     let mut in_flight: FuturesOrdered<BoxFuture<'_, Handed>> = FuturesOrdered::new();
     let mut batch = Batch::default();
@@ -156,11 +157,11 @@ pub async fn enqueue(
         let waited = batch.since.map_or(Duration::ZERO, |since| since.elapsed());
         tokio::select! {
             biased; // a source that always has more is stopped by the first condition alone
-            line = lines.next(), if !at_end && in_flight.len() < options.max_in_flight.max(1) => match line {
-                Ok(Some(line)) => {
-                    take(line, starter, &mut batch, &mut summary, &mut on_refused);
+            item = tweets.next(), if !at_end && in_flight.len() < options.max_in_flight.max(1) => match item {
+                Ok(Some(item)) => {
+                    take(item, starter, &mut batch, &mut summary, &mut on_refused);
                     if summary.lines.is_multiple_of(PROGRESS_LINES) {
-                        progress(so_far(&lines, &summary));
+                        progress(so_far(&tweets, &summary));
                     }
                     if batch.admitted.len() < options.batch_size.max(1) && batch.bytes < BATCH_BYTES {
                         continue;
@@ -176,58 +177,57 @@ pub async fn enqueue(
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
                 answers.map_err(failed)?.iter().for_each(|queued| summary.count(queued));
                 done_line = last_line;
-                progress(so_far(&lines, &summary));
+                progress(so_far(&tweets, &summary));
                 continue;
             }
             () = tokio::time::sleep(options.linger.saturating_sub(waited)), if batch.since.is_some() => {}
         }
         // The batch is full, has waited long enough, or is the last.
-        batch.last_line = lines.number();
+        batch.last_line = tweets.done_line();
         in_flight.push_back(hand_over(starter, &options.retry, std::mem::take(&mut batch)).boxed());
     }
     if let Some(why) = read_error {
-        return Err(EnqueueError::Read { name: name.to_owned(), line: lines.number(), why });
+        return Err(EnqueueError::Read { name: name.to_owned(), line: tweets.done_line(), why });
     }
     summary.finish(watch.elapsed().as_secs_f64());
-    progress(so_far(&lines, &summary));
+    progress(so_far(&tweets, &summary));
     Ok(summary)
 }
 
-/// Puts a line's tweet into the batch, or counts what it is otherwise.
+/// Puts a tweet into the batch, or counts what it is otherwise.
 fn take(
-    line: Line<'_>,
+    item: Item,
     starter: &Starter,
     batch: &mut Batch,
     summary: &mut Summary,
     on_refused: &mut impl FnMut(u64, &str),
 ) {
+    let Item { line, bytes, tweet, hint } = item;
     summary.lines += 1;
-    let text = line.text.unwrap_or_default();
-    let read = line.text.map_err(str::to_owned).and_then(|text| read_tweet(text, starter.parse));
-    let admitted = read.map_err(Queued::Refused).and_then(|tweet| {
-        summary.look_at(line.number, &tweet.id);
+    let admitted = tweet.map_err(Queued::Refused).and_then(|tweet| {
+        summary.look_at(line, &tweet.id);
         starter.admit(tweet, clock::wall_ms(), &mut batch.admitted)
     });
     match admitted {
         Ok(()) => {
-            batch.bytes += text.len();
+            batch.bytes += bytes;
             batch.since.get_or_insert_with(Stopwatch::start);
         }
         Err(Queued::Refused(why)) => {
-            let why = match hint(text) {
+            let why = match hint {
                 Some(hint) => format!("{why}; {hint}"),
                 None => why,
             };
-            summary.refuse(line.number, &why);
-            on_refused(line.number, &why);
+            summary.refuse(line, &why);
+            on_refused(line, &why);
         }
         Err(queued) => summary.count(&queued),
     }
 }
 
-fn so_far<R: tokio::io::AsyncBufRead + Unpin>(lines: &Lines<R>, summary: &Summary) -> Progress {
+fn so_far<R: tokio::io::AsyncBufRead + Unpin>(tweets: &Tweets<R>, summary: &Summary) -> Progress {
     let done = summary.scheduled + summary.known + summary.too_old + summary.dead + summary.refused;
-    Progress { bytes: lines.bytes(), lines: summary.lines, done }
+    Progress { bytes: tweets.bytes(), lines: summary.lines, done }
 }
 
 /// A batch's last line, and what became of its tweets.

@@ -227,12 +227,12 @@ impl Hook {
     /// Hands the tweets of a body over, a batch after the other.
     async fn hand_over(&self, provider: &str, starter: &Starter, bytes: &[u8]) -> Result<Receipt, Refusal> {
         let unreadable = |Unreadable { index, reason }| Refusal::new(StatusCode::BAD_REQUEST, reason).at(index);
-        let mut body = Body::new(bytes).map_err(unreadable)?;
+        let mut body = Body::new(bytes, starter.parse).map_err(unreadable)?;
         let mut receipt = Receipt::default();
         loop {
             let (mut admitted, mut places, mut size) = (Admitted::default(), Vec::new(), 0);
             while places.len() < BATCH && size < BATCH_BYTES {
-                let Some(item) = body.next(starter.parse).await else { break };
+                let Some(item) = body.next().await else { break };
                 let read = item.tweet.map_err(Queued::Refused);
                 match read.and_then(|tweet| starter.admit(tweet, clock::wall_ms(), &mut admitted)) {
                     Ok(()) => {

@@ -1,13 +1,13 @@
-//! Lines of a file nobody has looked at, in flat memory: bare ids, or tweets as JSON.
+//! Lines of a file nobody has looked at, in flat memory: bare ids, or tweets as JSON. JSON that goes on beyond its line
+//! comes post by post.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use super::{Ingested, Parse};
-use crate::tweet::{BadId, TweetId};
+use super::cut::{Cut, Step};
 
-/// The longest line, in bytes: far more than any tweet, so what is longer is something else.
+/// The longest line or object, in bytes: far more than any tweet, so what is longer is something else.
 pub const LONGEST_LINE: usize = 1 << 20;
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
@@ -20,22 +20,44 @@ fn no_text(head: &[u8]) -> Option<&'static str> {
         (b"\x1f\x8b", "a gzip file; decompress it first"),
         (b"PK\x03\x04", "a zip or Excel file; export the id column as text"),
     ];
-    KINDS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what)
+    let known = KINDS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what);
+    known.or_else(|| unmarked_utf16(head))
 }
 
-/// A line that is not blank.
+/// ASCII as UTF-16 without a byte order mark: every other byte is NUL. Two characters must be seen to believe it.
+fn unmarked_utf16(head: &[u8]) -> Option<&'static str> {
+    let is_ascii = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    let all = |nul: usize| {
+        let mut pairs = head.chunks_exact(2).take(4);
+        head.len() >= 4 && pairs.all(|pair| pair[nul] == 0 && is_ascii(pair[1 - nul]))
+    };
+    match (all(1), all(0)) {
+        (true, _) => Some("a UTF-16 file without its mark; save it as UTF-8 (iconv -f UTF-16LE -t UTF-8)"),
+        (_, true) => Some("a UTF-16 file without its mark; save it as UTF-8 (iconv -f UTF-16BE -t UTF-8)"),
+        _ => None,
+    }
+}
+
+/// Whether a line begins with an object or a list.
+fn starts_json(line: &[u8]) -> bool {
+    let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
+    matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// A line that is not blank, or a post of JSON that goes on beyond its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'a> {
-    /// Its number in the file, from 1, blank lines counted.
+pub(super) struct Line<'a> {
+    /// Its number in the file, from 1, blank lines counted; of a post, that of the line where it begins.
     pub number: u64,
     /// Its text without surrounding white space, or why it has none.
     pub text: Result<&'a str, &'static str>,
 }
 
-/// Reads lines of at most [`LONGEST_LINE`]; longer ones are passed over, never held.
+/// Reads lines, and posts of JSON over many lines, of at most [`LONGEST_LINE`]; longer ones are passed over, never held.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub(super) struct Lines<R> {
     source: R,
+    /// The line; of JSON that is longer, a part of it.
     line: Vec<u8>,
     /// The line has outgrown [`LONGEST_LINE`]; its bytes are gone.
     too_long: bool,
@@ -45,12 +67,29 @@ pub struct Lines<R> {
     no_text: Option<&'static str>,
     number: u64,
     bytes: u64,
+    /// JSON that goes on beyond its line.
+    cut: Cut,
+    /// So much of `line` is cut.
+    at: usize,
+    /// `line` ended the JSON before it and was not handed out.
+    kept: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
     /// The lines of that source.
     pub fn new(source: R) -> Self {
-        Self { source, line: Vec::new(), too_long: false, whole: true, no_text: None, number: 0, bytes: 0 }
+        Self {
+            source,
+            line: Vec::new(),
+            too_long: false,
+            whole: true,
+            no_text: None,
+            number: 0,
+            bytes: 0,
+            cut: Cut::default(),
+            at: 0,
+            kept: false,
+        }
     }
 
     /// Bytes read so far.
@@ -59,27 +98,43 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         self.bytes
     }
 
-    /// The number of the line read last, from 1; 0 before the first.
+    /// The number of the last line of which all was handed out, from 1; 0 before the first.
     #[must_use]
     pub fn number(&self) -> u64 {
-        self.number
+        let is_cut = self.at == self.line.len() || !self.cut.is_open();
+        let number = if is_cut { self.number } else { self.here().saturating_sub(1) };
+        self.cut.unfinished().map_or(number, |begun| number.min(begun.saturating_sub(1)))
     }
 
-    /// The next line that is not blank. Can be dropped at any await and called again: what was read
-    /// is kept.
+    /// The next line that is not blank, or the next post of JSON that goes on beyond its line. Can be dropped at any
+    /// await and called again: what was read is kept.
     ///
     /// # Errors
     /// What the source says.
     pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
-            if self.no_text.is_some() || !self.fill().await? {
+            if self.cut.is_open() {
+                match self.next_post().await? {
+                    Step::Refused(why) => return Ok(Some(Line { number: self.cut.line(), text: Err(why) })),
+                    Step::Post => return Ok(Some(Line { number: self.cut.line(), text: self.cut.text() })),
+                    Step::Over | Step::More => {}
+                }
+            }
+            let is_read = std::mem::take(&mut self.kept) && self.whole;
+            if !is_read && (self.no_text.is_some() || !self.fill().await?) {
                 return Ok(None);
             }
-            if self.number == 1 && !self.too_long {
+            if self.here() == 1 && !self.too_long {
                 self.no_text = no_text(&self.line);
                 if self.line.starts_with(UTF8_BOM) {
                     self.line.drain(..UTF8_BOM.len());
                 }
+            }
+            if self.no_text.is_none() && self.opens_json() {
+                self.cut.open();
+                self.at = self.line.iter().position(|byte| matches!(byte, b'{' | b'[')).unwrap_or_default();
+                self.end_line();
+                continue;
             }
             let blank = self.line.iter().all(u8::is_ascii_whitespace) && !self.too_long;
             if !blank {
@@ -89,7 +144,55 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Ok(Some(Line { number: self.number, text: self.text() }))
     }
 
-    /// Reads one line, blank or not, into `line`; false at the end.
+    /// Whether the line begins JSON that goes on beyond it. An object that ends with its line is a line like any other
+    /// and not looked into.
+    fn opens_json(&self) -> bool {
+        let text = self.line.trim_ascii();
+        starts_json(text) && !(self.whole && text.starts_with(b"{") && text.ends_with(b"}"))
+    }
+
+    /// The next post of the JSON that is open; [`Step::Over`] where it has none left.
+    async fn next_post(&mut self) -> io::Result<Step> {
+        while !self.cut.is_over() {
+            if self.at == self.line.len() {
+                self.at = 0;
+                if !self.whole {
+                    self.line.clear();
+                }
+                if self.fill().await? {
+                    self.end_line();
+                } else {
+                    match self.cut.end() {
+                        Step::More => continue,
+                        step => return Ok(step),
+                    }
+                }
+            }
+            let here = self.here();
+            let (used, step) = self.cut.feed(&self.line[self.at..], here);
+            self.at += used;
+            if step != Step::More {
+                return Ok(step);
+            }
+        }
+        self.cut.close();
+        self.kept = self.at < self.line.len();
+        Ok(Step::Over)
+    }
+
+    /// The number of the line that `line` is, or is a part of.
+    fn here(&self) -> u64 {
+        self.number + u64::from(!self.whole)
+    }
+
+    /// The end of a line means something to JSON.
+    fn end_line(&mut self) {
+        if self.whole && self.line.last() != Some(&b'\n') {
+            self.line.push(b'\n');
+        }
+    }
+
+    /// Reads one line, blank or not, into `line`; of JSON that is longer, the next part of it. False at the end.
     async fn fill(&mut self) -> io::Result<bool> {
         if self.whole {
             self.line.clear();
@@ -110,19 +213,27 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 Some(at) => (&chunk[..at], at + 1),
                 None => (chunk, chunk.len()),
             };
+            let fits = !self.too_long && self.line.len() + part.len() <= LONGEST_LINE;
+            let head = if self.line.is_empty() { part } else { &self.line };
+            let is_part = !fits && !self.too_long && (self.cut.is_open() || starts_json(head));
+            let room = part.len().min(LONGEST_LINE - self.line.len());
+            let (part, used) = if is_part { (&part[..room], room) } else { (part, used) };
             ended = used > part.len();
-            if self.too_long || self.line.len() + part.len() > LONGEST_LINE {
+            if fits || is_part {
+                self.line.extend_from_slice(part);
+            } else {
                 if self.number == 0 && !self.too_long {
                     self.line.extend_from_slice(&part[..part.len().min(4)]);
                     self.no_text = no_text(&self.line);
                 }
                 self.too_long = true;
                 self.line.clear();
-            } else {
-                self.line.extend_from_slice(part);
             }
             self.source.consume(used);
             self.bytes += used as u64;
+            if is_part {
+                return Ok(true);
+            }
         }
         self.number += 1;
         self.whole = true;
@@ -140,35 +251,6 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             std::str::from_utf8(&self.line).map(str::trim).map_err(|_| "the line is not UTF-8 text")
         }
     }
-}
-
-/// Reads the tweet on a line: a bare or quoted id, or a JSON object.
-///
-/// # Errors
-/// One clause that says what the line is instead. Whether a bare id is one is not looked at here.
-pub fn read_tweet(text: &str, parse: Parse) -> Result<Ingested, String> {
-    if text.starts_with('{') {
-        return parse(text).map(Ingested::from);
-    }
-    if text.starts_with('[') {
-        return Err("a JSON array; write one tweet per line (NDJSON), e.g. with jq -c '.[]'".to_owned());
-    }
-    let quoted = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
-    Ok(Ingested::bare(quoted.unwrap_or(text).trim()))
-}
-
-/// What a refused bare id's line looks like, with what to do about it.
-pub(crate) fn hint(text: &str) -> Option<&'static str> {
-    if text.starts_with(['{', '[']) || TweetId::parse(text) == Err(BadId::Scientific) {
-        return None; // the comma of "1,46E+18" separates no columns
-    }
-    const HINTS: [(char, &str); 4] = [
-        (',', "the line has a comma; only the id column is wanted"),
-        (';', "the line has a semicolon; only the id column is wanted"),
-        ('\t', "the line has a tab; only the id column is wanted"),
-        ('\r', "the file's lines end in CR alone; convert them to LF"),
-    ];
-    HINTS.iter().find(|(odd, _)| text.contains(*odd)).map(|(_, what)| *what)
 }
 
 #[cfg(test)]
@@ -234,25 +316,5 @@ mod tests {
             assert!(lines.line.capacity() <= 2 * LONGEST_LINE, "{}", lines.line.capacity());
             assert_eq!(lines.bytes(), bytes.len() as u64);
         }
-    }
-
-    #[test]
-    fn ids_come_bare_or_quoted() {
-        for text in ["123", "\"123\"", "'123'", "\" 123 \""] {
-            assert_eq!(read_tweet(text, |_| unreachable!()).unwrap(), Ingested::bare("123"));
-        }
-        for text in ["\"", "'12", "\"12'"] {
-            assert_eq!(read_tweet(text, |_| unreachable!()).unwrap(), Ingested::bare(text));
-        }
-    }
-
-    #[test]
-    fn a_hint_says_what_the_line_looks_like() {
-        assert!(hint("123,foo").unwrap().contains("comma"));
-        assert!(hint("123\tfoo").unwrap().contains("tab"));
-        assert!(hint("123\r456").unwrap().contains("CR"));
-        assert_eq!(hint("1,46E+18"), None);
-        assert_eq!(hint("12x"), None);
-        assert_eq!(hint("{\"id\":1,"), None);
     }
 }

@@ -16,6 +16,7 @@
 //! right now is kept in `incoming` until it is let go: the worker may be about to end its life.
 
 mod body;
+mod cut;
 mod file;
 mod http;
 mod incoming;
@@ -24,6 +25,7 @@ mod progress;
 mod rebuild;
 mod refresh;
 mod summary;
+mod tweets;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -32,11 +34,12 @@ use std::sync::Arc;
 pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::http::{Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
-pub use self::lines::{LONGEST_LINE, Line, Lines, read_tweet};
+pub use self::lines::LONGEST_LINE;
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
 pub use self::summary::{Refusal, Summary};
+pub use self::tweets::{Item, Tweets};
 use crate::clock::{self, Millis};
 use crate::crash;
 use crate::live::Live;
@@ -163,7 +166,7 @@ pub struct Starter {
 
 impl Starter {
     /// A starter for the queue's namespace. Without a store, tweets are scheduled only (an updater
-    /// records them with their first answer); `parse` reads the JSON lines of [`enqueue`].
+    /// records them with their first answer); `parse` reads the JSON objects of [`enqueue`].
     pub fn new(
         queue: Arc<dyn Queue>,
         store: Option<Arc<dyn Store>>,

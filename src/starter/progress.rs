@@ -44,7 +44,7 @@ impl ProgressDisplay {
     /// Shows how far it is.
     pub fn show(&self, progress: Progress) {
         if !self.bar.is_hidden() {
-            self.bar.set_message(format!("{} lines", progress.done));
+            self.bar.set_message(format!("{} entries", progress.done));
             self.bar.set_position(progress.bytes);
         }
     }

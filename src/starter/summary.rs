@@ -8,27 +8,27 @@ use serde::Serialize;
 use super::Queued;
 use crate::figures::grouped;
 
-/// Refused lines a [`Summary`] names; the rest are counted.
+/// Refusals a [`Summary`] names; the rest are counted.
 const NAMED_REFUSALS: usize = 50;
 /// Distinct reasons a [`Summary`] counts: reasons quote the line, so a broken file has any number.
 const NAMED_REASONS: usize = 100;
 const OTHER_REASONS: &str = "other reasons";
 
-/// A refused line.
+/// A refused entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// Its number in the file, from 1.
+    /// The number of the line in the file where it begins, from 1.
     pub line: u64,
     /// Why.
     pub reason: String,
 }
 
-/// What became of a file's lines. `scheduled + known + too_old + dead + refused = lines`.
+/// What became of a file's entries. `scheduled + known + too_old + dead + refused = lines`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The file.
     pub name: String,
-    /// Its lines that are not blank.
+    /// Its entries: ids, posts and what was refused. Where each is on a line of its own, the lines that are not blank.
     pub lines: u64,
     /// In the queue now, not before.
     pub scheduled: u64,
@@ -48,7 +48,7 @@ pub struct Summary {
     pub warning: Option<String>,
     /// How long it took.
     pub seconds: f64,
-    /// Lines per second.
+    /// Entries per second.
     pub ids_per_second: f64,
     #[serde(skip)]
     rounding: Rounding,
@@ -59,13 +59,13 @@ impl Summary {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// There was no line but blank ones: most likely not what was meant.
+    /// There was no entry: most likely not what was meant.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines == 0
     }
 
-    /// There were lines and none was refused. Otherwise a command should exit with an error.
+    /// There were entries and none was refused. Otherwise a command should exit with an error.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         !self.is_empty() && self.refused == 0
@@ -153,7 +153,7 @@ impl fmt::Display for Summary {
         }
         writeln!(
             f,
-            "{}: {} lines in {:.1} s ({} per second)",
+            "{}: {} entries in {:.1} s ({} per second)",
             self.name,
             grouped(self.lines),
             self.seconds,
@@ -239,7 +239,7 @@ mod tests {
         summary.look_at(9, "1500000000000000000");
         summary.finish(2.0);
         let text = "\
-tweets.txt: 1,234 lines in 2.0 s (617 per second)
+tweets.txt: 1,234 entries in 2.0 s (617 per second)
   scheduled  1,230
   known          3  in the queue already
   too old        0  past the last age bracket, not updated any more

@@ -3,6 +3,7 @@
 mod bad_input;
 mod http;
 mod incoming;
+mod json;
 mod streaming;
 
 use std::sync::atomic::Ordering::SeqCst;

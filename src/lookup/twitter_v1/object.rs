@@ -79,7 +79,8 @@ impl<'a> Object<'a> {
         serde_json::from_str(raw).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => "not a JSON object".to_owned(),
             // serde_json's text would quote the input.
-            _ => format!("not JSON, at column {}", error.column()),
+            _ if error.line() == 1 => format!("not JSON, at column {}", error.column()),
+            _ => format!("not JSON, at column {} of its line {}", error.column(), error.line()),
         })
     }
 

@@ -22,7 +22,7 @@ fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
         (format!("{young},some text,7").into_bytes(), "only the id column is wanted"),
         (format!("{young}\tsome text").into_bytes(), "only the id column is wanted"),
         (format!("{{\"id_str\":\"{young}\",\"te").into_bytes(), "not JSON"),
-        (format!("[\"{young}\"]").into_bytes(), "one tweet per line"),
+        (format!("[[\"{young}\"]]").into_bytes(), "a list in a list"),
         (b"{\"text\":\"no id\"}".to_vec(), "no id"),
         (b"\xff\xfe\x80".to_vec(), "not UTF-8"),
         (utf16(&young), "NUL byte"),
@@ -95,7 +95,7 @@ fn each_kind_of_bad_file_is_told_from_the_good() {
     let young = |number| id_aged(MINUTE, number);
     let binary: Vec<u8> = (0..=u16::MAX).flat_map(|pair| [(pair >> 8) as u8 | 0x80, pair as u8]).collect();
     let csv = format!("id,text\n{},hello\n{},\"a, b\"\n", young(1), young(2));
-    let kinds: [Kind; 14] = [
+    let kinds: [Kind; 15] = [
         ("empty", vec![], None, 0),
         ("blank", b" \r\n\n\t\n".to_vec(), None, 0),
         ("binary", binary, Some((1, "NUL byte")), 0),
@@ -109,7 +109,8 @@ fn each_kind_of_bad_file_is_told_from_the_good() {
         ("excel", b"PK\x03\x04\x14\0\x06\0".to_vec(), Some((1, "Excel")), 0),
         ("gzip", b"\x1f\x8b\x08\0\0\0\0\0".to_vec(), Some((1, "gzip")), 0),
         ("cr-line-ends", format!("{}\r{}\r", young(1), young(2)).into_bytes(), Some((1, "CR alone")), 0),
-        ("json-array", format!("[{{\"id_str\":\"{}\"}}]", young(1)).into_bytes(), Some((1, "jq -c")), 0),
+        ("cut-off-list", format!("[{{\"id_str\":\"{}\"}},\n", young(1)).into_bytes(), Some((1, "cut off")), 1),
+        ("utf-16-unmarked", utf16(&format!("{}\n", young(1)))[2..].to_vec(), Some((1, "iconv -f UTF-16LE")), 0),
     ];
     for (name, bytes, refused, good) in kinds {
         let home = Home::new();

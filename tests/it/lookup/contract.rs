@@ -237,6 +237,28 @@ async fn a_token_is_sent_and_one_that_is_not_good_is_refused() {
 }
 
 #[tokio::test]
+async fn a_server_that_refuses_anonymous_requests_is_told_as_that() {
+    for provider in [Provider::Mastodon, Provider::MastodonStatus, Provider::Bluesky] {
+        let ids = [provider.id(wall_ms() - DAY, 1)];
+        for (status, body) in [(401, r#"{"error":"AuthMissing"}"#), (403, r#"{"error":"no"}"#), (403, "<html>")] {
+            let server = CannedServer::start(Canned::new(status, body)).await;
+            let said = async |who: &Credential| {
+                let error = ask_as(provider, &server.base_url(), &ids, who).await.unwrap_err();
+                assert!(matches!(decision(&error), "credential" | "unready"), "{provider:?}, {status}: {error}");
+                error.to_string()
+            };
+            let nobody = said(&anonymous()).await;
+            let remedy = if provider == Provider::Bluesky { "bluesky.api" } else { "add a token for this server" };
+            assert!(nobody.contains("refuses anonymous requests") && nobody.contains(remedy), "{nobody}");
+            assert!(!nobody.contains("another token") && !nobody.contains("session"), "{nobody}");
+            assert!(!said(&bearer("any")).await.contains("anonymous"), "{provider:?}, {status}");
+            let lookup = provider.at(&server.base_url(), Bounds::default());
+            assert_eq!(lookup.check(&anonymous()).await.unwrap_err().to_string(), nobody);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed_and_only_its_host_is_named() {
     for provider in ALL {
         let ids = batch(provider, wall_ms() - DAY);

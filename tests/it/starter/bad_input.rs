@@ -64,16 +64,18 @@ async fn lines_that_are_something_else() {
         case(format!("{young};foo"), "a semicolon; only the id column"),
         case(format!("{young}\tfoo"), "a tab; only the id column"),
         case("id,text", "only the id column is wanted"),
-        case(format!("[\"{young}\"]"), "jq -c '.[]'"),
-        case("[", "one tweet per line"),
-        case(format!("{{\"id_str\":\"{young}"), "EOF while parsing"),
+        case(format!("[[\"{young}\"]]"), "a list in a list"),
+        case("[", "cut off"),
+        case(format!("{{\"id_str\":\"{young}"), "cut off"),
+        case(format!("{{\"id_str\":\"{young}\","), "cut off"),
+        case(format!("{{\"id_str\":\"{young}\"}},"), "not a JSON object"),
         case("{}", "no id"),
         case("{\"id\":\"12x\"}", "not a digit"),
         case(format!("{{\"id\":\"{young}\",\"created_at\":-5}}"), "created_at is before 1970"),
         case(b"\xff\xff".to_vec(), "not UTF-8"),
         case(b"12\x003".to_vec(), "NUL byte"),
         case(vec![b'1'; 5 << 20], "line longer than 1 MiB"),
-        case([b"{\"text\":\"".to_vec(), vec![b' '; 5 << 20]].concat(), "line longer than 1 MiB"),
+        case([b"{\"text\":\"".to_vec(), vec![b' '; 5 << 20]].concat(), "longer than 1 MiB"),
     ])
     .await;
 }
@@ -107,8 +109,10 @@ async fn a_file_that_is_no_text_is_refused_in_one_sentence() {
         text.encode_utf16().flat_map(order).collect::<Vec<u8>>()
     };
     let kinds = [
-        (utf16(u16::to_le_bytes), "UTF-16"),
-        (utf16(u16::to_be_bytes), "UTF-16"),
+        (utf16(u16::to_le_bytes), "iconv -f UTF-16 "),
+        (utf16(u16::to_be_bytes), "iconv -f UTF-16 "),
+        (utf16(u16::to_le_bytes)[2..].to_vec(), "iconv -f UTF-16LE"),
+        (utf16(u16::to_be_bytes)[2..].to_vec(), "iconv -f UTF-16BE"),
         (b"\x1f\x8b\x08\0\0\n12\n".to_vec(), "gzip"),
         (b"PK\x03\x04\x14\0\n12\n".to_vec(), "Excel"),
     ];
@@ -188,6 +192,13 @@ fn non_blank(bytes: &[u8]) -> u64 {
     bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count() as u64
 }
 
+/// Whether a line opens JSON that may go on beyond it, said in another way.
+fn opens_json(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.any(|line| line.starts_with(b"[") || line.starts_with(b"{") && !line.ends_with(b"}"))
+}
+
 /// Lines of all kinds, and rubble.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -217,7 +228,9 @@ fn every_line_is_answered_for_once_whatever_it_is() {
             .block_on(enqueue(&*bytes, "test", &world.starter, &options, |_| {}, |_, _| told += 1))
             .unwrap();
         let answered = summary.scheduled + summary.known + summary.too_old + summary.dead + summary.refused;
-        prop_assert_eq!(summary.lines, non_blank(&bytes));
+        if !opens_json(&bytes) {
+            prop_assert_eq!(summary.lines, non_blank(&bytes));
+        }
         prop_assert_eq!(answered, summary.lines);
         prop_assert_eq!(told, summary.refused);
         prop_assert_eq!(summary.refused_by_reason.values().sum::<u64>(), summary.refused);

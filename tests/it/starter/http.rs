@@ -192,7 +192,7 @@ async fn a_body_of_which_nothing_can_be_used_is_refused_with_its_place() {
     let served = Served::new().await;
     for (body, index, says) in [
         (&b""[..], 0, "empty"),
-        (b"{\"id\":", 0, "not a JSON object"),
+        (b"{\"id\":", 0, "not JSON"),
         (b"[\"1460323737035677698\", {\"id\":", 1, "not JSON, at line 1"),
         (b"\n\nhello\n", 2, "not a digit"),
         (b"{\"text\":\"no id\"}", 0, "it has no id_str and no id"),

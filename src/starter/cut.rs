@@ -1,0 +1,339 @@
+//! JSON that is not one object on one line, cut into posts: an object over many lines, the elements of an array, or
+//! those of the list `data` of an object. Pure; holds one post at a time.
+//!
+//! A post is not checked here, only found: what is inside it is for the reader of posts. Where JSON breaks off, the next
+//! line that starts at its first column with what cannot go on there is read afresh, so a cut-off object costs itself alone.
+
+use super::lines::LONGEST_LINE;
+
+/// Bytes kept of an object that is too long: `"data"`, a colon and white space must be found at their end.
+const TAIL: usize = 64;
+/// Deeper than this the reader of posts refuses any JSON; containers beyond count as objects.
+const DEPTH: u32 = u128::BITS;
+
+const NOT_CLOSED: &str = "not JSON: the object or list that begins here is cut off; export it again";
+const TOO_LONG: &str = "the object is longer than 1 MiB, and no post is; write one object per post";
+
+/// What came of some bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing yet.
+    More,
+    /// A post: [`Cut::text`].
+    Post,
+    /// Something that is none, at [`Cut::line`].
+    Refused(&'static str),
+    /// The JSON is over; the next line is one like any other.
+    Over,
+}
+
+/// What is cut out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Wanted {
+    /// All of it.
+    #[default]
+    Whole,
+    /// The elements of the list at this depth.
+    Elements(u32),
+    /// Nothing more: its list is over.
+    Nothing,
+}
+
+/// Takes JSON apart, byte by byte.
+#[derive(Debug, Default)]
+pub(super) struct Cut {
+    is_open: bool,
+    is_over: bool,
+    wanted: Wanted,
+    depth: u32,
+    /// A bit for each depth: whether it is an array.
+    arrays: u128,
+    in_string: bool,
+    escaped: bool,
+    /// The last byte that is no white space; of a string its quote.
+    last: u8,
+    at_line_start: bool,
+    /// The line where all of it began.
+    opened: u64,
+    /// The line where `text` began.
+    begun: u64,
+    text: Vec<u8>,
+    too_long: bool,
+    /// `text` was handed out.
+    is_given: bool,
+}
+
+impl Cut {
+    /// Begins anew.
+    pub fn open(&mut self) {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        *self = Self { is_open: true, text, ..Self::default() };
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    pub fn close(&mut self) {
+        self.is_open = false;
+    }
+
+    /// The line where the post began that was handed out last.
+    pub fn line(&self) -> u64 {
+        self.begun
+    }
+
+    /// The post that was handed out last.
+    pub fn text(&self) -> Result<&str, &'static str> {
+        std::str::from_utf8(&self.text).map(str::trim).map_err(|_| "the object is not UTF-8 text")
+    }
+
+    /// The line where the post begins that is being read.
+    pub fn unfinished(&self) -> Option<u64> {
+        (self.is_open && !self.is_given && !self.text.is_empty()).then_some(self.begun)
+    }
+
+    /// Takes bytes of the line with that number; its line end is one of them. Says how many were used.
+    pub fn feed(&mut self, bytes: &[u8], line: u64) -> (usize, Step) {
+        self.start_text();
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.is_over {
+                return (at, Step::Over);
+            }
+            if !self.in_string && std::mem::take(&mut self.at_line_start) && self.cannot_go_on_with(*byte) {
+                return (at, self.break_off());
+            }
+            // Objects after each other on a line.
+            if matches!(byte, b'{' | b'[') && !self.in_string && self.depth == 0 && !self.text.is_empty() {
+                return (at, self.hand_out());
+            }
+            let step = self.take(*byte, line);
+            if step != Step::More {
+                return (at + 1, step);
+            }
+        }
+        (bytes.len(), Step::More)
+    }
+
+    /// There are no more bytes; to be called until it is over.
+    pub fn end(&mut self) -> Step {
+        self.start_text();
+        match self.wanted {
+            _ if self.is_over => Step::Over,
+            _ if self.depth == 0 => self.finish(),
+            _ => self.break_off_whole(),
+        }
+    }
+
+    fn start_text(&mut self) {
+        if std::mem::take(&mut self.is_given) {
+            self.text.clear();
+            self.too_long = false;
+        }
+    }
+
+    fn take(&mut self, byte: u8, line: u64) -> Step {
+        if byte == b'\n' {
+            self.at_line_start = true;
+        }
+        if self.in_string {
+            return self.take_of_string(byte, line);
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'{' | b'[' => {
+                if self.depth == 0 {
+                    self.opened = line;
+                }
+                let is_list = byte == b'[' && (self.depth == 0 || self.is_data());
+                self.deepen(byte == b'[');
+                if is_list {
+                    self.wanted = Wanted::Elements(self.depth);
+                    self.text.clear();
+                    self.too_long = false;
+                    self.last = byte;
+                    return Step::More;
+                }
+            }
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                match self.wanted {
+                    Wanted::Elements(list) if self.depth < list => {
+                        self.wanted = if self.depth == 0 { Wanted::Whole } else { Wanted::Nothing };
+                        self.last = byte;
+                        return self.hand_out();
+                    }
+                    Wanted::Nothing if self.depth == 0 => {
+                        self.wanted = Wanted::Whole;
+                        self.last = byte;
+                        return Step::More;
+                    }
+                    _ => {}
+                }
+            }
+            b',' if self.wanted == Wanted::Elements(self.depth) => {
+                self.last = byte;
+                return self.hand_out();
+            }
+            b'\n' if self.depth == 0 => return self.finish(),
+            _ => {}
+        }
+        if !byte.is_ascii_whitespace() {
+            self.last = byte;
+        }
+        self.keep(byte, line);
+        Step::More
+    }
+
+    /// A string ends with its line, whatever JSON it was.
+    fn take_of_string(&mut self, byte: u8, line: u64) -> Step {
+        match byte {
+            _ if std::mem::take(&mut self.escaped) => {}
+            b'\\' => self.escaped = true,
+            b'"' => self.in_string = false,
+            _ => {}
+        }
+        if byte == b'\n' {
+            (self.in_string, self.escaped) = (false, false);
+            // A line that was cut off, not an object over many lines.
+            if line == self.opened {
+                return self.give_up();
+            }
+        }
+        self.keep(byte, line);
+        Step::More
+    }
+
+    fn keep(&mut self, byte: u8, line: u64) {
+        if self.wanted == Wanted::Nothing || (self.text.is_empty() && byte.is_ascii_whitespace()) {
+            return;
+        }
+        if self.text.is_empty() {
+            self.begun = line;
+        }
+        self.text.push(byte);
+        if self.text.len() > LONGEST_LINE {
+            self.too_long = true;
+            self.text.drain(..self.text.len() - TAIL);
+        }
+    }
+
+    fn deepen(&mut self, is_array: bool) {
+        if self.depth < DEPTH {
+            self.arrays = (self.arrays & !(1 << self.depth)) | (u128::from(is_array) << self.depth);
+        }
+        self.depth = self.depth.saturating_add(1);
+    }
+
+    fn in_array(&self) -> bool {
+        (1..=DEPTH).contains(&self.depth) && (self.arrays >> (self.depth - 1)) & 1 == 1
+    }
+
+    /// The text ends in the key `data` of the outermost object.
+    fn is_data(&self) -> bool {
+        let is_value = self.depth == 1 && self.wanted == Wanted::Whole && self.last == b':';
+        let before = || self.text.trim_ascii_end().strip_suffix(b":").unwrap_or_default().trim_ascii_end();
+        is_value && before().ends_with(b"\"data\"")
+    }
+
+    /// Whether no JSON that is open goes on with a line that starts, at its first column, like this.
+    fn cannot_go_on_with(&self, byte: u8) -> bool {
+        let after_value = !matches!(self.last, b'{' | b'[' | b',' | b':');
+        match byte {
+            b'}' | b']' | b',' | b':' => false,
+            _ if byte.is_ascii_whitespace() => false,
+            b'"' => after_value,
+            // Nobody writes a value on a line of its own, unindented, below its key; a cut-off line ends like that.
+            b'[' if self.last == b':' => false,
+            _ => self.last != b'[' && !(self.in_array() && self.last == b','),
+        }
+    }
+
+    /// The line that comes belongs to nothing that is open. A list goes on with it, where it is one of its elements that
+    /// breaks off.
+    fn break_off(&mut self) -> Step {
+        match self.wanted {
+            Wanted::Elements(list) if self.depth > list => {
+                self.depth = list;
+                self.last = b',';
+                self.refuse()
+            }
+            _ => {
+                self.at_line_start = true;
+                self.break_off_whole()
+            }
+        }
+    }
+
+    /// All of it breaks off; of a list, the last element is perhaps whole.
+    fn break_off_whole(&mut self) -> Step {
+        if self.wanted == Wanted::Elements(self.depth) && !self.text.is_empty() && !self.in_string {
+            return self.hand_out();
+        }
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Step {
+        if self.text.is_empty() {
+            self.begun = self.opened;
+        }
+        self.is_over = true;
+        self.refuse()
+    }
+
+    fn refuse(&mut self) -> Step {
+        self.is_given = true;
+        Step::Refused(if self.too_long { TOO_LONG } else { NOT_CLOSED })
+    }
+
+    fn finish(&mut self) -> Step {
+        self.is_over = true;
+        self.hand_out()
+    }
+
+    fn hand_out(&mut self) -> Step {
+        match (self.text.is_empty(), self.too_long) {
+            (true, _) => Step::More,
+            (false, true) => self.refuse(),
+            (false, false) => {
+                self.is_given = true;
+                Step::Post
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_that_of_one_post() {
+        let mut cut = Cut::default();
+        cut.open();
+        let filler = [b'x'; 1000];
+        assert_eq!(cut.feed(b"{\"a\":\"", 1), (6, Step::More));
+        for _ in 0..8 * LONGEST_LINE / filler.len() {
+            assert_eq!(cut.feed(&filler, 1), (filler.len(), Step::More));
+        }
+        assert_eq!(cut.feed(b"\"}\n", 1), (3, Step::Refused(TOO_LONG)));
+        assert!(cut.is_over() && cut.text.capacity() <= 4 * LONGEST_LINE, "{}", cut.text.capacity());
+    }
+
+    #[test]
+    fn depth_takes_no_room() {
+        let mut cut = Cut::default();
+        cut.open();
+        for _ in 0..1_000 {
+            assert_eq!(cut.feed(&[b'['; 1_000], 1).1, Step::More);
+            assert_eq!(cut.feed(&[b'{'; 1_000], 1).1, Step::More);
+        }
+        assert_eq!(cut.end(), Step::Refused(TOO_LONG));
+        assert_eq!((cut.line(), cut.end()), (1, Step::Over));
+    }
+}
