@@ -275,6 +275,7 @@ pub fn simulator_options(settings: &SimulatorSettings, replay: Option<PathBuf>) 
         missing_share: settings.missing_share,
         withheld_share: settings.withheld_share,
         retweet_share: settings.retweet_share,
+        edited_share: settings.edited_share,
         growth: settings.growth,
         seed: settings.seed,
         replay,

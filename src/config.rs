@@ -29,8 +29,7 @@ pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
 pub use self::poll::{PollSettings, SourceKind, SourceSettings, StreamProvider, StreamSettings};
 pub use self::providers::{
-    BlueskySettings, CallsWanted, FieldNames, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings,
-    XSettings,
+    BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,
 };
 use crate::credential::Pacing;
 use crate::tweet_age::AgeTable;
@@ -253,6 +252,7 @@ pub struct SimulatorSettings {
     pub missing_share: f64,
     pub withheld_share: f64,
     pub retweet_share: f64,
+    pub edited_share: f64,
     #[serde(with = "humantime_serde")]
     pub growth: Duration,
     pub seed: u64,
@@ -370,6 +370,20 @@ fn plain(text: &str) -> String {
 fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     let word = String::deserialize(from)?.into_deserializer();
     T::deserialize(word).map_err(|error: serde::de::value::Error| D::Error::custom(error))
+}
+
+/// Names with commas between them; a list of names becomes such a text.
+fn names<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "names with commas between them, or a list of names")]
+    enum Names {
+        Text(String),
+        List(Vec<String>),
+    }
+    Ok(match Names::deserialize(from)? {
+        Names::Text(names) => names,
+        Names::List(names) => names.join(","),
+    })
 }
 
 /// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:

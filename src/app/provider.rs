@@ -5,14 +5,14 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::{Service, Watched, tuning};
-use crate::config::{BEARER, BadConfig, CallsWanted, FieldNames, Secrets, Settings};
+use crate::config::{BEARER, BadConfig, CallsWanted, Secrets, Settings};
 use crate::credential::{AppToken, Budget, Caller, Credential, CredentialKind, Credentials, UserKeys};
 use crate::live::Live;
 use crate::lookup::bluesky::{Bluesky, BlueskyOptions};
 use crate::lookup::http::HttpOptions;
 use crate::lookup::mastodon::{Calls, Mastodon, MastodonOptions};
 use crate::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
-use crate::lookup::x_v2::{self, XV2, XV2Options};
+use crate::lookup::x_v2::{XV2, XV2Options};
 use crate::lookup::{Lookup, LookupError, capabilities};
 use crate::provider::Provider;
 use crate::retry::Retry;
@@ -48,8 +48,8 @@ pub fn open_lookup(settings: &Settings, provider: &Provider) -> Result<Arc<dyn L
             TwitterV1::new(options).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>)
         }
         Provider::X => {
-            let field_names = field_names(settings);
-            XV2::new(XV2Options { base_url, field_names, http }).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>)
+            let fields = settings.x_fields()?;
+            XV2::new(XV2Options { base_url, fields, http }).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>)
         }
         Provider::Mastodon(name) => {
             return open_instance(settings, name).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>);
@@ -57,14 +57,6 @@ pub fn open_lookup(settings: &Settings, provider: &Provider) -> Result<Arc<dyn L
         Provider::Bluesky => Bluesky::new(BlueskyOptions { base_url, http }).map(|lookup| Arc::new(lookup) as _),
     };
     lookup.map_err(|why| BadConfig(format!("{setting}: {why}")).into())
-}
-
-/// By which names X is asked for fields.
-pub(super) fn field_names(settings: &Settings) -> x_v2::FieldNames {
-    match settings.x.field_names {
-        FieldNames::Tweet => x_v2::FieldNames::Tweet,
-        FieldNames::Post => x_v2::FieldNames::Post,
-    }
 }
 
 fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {

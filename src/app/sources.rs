@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::provider::{field_names, http_options};
+use super::provider::http_options;
 use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
 use crate::lookup::http::HttpClient;
 use crate::poll::mastodon::{self, MastodonApi};
@@ -28,10 +28,11 @@ enum Api {
 impl Api {
     fn open(settings: &Settings, provider: &Provider) -> Result<Self> {
         let (setting, address) = settings.api(provider)?;
+        let x_fields = settings.x_fields()?;
         let http = HttpClient::new(&http_options(settings));
         let api = http.and_then(|http| match provider {
             Provider::Twitter => TwitterApi::new(http, address).map(Self::Twitter),
-            Provider::X => XApi::new(http, address, field_names(settings)).map(Self::X),
+            Provider::X => XApi::new(http, address, x_fields).map(Self::X),
             Provider::Mastodon(_) => MastodonApi::new(http, address).map(Self::Mastodon),
             Provider::Bluesky => Err("it has no timelines that can be polled".to_owned()),
         });

@@ -29,13 +29,14 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 12] = [
 ];
 
 /// Shares: the least and the greatest that may be.
-const SHARES: [(&str, Of<f64>, f64, f64); 6] = [
+const SHARES: [(&str, Of<f64>, f64, f64); 7] = [
     ("updater.lookahead", |of| of.updater.lookahead, 0.0, 0.5),
     ("x.same_day", |of| of.x.same_day, 0.0, 0.5),
     ("poll.fill", |of| of.poll.fill, 0.01, 1.0),
     ("simulator.missing_share", |of| of.simulator.missing_share, 0.0, 1.0),
     ("simulator.withheld_share", |of| of.simulator.withheld_share, 0.0, 1.0),
     ("simulator.retweet_share", |of| of.simulator.retweet_share, 0.0, 1.0),
+    ("simulator.edited_share", |of| of.simulator.edited_share, 0.0, 1.0),
 ];
 
 /// Durations: the shortest that may be.

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::credentials::{self, Named, secret};
 use super::masking::{masked, masked_secret};
-use super::{BadConfig, CredentialSettings, Secrets, Settings, word};
+use super::{BadConfig, CredentialSettings, Secrets, Settings, names, word};
 use crate::credential::{Caller, ReadsPer};
+use crate::lookup::x_v2::{FieldNames, Fields};
 use crate::provider::Provider;
 
 /// What stands in `providers` for every instance of Mastodon in the settings.
@@ -51,6 +52,12 @@ pub struct XSettings {
     pub api: String,
     #[serde(deserialize_with = "word")]
     pub field_names: FieldNames,
+    /// Names with commas between.
+    #[serde(deserialize_with = "names")]
+    pub fields: String,
+    /// Names with commas between.
+    #[serde(deserialize_with = "names")]
+    pub expansions: String,
     pub bearer_token_file: PathBuf,
     /// From the environment alone.
     #[serde(default, serialize_with = "masked_secret")]
@@ -63,15 +70,6 @@ pub struct XSettings {
     /// By name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<String, CredentialSettings>,
-}
-
-/// `x.field_names`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum FieldNames {
-    Tweet,
-    Post,
 }
 
 /// `[mastodon]`
@@ -195,6 +193,15 @@ impl Settings {
         })
     }
 
+    /// What X is asked for of each post.
+    ///
+    /// # Errors
+    /// A name is unknown; says which there are.
+    pub fn x_fields(&self) -> Result<Fields, BadConfig> {
+        let XSettings { field_names, fields, expansions, .. } = &self.x;
+        Fields::new(*field_names, fields, expansions).map_err(|why| BadConfig(format!("x.{why}")))
+    }
+
     /// Every credential for the provider, by name: `bearer_token` as "bearer", then those of
     /// `[twitter.credentials.*]` or `[x.credentials.*]`, `kind = "both"` as two. Empty where none is named.
     ///
@@ -289,6 +296,7 @@ impl Settings {
                 }
             }
         }
+        self.x_fields()?;
         self.providers().map(drop)
     }
 }
@@ -337,10 +345,28 @@ mod tests {
             ("[x]\nbearer_token = \"canary\"", "TWITTER_UPDATER__X__BEARER_TOKEN"),
             ("[x.credentials.a]\nkind = \"app\"\nbearer_token = \"canary\"", "X__CREDENTIALS__A__BEARER_TOKEN"),
             ("[x]\nfield_names = \"toot\"", "`toot`, expected `tweet` or `post`"),
+            (
+                "[x]\nfields = \"lang, colour\"",
+                "x.fields: \"colour\" is not a field of a post: write all, or any of author_id,",
+            ),
+            ("[x]\nfields = 7", "names with commas between them, or a list of names"),
+            ("[x]\nexpansions = [\"all\"]", "x.expansions: \"all\" is not an expansion: write any of article."),
             ("[bluesky]\napi = \"bsky.app\"", "bluesky.api"),
         ] {
             let error = settings(&format!("{text}\n")).unwrap_err();
             assert!(error.contains(says) && !error.contains('\n') && !error.contains("canary"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn names_come_as_a_text_or_as_a_list() {
+        for given in
+            ["fields = \"geo, entities\"\nexpansions = \"\"", "fields = [\"geo\", \"entities\"]\nexpansions = []"]
+        {
+            let settings = settings(&format!("[x]\n{given}\n")).unwrap();
+            let fields = settings.x_fields().unwrap();
+            let [(_, fields)] = fields.parameters().collect::<Vec<_>>()[..] else { panic!("{fields:?}") };
+            assert!(fields.contains("entities,geo,in_reply_to_user_id") && !fields.contains("source"), "{fields}");
         }
     }
 

@@ -1,24 +1,26 @@
 //! X API v2, `GET /2/tweets`: up to 100 posts a call.
 //!
 //! X counts calls per 15 minutes, and charges for each post that it returns, once in a UTC day however often it
-//! is asked for ([`Charge::PerIdPerUtcDay`]). Users cost extra, so no author is expanded: a post has its
-//! author's id and no handle.
+//! is asked for ([`Charge::PerIdPerUtcDay`]). Users cost extra, so no author is expanded unless the settings say so:
+//! a post has its author's id and no handle.
 //!
 //! Since August 2026 X has two documents for it, in which the fields have two names (`retweet_count`,
 //! `repost_count`). Answers are read by both; what is asked for goes by [`FieldNames`].
 //!
-//! Reading order: this file makes the call; `answer` turns a body into outcomes, one `post` at a time; `errors`
+//! Reading order: this file makes the call; `fields` says what it asks for; `answer` turns a body into outcomes, one `post` at a time; `errors`
 //! turns a refusal into a decision. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
 //! documents 2.166 and 2.167, recorded answers of 2021.
 
 mod answer;
 pub mod errors;
+mod fields;
 mod post;
 
 use async_trait::async_trait;
 use reqwest::{Request, Url};
 
 pub use self::answer::read as read_answer;
+pub use self::fields::{FieldNames, Fields};
 pub use self::post::id_of;
 use super::asked::batch;
 use super::authority::{Authority, asked_as};
@@ -39,49 +41,20 @@ const LOOKUP_PATH: &str = "2/tweets";
 const USAGE_PATH: &str = "2/usage/tweets";
 const ME_PATH: &str = "2/users/me";
 
-/// By which of X's documents a call names what it wants.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FieldNames {
-    /// `tweet.fields`, `edit_history_tweet_ids`: up to 2.166, and in all prose.
-    #[default]
-    Tweet,
-    /// `post.fields`, `edit_history_post_ids`: from 2.167 on.
-    Post,
-}
-
-impl FieldNames {
-    /// The parameter, and what is wanted beside the id and the text, which always come.
-    #[must_use]
-    pub fn parameter(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Tweet => {
-                ("tweet.fields", "author_id,created_at,edit_history_tweet_ids,note_tweet,public_metrics,withheld")
-            }
-            Self::Post => {
-                ("post.fields", "author_id,created_at,edit_history_post_ids,note_post,public_metrics,withheld")
-            }
-        }
-    }
-}
-
 /// Where the API is, and the bounds of a call.
 #[derive(Debug, Clone)]
 pub struct XV2Options {
     /// `https://api.x.com`, or an emulator's address; a path is kept in front of the endpoint's.
     pub base_url: String,
-    /// By which names fields are asked for.
-    pub field_names: FieldNames,
-    /// The bounds of a call. A post is about 1 KB, a long one up to 30 KB.
+    /// What is asked for of each post.
+    pub fields: Fields,
+    /// The bounds of a call. A post with all its fields has about 3 KB, a long one up to 30 KB.
     pub http: HttpOptions,
 }
 
 impl Default for XV2Options {
     fn default() -> Self {
-        Self {
-            base_url: "https://api.x.com".to_owned(),
-            field_names: FieldNames::default(),
-            http: HttpOptions::default(),
-        }
+        Self { base_url: "https://api.x.com".to_owned(), fields: Fields::default(), http: HttpOptions::default() }
     }
 }
 
@@ -92,7 +65,7 @@ pub struct XV2 {
     endpoint: Url,
     usage: Url,
     me: Url,
-    field_names: FieldNames,
+    fields: Fields,
     authority: Authority,
 }
 
@@ -106,7 +79,7 @@ impl XV2 {
             endpoint: below(&base, LOOKUP_PATH)?,
             usage: below(&base, USAGE_PATH)?,
             me: below(&base, ME_PATH)?,
-            field_names: options.field_names,
+            fields: options.fields,
             // Its 401 tells no more than that.
             authority: Authority::new(http.clone(), &base, |reply| reply.status == 401)?,
             http,
@@ -115,8 +88,7 @@ impl XV2 {
 
     fn lookup_request(&self, ids: &[&str]) -> Result<Request, LookupError> {
         let mut address = self.endpoint.clone();
-        let (parameter, fields) = self.field_names.parameter();
-        address.query_pairs_mut().append_pair("ids", &ids.join(",")).append_pair(parameter, fields);
+        address.query_pairs_mut().append_pair("ids", &ids.join(",")).extend_pairs(self.fields.parameters());
         self.http.client().get(address).build().map_err(cannot_build)
     }
 

@@ -26,7 +26,7 @@ use crate::credential::Credential;
 use crate::lookup::LookupError;
 use crate::lookup::authority::{Authority, asked_as};
 use crate::lookup::http::{HttpClient, base, cannot_build};
-use crate::lookup::x_v2::{FieldNames, errors};
+use crate::lookup::x_v2::{Fields, errors};
 
 const DAY_MS: Millis = 86_400_000;
 
@@ -81,7 +81,7 @@ pub struct XApi {
     http: HttpClient,
     /// Ends with a slash.
     base: Url,
-    field_names: FieldNames,
+    fields: Fields,
     authority: Authority,
 }
 
@@ -98,10 +98,10 @@ impl XApi {
     ///
     /// # Errors
     /// It is no address, in words for the person who set it.
-    pub fn new(http: HttpClient, base_url: &str, field_names: FieldNames) -> Result<Self, String> {
+    pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, String> {
         let base = base(base_url)?;
         let authority = Authority::new(http.clone(), &base, |reply| reply.status == 401)?;
-        Ok(Self { http, base, field_names, authority })
+        Ok(Self { http, base, fields, authority })
     }
 
     /// A timeline of it, whose ids are out of order by no more than `k`.
@@ -126,8 +126,7 @@ impl XTimeline {
         if let Kind::Search { query: text } = &self.kind {
             query.append_pair("query", text);
         }
-        let (parameter, fields) = self.api.field_names.parameter();
-        query.append_pair("max_results", &count.to_string()).append_pair(parameter, fields);
+        query.append_pair("max_results", &count.to_string()).extend_pairs(self.api.fields.parameters());
         if let Some(since) = word.since {
             query.append_pair("since_id", &since.to_string());
         }

@@ -23,7 +23,7 @@ pub use self::streams::StreamCounts;
 use self::streams::Streams;
 pub use self::timelines::TimelinePost;
 use super::call::Call;
-use super::dialect::{Dialect, Shown};
+use super::dialect::{Dialect, Fields, Shown, x_refusal_of};
 use super::faults::{Drawn, Endpoint, Fault, Faults, Rule};
 use super::gate::{Caller, Gate, Standing};
 use super::render::{self, View};
@@ -150,9 +150,8 @@ pub fn router(api: Arc<Api>) -> Router {
 impl Api {
     pub fn new(mut options: SimulatorOptions, replay: Option<Replay>, stop: CancellationToken) -> Self {
         let gate = Gate::new(options.bearer_tokens.take(), options.credentials.take());
-        let SimulatorOptions { seed, missing_share, withheld_share, retweet_share, growth, .. } = options;
         Self {
-            world: World::new(seed, missing_share, withheld_share, retweet_share, growth),
+            world: World::new(&options),
             padding: render::padding(options.body_padding),
             options,
             replay,
@@ -246,8 +245,12 @@ impl Api {
             Ok(ids) => ids,
             Err((status, code)) => return dialect.with(window, dialect.refusal(status, code)),
         };
+        let fields = match dialect.fields(call) {
+            Ok(fields) => fields,
+            Err((parameter, why)) => return dialect.with(window, x_refusal_of(parameter, &why)),
+        };
         // Charged is what was made, whether the answer arrives or not.
-        let found = || self.charge(dialect, self.find(dialect, &ids, call));
+        let found = || self.charge(dialect, self.find(dialect, &ids, call, &fields));
         let body = match self.strike(Endpoint::Lookup, &ids).await {
             None => dialect.write(&found()),
             Some(fault) => {
@@ -319,7 +322,7 @@ impl Api {
 
     /// The asked tweets as they are now. An id that is no number is like one that is not there: that is
     /// what the recorded answer to `id=X` shows.
-    fn find<'a>(&self, dialect: Dialect, ids: &[&'a str], call: &Call) -> Found<'a> {
+    fn find<'a>(&self, dialect: Dialect, ids: &[&'a str], call: &Call, fields: &Fields) -> Found<'a> {
         let flag = |name: &str| call.parameter(name).map(|value| matches!(value, "true" | "t" | "1"));
         let view = View {
             extended: call.parameter("tweet_mode") == Some("extended"),
@@ -327,7 +330,7 @@ impl Api {
             entities: flag("include_entities").unwrap_or(true),
         };
         let map = dialect == Dialect::TwitterV1 && flag("map").unwrap_or(false);
-        let shown = Shown { world: &self.world, now: clock::wall_ms(), padding: &self.padding, view };
+        let shown = Shown { fields: fields.clone(), ..self.shown(clock::wall_ms(), view) };
         let mut ids = ids.to_vec();
         if !map && dialect != Dialect::Bluesky {
             // Not the order asked; nobody is promised any, but the same one every time.
@@ -335,6 +338,10 @@ impl Api {
         }
         let objects = ids.iter().map(|id| self.object(dialect, id, &shown)).collect();
         Found { ids, objects, map }
+    }
+
+    fn shown(&self, now: Millis, view: View) -> Shown<'_> {
+        Shown { world: &self.world, now, padding: &self.padding, view, fields: Fields::default() }
     }
 
     fn object(&self, dialect: Dialect, id: &str, shown: &Shown<'_>) -> Option<String> {

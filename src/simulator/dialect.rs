@@ -10,7 +10,7 @@ use axum::response::Response;
 
 pub use self::bluesky::bluesky_uri;
 pub use self::mastodon::mastodon_id;
-pub use self::x_v2::{not_there as x_not_there, refusal_of as x_refusal_of};
+pub use self::x_v2::{Fields, Unknown, not_there as x_not_there, refusal_of as x_refusal_of};
 use super::SimulatorOptions;
 use super::call::Call;
 use super::gate::{Pool, Refused};
@@ -54,6 +54,8 @@ pub struct Shown<'a> {
     pub now: Millis,
     pub padding: &'a str,
     pub view: View,
+    /// Of a post of X.
+    pub fields: Fields,
 }
 
 impl Dialect {
@@ -105,6 +107,11 @@ impl Dialect {
         }
     }
 
+    /// The fields that a call asks for; X alone takes such a list, and refuses an unknown name.
+    pub fn fields(self, call: &Call) -> Result<Fields, Unknown> {
+        if self == Self::XV2 { Fields::read(call) } else { Ok(Fields::default()) }
+    }
+
     /// The world's id of a post; `None` where it has none of that form.
     pub fn tweet_id(self, id: &str) -> Option<TweetId> {
         match self {
@@ -116,16 +123,17 @@ impl Dialect {
 
     /// A post as it is now; `None` where it is not there.
     pub fn object(self, id: &str, shown: &Shown<'_>) -> Option<String> {
-        let tweet = shown.world.tweet(self.tweet_id(id)?, shown.now)?;
+        let tweet_id = self.tweet_id(id)?;
+        let tweet = || shown.world.tweet(tweet_id, shown.now);
         Some(match self {
             Self::TwitterV1 => {
                 let mut object = String::with_capacity(4096 + shown.padding.len());
-                render::tweet(&mut object, shown.world, &tweet, shown.now, shown.view, shown.padding);
+                render::tweet(&mut object, shown.world, &tweet()?, shown.now, shown.view, shown.padding);
                 object
             }
-            Self::XV2 => x_v2::object(shown, &tweet),
-            Self::Mastodon | Self::MastodonStatus => mastodon::object(shown, id, &tweet),
-            Self::Bluesky => bluesky::object(shown, id, &tweet),
+            Self::XV2 => x_v2::object(shown, &shown.world.version(tweet_id, shown.now)?),
+            Self::Mastodon | Self::MastodonStatus => mastodon::object(shown, id, &tweet()?),
+            Self::Bluesky => bluesky::object(shown, id, &tweet()?),
         })
     }
 

@@ -8,7 +8,7 @@
 //! | `GET /1.1/search/tweets.json`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline` | timelines whose ids become visible out of order |
 //! | `GET`, `POST /1.1/statuses/filter.json`, `GET /2/tweets/search/stream` | streams of the same posts; `GET /2/tweets/search/stream/rules` |
 //! | `POST /oauth2/token` | an application's bearer token, for its keys |
-//! | `GET /2/tweets` | X API v2: `ids`; who calls: `GET /2/usage/tweets`, `GET /2/users/me` |
+//! | `GET /2/tweets` | X API v2: `ids`, `tweet.fields` or `post.fields`; who calls: `GET /2/usage/tweets`, `GET /2/users/me` |
 //! | `GET /2/tweets/search/recent`, `/2/users/{id}/tweets` | X's timelines, by tokens or ids; a search is of 7 days, and behind |
 //! | `GET /api/v1/statuses`, `/api/v1/statuses/{id}` | Mastodon: `id[]`; `GET /api/v2/instance`, `/api/v1/apps/verify_credentials` |
 //! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; kept on the way for whoever shows no token |
@@ -56,7 +56,7 @@ pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
 pub use self::replay::Replay;
 pub use self::windows::ClosedWindow;
-pub use self::world::{SimulatedTweet, World};
+pub use self::world::{SimulatedTweet, Version, World};
 use crate::clock::Millis;
 
 /// How long [`Running::stop`] waits for answers under way.
@@ -104,6 +104,10 @@ pub struct SimulatorOptions {
     pub withheld_share: f64,
     /// The share of tweets, 0 to 1, that are retweets.
     pub retweet_share: f64,
+    /// The share of posts of X, 0 to 1, that are edited, one to five times within the first hour; retweets never are.
+    /// Each version has an id of its own: [`World::history`] says which. Above 0, ids whose 22 lower bits are above
+    /// 524287 are those of later versions, and of nothing else.
+    pub edited_share: f64,
     /// The time constant of the counts' growth.
     pub growth: Duration,
     /// Extra bytes in every object: real ones are 2 to 6 KB, unpadded ones about 2.5.
@@ -150,6 +154,7 @@ impl Default for SimulatorOptions {
             missing_share: 0.03,
             withheld_share: 0.002,
             retweet_share: 0.3,
+            edited_share: 0.0,
             growth: Duration::from_secs(18 * 60),
             body_padding: 1_500,
             posts_per_second: 1.0,

@@ -1,8 +1,7 @@
 //! The simulated tweets: each a function of the seed, its id and the time, so that two runs, or two
 //! simulators, agree without storing anything, and a test can ask what the truth was.
 
-use std::time::Duration;
-
+use super::SimulatorOptions;
 use crate::clock::{self, Millis};
 use crate::tweet::TweetId;
 
@@ -32,6 +31,19 @@ const MEAN_AGE_AT_DELETION_MS: f64 = 6.0 * 3_600_000.0;
 const LAST_SEQUENTIAL: f64 = 29_700_859_247.0;
 const FIRST_TWEET_MS: Millis = 1_142_974_214_000;
 
+/// Edits of one post, at the most.
+pub(super) const MOST_EDITS: usize = 5;
+/// How long after its creation a post can be edited, in ms.
+pub(super) const EDITABLE_MS: Millis = 3_600_000;
+
+/// The least time between two edits, in ms.
+const EDIT_PAUSE_MS: Millis = 30_000;
+
+/// An id has 22 bits below its time. Of the id of a later version the upper three are the number of the edit; those of a
+/// first version are 0.
+const SEQUENCE_BITS: u32 = 19;
+pub(super) const SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
+
 /// What the simulated tweets are like.
 #[derive(Debug, Clone)]
 pub struct World {
@@ -39,6 +51,7 @@ pub struct World {
     missing_share: f64,
     withheld_share: f64,
     retweet_share: f64,
+    edited_share: f64,
     growth_ms: f64,
 }
 
@@ -61,15 +74,24 @@ pub struct SimulatedTweet {
     pub original: Option<Box<SimulatedTweet>>,
 }
 
+/// One version of a simulated post of X at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// The version itself, under its own id. Its counts are those of the moment at which a newer one replaced it.
+    pub tweet: SimulatedTweet,
+    /// The ids of all versions so far, oldest first.
+    pub history: Vec<TweetId>,
+}
+
 impl World {
-    /// Shares are between 0 and 1; `growth` is the time constant of the growth curve.
-    pub(super) fn new(seed: u64, missing: f64, withheld: f64, retweets: f64, growth: Duration) -> Self {
+    pub(super) fn new(options: &SimulatorOptions) -> Self {
         Self {
-            seed,
-            missing_share: missing,
-            withheld_share: withheld,
-            retweet_share: retweets,
-            growth_ms: clock::millis(growth).max(1) as f64,
+            seed: options.seed,
+            missing_share: options.missing_share,
+            withheld_share: options.withheld_share,
+            retweet_share: options.retweet_share,
+            edited_share: options.edited_share,
+            growth_ms: clock::millis(options.growth).max(1) as f64,
         }
     }
 
@@ -83,10 +105,10 @@ impl World {
         }
         let mut tweet = self.plain(id, made, now);
         tweet.withheld = self.unit(id, Salt::Withheld) < self.withheld_share;
-        if self.unit(id, Salt::Retweet) < self.retweet_share {
+        if self.is_retweet(id) {
             // One second to six hours earlier.
             let lag = 1_000 + (self.unit(id, Salt::Lag) * 21_600_000.0) as Millis;
-            let sequence = (self.dice(id, Salt::Lag) & 0x3f_ffff) as u32;
+            let sequence = (self.dice(id, Salt::Lag) & SEQUENCE) as u32;
             let original = TweetId::at(made - lag, sequence);
             // An id before Snowflake's first has no room for the time it was made: then it is no retweet.
             if original.created_at().is_some() {
@@ -99,6 +121,67 @@ impl World {
         Some(tweet)
     }
 
+    /// A version of a post of X at `now` (ms since the epoch), by its own id, or `None` when it is not there: not made yet,
+    /// or its post is gone.
+    #[must_use]
+    pub fn version(&self, id: TweetId, now: Millis) -> Option<Version> {
+        let history = self.history(id, now);
+        let first = *history.first()?;
+        let newest = self.tweet(first, now)?;
+        let seen = match history.iter().find(|later| **later > id) {
+            Some(next) => self.tweet(first, created_at(*next))?,
+            None => newest,
+        };
+        Some(Version { tweet: SimulatedTweet { id, created_at: created_at(id), ..seen }, history })
+    }
+
+    /// The ids of the versions that a post of X has by `now` (ms since the epoch), oldest first, by the id of any of them;
+    /// empty when that is not made yet, or no version. Deleted posts have them, too.
+    #[must_use]
+    pub fn history(&self, id: TweetId, now: Millis) -> Vec<TweetId> {
+        let all = match self.first_version(id) {
+            Some(first) => self.versions(first),
+            None => vec![id],
+        };
+        let history: Vec<TweetId> = all.into_iter().take_while(|version| created_at(*version) <= now).collect();
+        if history.contains(&id) { history } else { Vec::new() }
+    }
+
+    /// How much later than its post a version may be made, in ms.
+    pub(super) fn edited_within(&self) -> Millis {
+        if self.edited_share > 0.0 { EDITABLE_MS } else { 0 }
+    }
+
+    /// The id that a version's post began with, as the form of the id says it; `None` for what cannot be edited.
+    fn first_version(&self, id: TweetId) -> Option<TweetId> {
+        let made = id.created_at().filter(|_| self.edited_share > 0.0)?;
+        Some(TweetId::at(made - self.edited_after(id, edit_of(id.get())), (id.get() & SEQUENCE) as u32))
+    }
+
+    /// The ids of all versions that a post will ever have.
+    fn versions(&self, first: TweetId) -> Vec<TweetId> {
+        let is_edited = self.unit(first, Salt::Edited) < self.edited_share && !self.is_retweet(first);
+        let edits = if is_edited { 1 + self.dice(first, Salt::Edits) % MOST_EDITS as u64 } else { 0 };
+        let sequence = |edit: u64| ((edit << SEQUENCE_BITS) | (first.get() & SEQUENCE)) as u32;
+        (0..=edits)
+            .map(|edit| TweetId::at(created_at(first) + self.edited_after(first, edit), sequence(edit)))
+            .collect()
+    }
+
+    /// How long after its post an edit is made, in ms. It depends only on what the ids of all its versions share.
+    fn edited_after(&self, version: TweetId, edit: u64) -> Millis {
+        let span = (EDITABLE_MS / MOST_EDITS as Millis - EDIT_PAUSE_MS) as f64;
+        let pause = |edit| {
+            let dice = self.dice_of((edit << SEQUENCE_BITS) | (version.get() & SEQUENCE), Salt::Edits);
+            EDIT_PAUSE_MS + (unit(dice) * span) as Millis
+        };
+        (1..=edit).map(pause).sum()
+    }
+
+    fn is_retweet(&self, id: TweetId) -> bool {
+        self.unit(id, Salt::Retweet) < self.retweet_share
+    }
+
     /// Followers that a tweet made then has brought its author by `now`, both in ms since the epoch. Real objects
     /// change, too, nearly whenever they are asked for, if only by their author's counts.
     pub(super) fn followers_won(&self, made: Millis, now: Millis) -> u64 {
@@ -107,7 +190,11 @@ impl World {
 
     /// A number that looks random and depends on the seed and the id alone.
     pub(super) fn dice(&self, id: TweetId, salt: Salt) -> u64 {
-        mix(mix(self.seed ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ id.get())
+        self.dice_of(id.get(), salt)
+    }
+
+    fn dice_of(&self, number: u64, salt: Salt) -> u64 {
+        mix(mix(self.seed ^ (salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ number)
     }
 
     fn unit(&self, id: TweetId, salt: Salt) -> f64 {
@@ -149,13 +236,23 @@ impl World {
 
 /// When an id was made: a Snowflake says; a sequential one is placed on the curve on which Twitter's
 /// ids grew (about the fourth power of the time).
-fn created_at(id: TweetId) -> Millis {
+pub(super) fn created_at(id: TweetId) -> Millis {
     id.created_at().unwrap_or_else(|| {
         let span = (crate::tweet::SNOWFLAKE_EPOCH_MS - FIRST_TWEET_MS) as f64;
         let made = FIRST_TWEET_MS + (span * (id.get() as f64 / LAST_SEQUENTIAL).powf(0.25)) as Millis;
         // Whole seconds, as `created_at` is written.
         made / 1000 * 1000
     })
+}
+
+/// The number of the edit that made a version; 0 for a first version.
+fn edit_of(id: u64) -> u64 {
+    (id >> SEQUENCE_BITS) & 0b111
+}
+
+/// True for an id of a later version's form.
+pub(super) fn is_later_version(id: u64) -> bool {
+    edit_of(id) > 0
 }
 
 /// What a die is thrown for: the same id gets an independent number for each.
@@ -171,6 +268,8 @@ pub(super) enum Salt {
     Author,
     Text,
     Order,
+    Edited,
+    Edits,
 }
 
 /// The finalizer of splitmix64: every input bit changes about half of the output bits.

@@ -20,7 +20,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("metrics", &["clock", "lateness"]),
     ("figures", &["clock"]),
     ("tweet_age", &["clock", "lane", "tweet"]),
-    ("config", &["backend", "credential", "provider", "tweet_age"]),
+    ("config", &["backend", "credential", "lookup", "provider", "tweet_age"]),
     ("credential", &["backend", "chance", "clock", "live"]),
     ("backend", &["clock"]),
     ("queue", &["backend", "clock", "lane", "lateness"]),

@@ -1,5 +1,7 @@
 //! The simulated Twitter: tweets that can be foretold, Twitter's limits, and every fault on demand.
 
+mod x_v2;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use futures::future::join_all;
 
 use super::Polls;
-use crate::app::provider::{credentials, field_names, http_options};
+use crate::app::provider::{credentials, http_options};
 use crate::app::updater::worker_name;
 use crate::app::{Service, Watched};
 use crate::clock;
@@ -45,6 +45,7 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
     let credential = Arc::new(credential(settings, name, &provider, stream)?);
     let account = credential.name.clone();
     let (setting, api) = settings.api(&provider)?;
+    let x_fields = settings.x_fields()?;
     // Not that of the lookups: a connection that is stuck is closed with all that is on it.
     let http = HttpClient::new(&http_options(settings));
     let stream = http.and_then(|http| -> Result<Arc<dyn Stream>, String> {
@@ -53,7 +54,7 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
                 let StreamSettings { track, follow, locations, .. } = stream.clone();
                 Arc::new(FilterStream::new(http, api, Filter { track, follow, locations }, credential)?)
             }
-            StreamProvider::X => Arc::new(SearchStream::new(http, api, field_names(settings), credential)?),
+            StreamProvider::X => Arc::new(SearchStream::new(http, api, &x_fields, credential)?),
         })
     });
     let stream = stream.map_err(|why| BadConfig(format!("{setting}: {why}")))?;

@@ -101,8 +101,9 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
     Ok((asked.outcomes(&not_mentioned()), unasked))
 }
 
-/// Gives each post to the id it was asked by: its own, or an earlier one of its history, since an edited post
-/// comes with the id of its last version.
+/// Gives each post to the id it was asked by: its own, or an earlier one of its history, where no post came under that.
+/// X answers each version of an edited post under the version's own id (twarc-csv's recordings); its page on the lookup
+/// says that the last version always comes.
 fn found(asked: &mut Asked<'_>, data: Vec<&RawValue>) {
     let mut edited = Vec::new();
     for raw in data {

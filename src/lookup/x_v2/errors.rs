@@ -84,9 +84,10 @@ pub fn decide(reply: &Reply) -> LookupError {
         (413 | 414 | 431, _) => BatchTooLarge(said),
         // One invalid id fails the whole call; so does what we ask to see of the posts, whoever they are.
         (400 | 422, _) => match complaint(&body) {
-            Complaint::Fields => {
-                Stop(format!("the API does not know the fields asked for ({said}): set field_names to the other value"))
-            }
+            Complaint::Fields => Stop(format!(
+                "the API does not know the fields asked for ({said}): set field_names to the other value, or narrow \
+                 fields and expansions"
+            )),
             Complaint::TooMany => BatchTooLarge(said),
             Complaint::Other => BadRequest(said),
         },
@@ -113,7 +114,7 @@ fn complaint(body: &Value) -> Complaint {
     let too_many = |error: &Value| error["message"].as_str().is_some_and(|text| text.contains("is not between"));
     if parameters.contains(&"ids") {
         if errors.iter().any(too_many) { Complaint::TooMany } else { Complaint::Other }
-    } else if parameters.iter().any(|name| name.ends_with(".fields")) {
+    } else if parameters.iter().any(|name| name.ends_with(".fields") || *name == "expansions") {
         Complaint::Fields
     } else {
         Complaint::Other

@@ -17,7 +17,7 @@ use crate::credential::Credential;
 use crate::lookup::LookupError;
 use crate::lookup::authority::Authority;
 use crate::lookup::http::{HttpClient, Opened, base, below, cannot_build};
-use crate::lookup::x_v2::{FieldNames, errors, id_of, parse_post};
+use crate::lookup::x_v2::{Fields, errors, id_of, parse_post};
 use crate::starter::Ingested;
 
 const STREAM_PATH: &str = "2/tweets/search/stream";
@@ -42,16 +42,10 @@ impl SearchStream {
     ///
     /// # Errors
     /// It is no address, in words for the person who set it.
-    pub fn new(
-        http: HttpClient,
-        base_url: &str,
-        field_names: FieldNames,
-        credential: Arc<Credential>,
-    ) -> Result<Self, String> {
+    pub fn new(http: HttpClient, base_url: &str, fields: &Fields, credential: Arc<Credential>) -> Result<Self, String> {
         let base = base(base_url)?;
         let (mut stream, rules) = (below(&base, STREAM_PATH)?, below(&base, RULES_PATH)?);
-        let (parameter, fields) = field_names.parameter();
-        stream.query_pairs_mut().append_pair(parameter, fields);
+        stream.query_pairs_mut().extend_pairs(fields.parameters());
         let authority = Authority::new(http.clone(), &base, |reply| reply.status == 401)?;
         Ok(Self { http, stream, rules, authority, credential })
     }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::Running;
 use super::super::call::Call;
-use super::super::dialect::{Dialect, Shown};
+use super::super::dialect::{Dialect, Fields, Shown, x_refusal_of};
 use super::super::faults::{Endpoint, Fault};
 use super::super::faulty;
 use super::super::gate::Caller;
@@ -157,6 +157,10 @@ impl Api {
                 Err(window) => return dialect.with(Some(window), dialect.refusal(429, 88)),
             }
         }
+        let fields = match dialect.fields(call) {
+            Ok(fields) => fields,
+            Err((parameter, why)) => return dialect.with(window, x_refusal_of(parameter, &why)),
+        };
         let fault = self.strike(Endpoint::Stream, &[]).await;
         if let Some(fault) = &fault
             && let Some(response) = faulty::answer(&self, dialect, fault, window, String::new).await
@@ -187,7 +191,7 @@ impl Api {
             return dialect.with(window, dialect.refusal(429, 88));
         };
         let cursor = (self.now(), 0);
-        let sending = Sending { api: self, dialect, targets, cursor, sent: 0, fault, place, over: false };
+        let sending = Sending { api: self, dialect, fields, targets, cursor, sent: 0, fault, place, over: false };
         let body = Body::from_stream(stream::unfold(sending, async |mut sending| {
             let bytes = sending.next().await?;
             Some((bytes, sending))
@@ -216,9 +220,9 @@ impl Api {
     }
 
     /// A post as a stream writes it.
-    fn streamed(&self, dialect: Dialect, post: TimelinePost, rule: usize) -> Option<String> {
+    fn streamed(&self, dialect: Dialect, fields: &Fields, post: TimelinePost, rule: usize) -> Option<String> {
         let view = View { extended: false, trim_user: false, entities: true };
-        let shown = Shown { world: &self.world, now: self.now(), padding: &self.padding, view };
+        let shown = Shown { fields: fields.clone(), ..self.shown(self.now(), view) };
         let object = self.object(dialect, &post.id.to_string(), &shown)?;
         Some(match dialect {
             Dialect::XV2 => {
@@ -233,6 +237,7 @@ impl Api {
 struct Sending {
     api: Arc<Api>,
     dialect: Dialect,
+    fields: Fields,
     targets: Vec<String>,
     /// The last post that was sent: when it became visible, and its id.
     cursor: (Millis, u64),
@@ -292,7 +297,7 @@ impl Sending {
             }
             self.cursor = (post.visible_at, post.id.get());
             // One that was deleted before it was seen is nowhere.
-            let Some(mut text) = self.api.streamed(self.dialect, post, rule) else { continue };
+            let Some(mut text) = self.api.streamed(self.dialect, &self.fields, post, rule) else { continue };
             if let Some(Fault::HalfLine { after }) = &self.fault
                 && self.sent >= *after
             {

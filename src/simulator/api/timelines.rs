@@ -13,7 +13,7 @@ use axum::Router;
 
 pub use self::mastodon::Kept;
 use super::super::Running;
-use super::super::world::{mix, unit};
+use super::super::world::{SEQUENCE, mix, unit};
 use super::Api;
 use crate::clock::{self, Millis};
 use crate::tweet::{SNOWFLAKE_EPOCH_MS, TweetId};
@@ -109,10 +109,11 @@ impl Api {
 }
 
 impl Network {
-    /// The bits below the time.
+    /// The bits below the time that differ from post to post.
     fn sequence(self) -> u64 {
         match self {
-            Self::Twitter => 0x3f_ffff,
+            // The others say which version of a post it is.
+            Self::Twitter => SEQUENCE,
             Self::Mastodon => 0xffff,
         }
     }
@@ -136,7 +137,7 @@ impl Network {
 
 impl Running {
     /// The posts of a timeline of Twitter or X that were made in a span of time (ms since the epoch) and are not deleted:
-    /// what a poller has to have had. `target` is the query, the user, the list; of a home timeline, the caller.
+    /// what a poller has to have had; edited ones by their first ids. `target` is the query, the user, the list; of a home timeline, the caller.
     #[must_use]
     pub fn timeline(&self, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
         self.api.posts(Network::Twitter, target, from, to)

@@ -1,40 +1,90 @@
 //! X API v2: found posts in `data`, the others as problems in `errors`.
 
+mod fields;
+
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+pub use self::fields::{Fields, Unknown};
 use super::{INVALID, MoreCounts, NONE, Shown, TOO_MANY};
 use crate::simulator::render::{iso, said};
 use crate::simulator::reply::{Found, success, twitter_refusal};
-use crate::simulator::text::user_id;
-use crate::simulator::world::{SimulatedTweet, mix};
+use crate::simulator::text::{Text, screen_name, user_id};
+use crate::simulator::world::{EDITABLE_MS, MOST_EDITS, SimulatedTweet, Version, created_at, is_later_version, mix};
 
-/// The fields that recorded answers have, as far as they were asked for.
-pub fn object(shown: &Shown<'_>, tweet: &SimulatedTweet) -> String {
-    let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
-    let mut object = json!({
-        "id": tweet.id.to_string(),
-        "text": said(shown.world, tweet).text,
-        "author_id": user_id(tweet.author).to_string(),
-        "created_at": iso(tweet.created_at),
-        "edit_history_tweet_ids": [tweet.id.to_string()],
-        "public_metrics": {
-            "retweet_count": tweet.retweet_count,
-            "reply_count": more.replies,
-            "like_count": tweet.favorite_count,
-            "quote_count": more.quotes,
-            "bookmark_count": more.bookmarks,
-            "impression_count": more.impressions,
-        },
-    });
-    if tweet.withheld {
-        object["withheld"] = json!({ "copyright": true, "country_codes": ["XY"], "scope": "tweet" });
-    }
+/// The fields that recorded answers have, as far as they were asked for. Those that a post does not have are left out.
+pub fn object(shown: &Shown<'_>, version: &Version) -> String {
+    let Version { tweet, history } = version;
+    let text = said(shown.world, tweet);
+    let first = history.first().copied().unwrap_or(tweet.id);
+    let edits = history.iter().take_while(|earlier| **earlier < tweet.id).count();
+    let all = [
+        ("id", tweet.id.to_string().into()),
+        ("text", text.text.as_str().into()),
+        ("edit_history_tweet_ids", history.iter().map(ToString::to_string).collect::<Vec<_>>().into()),
+        ("author_id", user_id(tweet.author).to_string().into()),
+        ("conversation_id", first.to_string().into()),
+        ("created_at", iso(tweet.created_at).into()),
+        (
+            "edit_controls",
+            json!({
+                "is_edit_eligible": tweet.original.is_none(),
+                "editable_until": iso(created_at(first) + EDITABLE_MS),
+                "edits_remaining": MOST_EDITS - edits,
+            }),
+        ),
+        ("entities", entities(&text)),
+        ("lang", "en".into()),
+        ("possibly_sensitive", false.into()),
+        ("public_metrics", metrics(&shown.fields, tweet)),
+        (
+            "referenced_tweets",
+            tweet.original.as_ref().map(|of| json!([{ "type": "retweeted", "id": of.id.to_string() }])).into(),
+        ),
+        ("reply_settings", "everyone".into()),
+        ("source", "Twitter Web App".into()),
+        (
+            "withheld",
+            tweet.withheld.then(|| json!({ "copyright": true, "country_codes": ["XY"], "scope": "tweet" })).into(),
+        ),
+    ];
+    let seen = all.into_iter().filter(|(name, value)| shown.fields.has(name) && !value.is_null());
+    let mut object: Map<String, Value> = seen.map(|(name, value)| (shown.fields.word(name), value)).collect();
     if !shown.padding.is_empty() {
-        object["padding"] = shown.padding.replace('\\', "").into();
+        object.insert("padding".to_owned(), shown.padding.replace('\\', "").into());
     }
-    object.to_string()
+    Value::from(object).to_string()
+}
+
+fn metrics(fields: &Fields, tweet: &SimulatedTweet) -> Value {
+    let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
+    json!({
+        fields.word("retweet_count"): tweet.retweet_count,
+        "reply_count": more.replies,
+        "like_count": tweet.favorite_count,
+        "quote_count": more.quotes,
+        "bookmark_count": more.bookmarks,
+        "impression_count": more.impressions,
+    })
+}
+
+/// `null` where there are none.
+fn entities(text: &Text) -> Value {
+    let hashtags = text.hashtags.iter().map(|(from, to, tag)| json!({ "start": from, "end": to, "tag": tag }));
+    let mentions = text.mentions.iter().map(|(from, to, author)| {
+        let (id, username) = (user_id(*author).to_string(), screen_name(*author));
+        json!({ "start": from, "end": to, "id": id, "username": username })
+    });
+    let urls = text.urls.iter().map(|(from, to, url)| {
+        let (expanded, display) = ("https://example.org/", "example.org");
+        json!({ "start": from, "end": to, "url": url, "expanded_url": expanded, "display_url": display })
+    });
+    let all: [(&str, Vec<Value>); 3] =
+        [("hashtags", hashtags.collect()), ("mentions", mentions.collect()), ("urls", urls.collect())];
+    let some = all.into_iter().filter(|(_, of)| !of.is_empty());
+    let some: Map<String, Value> = some.map(|(kind, of)| (kind.to_owned(), of.into())).collect();
+    if some.is_empty() { Value::Null } else { some.into() }
 }
 
 pub fn write(found: &Found<'_>) -> String {
@@ -48,9 +98,10 @@ pub fn write(found: &Found<'_>) -> String {
     }
 }
 
-/// Of those that are not there, one in four is protected or suspended.
+/// Of those that are not there, one in four is protected or suspended; a version that is not there was never made.
 fn problem(id: &str) -> Value {
-    let (title, detail, kind) = if id.parse::<u64>().is_ok_and(|id| mix(id).is_multiple_of(4)) {
+    let is_hidden = |id: u64| mix(id).is_multiple_of(4) && !is_later_version(id);
+    let (title, detail, kind) = if id.parse().is_ok_and(is_hidden) {
         ("Authorization Error", "Sorry, you are not authorized to see the Tweet with", "not-authorized-for-resource")
     } else {
         ("Not Found Error", "Could not find tweet with", "resource-not-found")

@@ -9,8 +9,7 @@ use twitter_updater::credential::{
 };
 use twitter_updater::live::Live;
 use twitter_updater::lookup::Lookup;
-use twitter_updater::lookup::http::HttpOptions;
-use twitter_updater::lookup::x_v2::{CAPABILITIES, FieldNames, XV2, XV2Options};
+use twitter_updater::lookup::x_v2::{CAPABILITIES, XV2, XV2Options};
 use twitter_updater::metrics::Metrics;
 use twitter_updater::plan::Fill;
 use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue};
@@ -67,8 +66,7 @@ impl World {
         let (lease, budget) = (Duration::from_secs(60), Live::new(budget));
         let credentials = Credentials::new(vec![nobody], Arc::new(ledger), Default::default(), lease);
         let credentials = Arc::new(credentials.with_budget(budget.clone()));
-        let options =
-            XV2Options { base_url: api.base_url(), field_names: FieldNames::Tweet, http: HttpOptions::default() };
+        let options = XV2Options { base_url: api.base_url(), ..XV2Options::default() };
         let lookup: Arc<dyn Lookup> = Arc::new(XV2::new(options).unwrap());
         let metrics = Arc::new(Metrics::new());
         let handler = TweetUpdate {

@@ -49,6 +49,7 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
         ("", &[("updater.lookahead", "2")], &["updater.lookahead"]),
         ("", &[("updater.buffer_ttl", "1ms")], &["updater.buffer_ttl"]),
         ("", &[("tweet_age", "1h: 1m, 30m: 1m")], &["tweet_age", "30m"]),
+        ("", &[("x.fields", "lang,colour")], &["x.fields", "colour", "author_id"]),
         ("", &[("queue.backend", "rabbit")], &["queue.backend", "rabbit"]),
         (
             "[twitter]\nbearer_token = \"canary\"\n",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use twitter_updater::clock::wall_ms;
 use twitter_updater::credential::{AppToken, Credential, CredentialKind, UserKeys};
-use twitter_updater::lookup::x_v2::{FieldNames, XV2, XV2Options};
+use twitter_updater::lookup::x_v2::{FieldNames, Fields, XV2, XV2Options};
 use twitter_updater::lookup::{Answer, Charge, Lookup, LookupError, Outcome};
 use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
 use twitter_updater::tweet::TweetId;
@@ -35,23 +35,28 @@ fn problem(parameter: &str, id: &str, kind: &str) -> Value {
 
 #[tokio::test]
 async fn a_call_is_what_the_documentation_says() {
-    for (field_names, expected) in [
+    for (fields, expected) in [
         (
-            FieldNames::Tweet,
-            "tweet.fields=author_id%2Ccreated_at%2Cedit_history_tweet_ids%2Cnote_tweet%2Cpublic_metrics%2Cwithheld",
+            Fields::default(),
+            "tweet.fields=article,attachments,author_id,card_uri,community_id,context_annotations,conversation_id,\
+             created_at,display_text_range,edit_controls,edit_history_tweet_ids,entities,geo,in_reply_to_user_id,lang,\
+             media_metadata,note_tweet,paid_partnership,possibly_sensitive,public_metrics,referenced_tweets,\
+             reply_settings,scopes,source,withheld",
         ),
         (
-            FieldNames::Post,
-            "post.fields=author_id%2Ccreated_at%2Cedit_history_post_ids%2Cnote_post%2Cpublic_metrics%2Cwithheld",
+            Fields::new(FieldNames::Post, "source", "author_id, geo.place_id").unwrap(),
+            "post.fields=author_id,conversation_id,created_at,edit_history_post_ids,in_reply_to_user_id,lang,note_post,\
+             public_metrics,referenced_posts,reply_settings,source,withheld&expansions=author_id,geo.place_id",
         ),
     ] {
         let server = CannedServer::start(Canned::new(200, "{\"data\":[]}")).await;
         let base_url = format!("{}/proxy/", server.base_url());
-        let x = XV2::new(XV2Options { base_url, field_names, ..XV2Options::default() }).unwrap();
+        let x = XV2::new(XV2Options { base_url, fields, ..XV2Options::default() }).unwrap();
         x.look_up(&ids(&[A, B]), &bearer("t0ken")).await.unwrap();
         x.check(&bearer("t0ken")).await.unwrap();
         let asked = server.asked();
         assert_eq!(asked[0].method, "GET");
+        let expected = expected.replace(',', "%2C");
         assert_eq!(asked[0].target, format!("/proxy/2/tweets?ids={A}%2C{B}&{expected}"));
         assert_eq!(asked[0].header("authorization"), Some("Bearer t0ken"));
         assert_eq!(asked[1].target, "/proxy/2/usage/tweets");
@@ -222,6 +227,7 @@ async fn a_refusal_is_decided_by_its_status_and_its_problem() {
         (400, invalid("ids", "The `ids` query parameter value [x] is not valid"), "bad request"),
         (400, invalid("ids", "The number of values in the list [101] is not between 1 and 100"), "too large"),
         (400, invalid("post.fields", "[post.fields] is not one of […]"), "stop"),
+        (400, invalid("expansions", "The `expansions` query parameter value [x] is not one of […]"), "stop"),
         (400, json!({}), "bad request"),
         (400, code(215), "credential"),
         (401, plain.clone(), "credential"),

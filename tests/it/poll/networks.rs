@@ -7,7 +7,7 @@ use twitter_updater::clock::{Millis, wall_ms};
 use twitter_updater::credential::{Credential, CredentialKind};
 use twitter_updater::lookup::LookupError;
 use twitter_updater::lookup::http::{HttpClient, HttpOptions};
-use twitter_updater::lookup::x_v2::FieldNames;
+use twitter_updater::lookup::x_v2::{FieldNames, Fields};
 use twitter_updater::poll::mastodon::{self, MastodonApi, MastodonTimeline};
 use twitter_updater::poll::paging::{Ask, Gap, More, Position, ask, take};
 use twitter_updater::poll::since::IdLayout;
@@ -46,7 +46,7 @@ fn http() -> HttpClient {
 }
 
 fn x(running: &Running, kind: x_v2::Kind) -> XTimeline {
-    XApi::new(http(), &running.base_url(), FieldNames::Tweet).unwrap().timeline(kind, LATE)
+    XApi::new(http(), &running.base_url(), Fields::default()).unwrap().timeline(kind, LATE)
 }
 
 fn search(query: &str) -> x_v2::Kind {
@@ -215,7 +215,7 @@ async fn a_search_is_not_asked_from_before_its_seven_days() {
 async fn both_names_of_fields_are_asked_for() {
     let running = simulated(options()).await;
     for names in [FieldNames::Tweet, FieldNames::Post] {
-        let timeline = XApi::new(http(), &running.base_url(), names).unwrap().timeline(user("12"), LATE);
+        let timeline = XApi::new(http(), &running.base_url(), Fields::all(names)).unwrap().timeline(user("12"), LATE);
         let page = timeline.page(&newest(&timeline), &somebody()).await.unwrap();
         assert!(page.broken == 0 && page.posts.iter().all(|post| post.tweet.metrics.favorite_count.is_some()));
         assert_eq!(page.quota, None);

@@ -15,7 +15,7 @@ use super::{Network, Slice};
 use crate::clock::{self, Millis};
 use crate::simulator::api::Api;
 use crate::simulator::call::Call;
-use crate::simulator::dialect::{Dialect, Shown};
+use crate::simulator::dialect::Dialect;
 use crate::simulator::gate::Caller;
 use crate::simulator::render::View;
 use crate::simulator::reply::success;
@@ -73,7 +73,7 @@ impl Api {
             false => self.status_ids(&target, &call),
         };
         let view = View { extended: true, trim_user: false, entities: false };
-        let shown = Shown { world: &self.world, now: self.now(), padding: &self.padding, view };
+        let shown = self.shown(self.now(), view);
         let objects: Vec<String> = ids.iter().filter_map(|id| self.object(dialect, &id.to_string(), &shown)).collect();
         let mut response = success(format!("[{}]", objects.join(",")));
         let control = if is_anonymous { "max-age=15, public, stale-while-revalidate=30" } else { "private, no-store" };

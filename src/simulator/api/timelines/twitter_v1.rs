@@ -12,7 +12,7 @@ use super::{DAY_MS, Network, Slice};
 use crate::clock;
 use crate::simulator::api::Api;
 use crate::simulator::call::Call;
-use crate::simulator::dialect::{Dialect, Shown};
+use crate::simulator::dialect::Dialect;
 use crate::simulator::gate::{Caller, Pool};
 use crate::simulator::render::View;
 use crate::simulator::reply::{success, twitter_refusal};
@@ -117,7 +117,7 @@ impl Api {
             trim_user: false,
             entities: call.parameter("include_entities") != Some("false"),
         };
-        let shown = Shown { world: &self.world, now, padding: &self.padding, view };
+        let shown = self.shown(now, view);
         let mut raw: Vec<u64> = self.ids(Network::Twitter, target, slice).take(count).collect();
         raw.sort_unstable_by(|a, b| b.cmp(a));
         raw.iter().filter_map(|id| self.object(Dialect::TwitterV1, &id.to_string(), &shown)).collect()

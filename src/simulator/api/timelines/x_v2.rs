@@ -13,12 +13,13 @@ use super::{DAY_MS, Network, Slice};
 use crate::clock::{self, Millis};
 use crate::simulator::api::Api;
 use crate::simulator::call::Call;
-use crate::simulator::dialect::{Dialect, Shown, x_not_there, x_refusal_of};
+use crate::simulator::dialect::{Dialect, Fields, Shown, x_not_there, x_refusal_of};
 use crate::simulator::gate::{Caller, Pool};
 use crate::simulator::render::View;
 use crate::simulator::reply::success;
 use crate::simulator::windows::Limit;
 use crate::simulator::world::mix;
+use crate::tweet::TweetId;
 
 /// A user that is not there,
 const NOBODY: &str = "404";
@@ -94,11 +95,15 @@ impl Api {
             Ok(window) => window,
             Err(window) => return Dialect::XV2.with(Some(window), Dialect::XV2.refusal(429, 88)),
         };
+        let fields = match Dialect::XV2.fields(call) {
+            Ok(fields) => fields,
+            Err((parameter, why)) => return Dialect::XV2.with(window, x_refusal_of(parameter, &why)),
+        };
         let body = match (endpoint.days, target) {
             (Some(_), "") => Err(("query", "can not be empty")),
             (None, NOBODY) => Ok(x_not_there(NOBODY, "resource-not-found")),
             (None, PROTECTED) => Ok(x_not_there(PROTECTED, "not-authorized-for-resource")),
-            _ => self.x_page(endpoint, target, call),
+            _ => self.x_page(endpoint, target, call, fields),
         };
         let response = match body {
             Ok(body) => success(body),
@@ -107,7 +112,7 @@ impl Api {
         Dialect::XV2.with(window, response)
     }
 
-    fn x_page(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Result<String, Refused> {
+    fn x_page(&self, endpoint: &Endpoint, target: &str, call: &Call, fields: Fields) -> Result<String, Refused> {
         let number = |name| match call.parameter(name).map(str::parse::<u64>) {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
@@ -134,13 +139,12 @@ impl Api {
         };
         let behind = if endpoint.days.is_some() { clock::millis(self.options.x_search_behind) } else { 0 };
         let slice = Slice { since: since.unwrap_or(0), below, depth: endpoint.depth, oldest, now: now - behind };
-        let mut raw: Vec<u64> = self.ids(Network::Twitter, target, slice).take(count as usize + 1).collect();
-        raw.sort_unstable_by(|a, b| b.cmp(a));
+        let mut raw = self.newest_versions(target, slice, count as usize + 1);
         let is_last = raw.len() <= count as usize;
         raw.truncate(count as usize);
         let next_token = raw.last().filter(|_| !is_last).map(|least| token(now, *least, asked));
         let view = View { extended: true, trim_user: true, entities: false };
-        let shown = Shown { world: &self.world, now, padding: &self.padding, view };
+        let shown = Shown { fields, ..self.shown(now, view) };
         let posts: Vec<(u64, String)> =
             raw.iter().filter_map(|id| Some((*id, self.object(Dialect::XV2, &id.to_string(), &shown)?))).collect();
         self.charge_for(posts.iter().map(|(id, _)| id.to_string()));
@@ -157,6 +161,27 @@ impl Api {
             true => format!("{{\"meta\":{meta}}}"),
             false => format!("{{\"data\":[{}],\"meta\":{meta}}}", data.join(",")),
         })
+    }
+
+    /// The newest versions of a timeline's posts whose own ids are in the slice: the first so many, newest first.
+    fn newest_versions(&self, target: &str, slice: Slice, most: usize) -> Vec<u64> {
+        // An edit gives a post an id that may be an hour later.
+        let reach = self.world.edited_within().unsigned_abs() << 22;
+        let from_earlier = Slice { since: slice.since.saturating_sub(reach), ..slice };
+        let mut newest: Vec<u64> = Vec::with_capacity(most + 1);
+        for id in self.ids(Network::Twitter, target, from_earlier) {
+            if newest.len() == most && newest.last().is_some_and(|last| id.saturating_add(reach) < *last) {
+                break;
+            }
+            let history =
+                TweetId::parse(&id.to_string()).map(|id| self.world.history(id, slice.now)).unwrap_or_default();
+            let id = history.last().map_or(id, |version| version.get());
+            if id > slice.since && id < slice.below {
+                newest.insert(newest.partition_point(|known| *known > id), id);
+                newest.truncate(most);
+            }
+        }
+        newest
     }
 
     /// Where a token's page begins; `None` where it is none of ours, was given for something else, or has ended.

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use twitter_updater::clock::wall_ms;
 use twitter_updater::credential::{AppToken, Credential, CredentialKind, UserKeys};
 use twitter_updater::lookup::http::{HttpClient, HttpOptions};
-use twitter_updater::lookup::x_v2::FieldNames;
+use twitter_updater::lookup::x_v2::Fields;
 use twitter_updater::poll::stream::lines::{Cut, Lines};
 use twitter_updater::poll::stream::twitter_v1::{Filter, FilterStream};
 use twitter_updater::poll::stream::x_v2::SearchStream;
@@ -68,7 +68,7 @@ fn filter(base_url: &str, credential: Credential) -> FilterStream {
 }
 
 fn search(base_url: &str, credential: Credential) -> SearchStream {
-    SearchStream::new(http(), base_url, FieldNames::Tweet, Arc::new(credential)).unwrap()
+    SearchStream::new(http(), base_url, &Fields::default(), Arc::new(credential)).unwrap()
 }
 
 /// Both, each as it asks: as a user (a signed form), and as an application (a token that is fetched).

@@ -1,0 +1,209 @@
+//! The fields and expansions that are asked for, by the names of X's two documents.
+//!
+//! Sources: OpenAPI 2.166 and 2.167, and the lists that X gave in a 400 of August 2026, which have names that the newer
+//! document leaves out (`author_id`, `referenced_posts`, `in_reply_to_user_id`).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// The fields that the product reads. They are asked for whatever the settings say.
+const READ: [&str; 11] = [
+    "author_id",
+    "conversation_id",
+    "created_at",
+    "edit_history_tweet_ids",
+    "in_reply_to_user_id",
+    "lang",
+    "note_tweet",
+    "public_metrics",
+    "referenced_tweets",
+    "reply_settings",
+    "withheld",
+];
+
+/// The other fields that any credential may see.
+const PUBLIC: [&str; 14] = [
+    "article",
+    "attachments",
+    "card_uri",
+    "community_id",
+    "context_annotations",
+    "display_text_range",
+    "edit_controls",
+    "entities",
+    "geo",
+    "media_metadata",
+    "paid_partnership",
+    "possibly_sensitive",
+    "scopes",
+    "source",
+];
+
+/// Fields for the author's own credential.
+const PRIVATE: [&str; 3] = ["non_public_metrics", "organic_metrics", "promoted_metrics"];
+
+/// Users, posts and media that X can return beside the posts. X charges for users and posts.
+const EXPANSIONS: [&str; 14] = [
+    "article.cover_media",
+    "article.media_entities",
+    "attachments.media_keys",
+    SOURCE,
+    "attachments.poll_ids",
+    "author_id",
+    "edit_history_tweet_ids",
+    "entities.mentions.username",
+    "geo.place_id",
+    "in_reply_to_user_id",
+    "referenced_tweets",
+    "referenced_tweets.id",
+    "referenced_tweets.id.author_id",
+    "username",
+];
+
+/// A name that is the same in both documents, although it has "tweet" in it.
+const SOURCE: &str = "attachments.media_source_tweet";
+
+/// The word for every public field.
+const ALL: &str = "all";
+
+/// By which of X's documents a call names what it wants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FieldNames {
+    /// `tweet.fields`, `edit_history_tweet_ids`: up to 2.166, and in all prose.
+    #[default]
+    Tweet,
+    /// `post.fields`, `edit_history_post_ids`: from 2.167 on.
+    Post,
+}
+
+impl FieldNames {
+    fn parameter(self) -> &'static str {
+        match self {
+            Self::Tweet => "tweet.fields",
+            Self::Post => "post.fields",
+        }
+    }
+
+    fn of(self, name: &str) -> String {
+        match self {
+            Self::Post if name != SOURCE => name.replace("tweet", "post"),
+            _ => name.to_owned(),
+        }
+    }
+
+    fn list(self, names: impl IntoIterator<Item = &'static str>, between: &str) -> String {
+        names.into_iter().map(|name| self.of(name)).collect::<Vec<_>>().join(between)
+    }
+}
+
+/// The fields and expansions that a call asks for, beside the id and the text, which always come.
+#[derive(Debug, Clone)]
+pub struct Fields {
+    names: FieldNames,
+    fields: String,
+    expansions: String,
+}
+
+impl Fields {
+    /// Every public field, and no expansion.
+    #[must_use]
+    pub fn all(names: FieldNames) -> Self {
+        let fields: BTreeSet<&str> = READ.into_iter().chain(PUBLIC).collect();
+        Self { names, fields: names.list(fields, ","), expansions: String::new() }
+    }
+
+    /// Takes names with commas between them, of either document. To the fields come those that the product reads; `all`
+    /// stands for every public one.
+    ///
+    /// # Errors
+    /// A name is unknown; says which there are.
+    pub fn new(names: FieldNames, fields: &str, expansions: &str) -> Result<Self, String> {
+        let mut asked = BTreeSet::from(READ);
+        for name in listed(fields) {
+            let fields = READ.into_iter().chain(PUBLIC).chain(PRIVATE);
+            match name {
+                ALL => asked.extend(PUBLIC),
+                name => drop(asked.insert(known(name, fields.clone()).ok_or_else(|| {
+                    format!(
+                        "fields: {name:?} is not a field of a post: write all, or any of {}",
+                        names.list(fields, ", ")
+                    )
+                })?)),
+            }
+        }
+        let expansions = listed(expansions).map(|name| {
+            known(name, EXPANSIONS).ok_or_else(|| {
+                format!("expansions: {name:?} is not an expansion: write any of {}", names.list(EXPANSIONS, ", "))
+            })
+        });
+        let expansions = expansions.collect::<Result<BTreeSet<_>, _>>()?;
+        Ok(Self { names, fields: names.list(asked, ","), expansions: names.list(expansions, ",") })
+    }
+
+    /// The parameters of a call, with their names.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [(self.names.parameter(), &*self.fields), ("expansions", &*self.expansions)];
+        all.into_iter().filter(|(_, names)| !names.is_empty())
+    }
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self::all(FieldNames::default())
+    }
+}
+
+fn listed(names: &str) -> impl Iterator<Item = &str> {
+    names.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Finds one of these names by that of either document.
+fn known(name: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+    names.into_iter().find(|known| *known == name || FieldNames::Post.of(known) == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(names: FieldNames, fields: &str, expansions: &str) -> Vec<(&'static str, String)> {
+        let fields = Fields::new(names, fields, expansions).unwrap();
+        fields.parameters().map(|(parameter, names)| (parameter, names.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_the_product_reads_is_always_asked_for() {
+        let [(parameter, least)] = &asked(FieldNames::Tweet, "", "")[..] else { panic!() };
+        assert_eq!((*parameter, least), ("tweet.fields", &READ.join(",")));
+        let [(_, some)] = &asked(FieldNames::Tweet, " geo ,lang, ", "")[..] else { panic!() };
+        assert_eq!(*some, READ.join(",").replace("in_reply", "geo,in_reply"));
+        let all: Vec<_> = Fields::default().parameters().map(|(_, names)| names.to_owned()).collect();
+        assert_eq!(asked(FieldNames::Tweet, "all", "")[0].1, all[0]);
+        assert!(PRIVATE.iter().all(|name| !all[0].contains(name)) && PUBLIC.iter().all(|name| all[0].contains(name)));
+        assert!(asked(FieldNames::Tweet, "all, organic_metrics", "")[0].1.contains(",organic_metrics,"));
+    }
+
+    #[test]
+    fn either_document_s_names_are_taken_and_the_chosen_one_s_are_sent() {
+        for given in ["note_tweet, edit_history_tweet_ids", "note_post, edit_history_post_ids"] {
+            let [(parameter, fields)] = &asked(FieldNames::Post, given, "")[..] else { panic!() };
+            assert_eq!(*parameter, "post.fields");
+            assert_eq!(*fields, READ.join(",").replace("tweet", "post"));
+        }
+        let expansions = "referenced_posts.id, author_id, attachments.media_source_tweet";
+        let tweet = &asked(FieldNames::Tweet, "", expansions)[1];
+        assert_eq!((tweet.0, &*tweet.1), ("expansions", &*format!("{SOURCE},author_id,referenced_tweets.id")));
+        assert_eq!(asked(FieldNames::Post, "", expansions)[1].1, format!("{SOURCE},author_id,referenced_posts.id"));
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_list() {
+        let error = Fields::new(FieldNames::Post, "lang, colour", "").unwrap_err();
+        assert!(error.starts_with("fields: \"colour\" is not a field") && error.contains("all, or any of"), "{error}");
+        assert!(error.contains("edit_history_post_ids") && error.contains("organic_metrics"), "{error}");
+        let error = Fields::new(FieldNames::Tweet, "all", "all").unwrap_err();
+        assert!(error.starts_with("expansions: \"all\" is not") && error.contains("referenced_tweets.id"), "{error}");
+    }
+}
