@@ -55,11 +55,12 @@ fn answers(read: Result<(Vec<Outcome>, usize), LookupError>, ids: &[String]) {
             assert_eq!(outcomes.len(), ids.len());
             for outcome in outcomes {
                 match outcome {
-                    Outcome::Withheld { tweet, countries } => {
-                        assert!(tweet.text.is_none() && !countries.is_empty(), "{tweet:?} {countries:?}");
+                    Outcome::Found(tweet) => {
+                        assert!(tweet.text.is_some() || tweet.withheld_in.is_some(), "{tweet:?}");
+                        assert_ne!(tweet.withheld_in.as_deref(), Some(""), "{tweet:?}");
                     }
                     Outcome::Broken(why) => is_about_a_tweet(&why),
-                    Outcome::Found(_) | Outcome::Unavailable => {}
+                    Outcome::Unavailable => {}
                 }
             }
         }

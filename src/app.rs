@@ -37,7 +37,7 @@ use crate::accounts::{self, Accounts};
 use crate::config::{Settings, SimulatorSettings, StoreBackend, masked};
 use crate::credential::{Ledger, LedgerError, Reads};
 use crate::live::Live;
-use crate::lookup::{capabilities, date_of, parse};
+use crate::lookup::{capabilities, date_of, details_of, parse};
 use crate::ops::{Answer, Reader, StoreAtHand, WholeQueue};
 use crate::plan::Fill;
 use crate::provider::Provider;
@@ -46,7 +46,7 @@ use crate::shutdown::Stop;
 use crate::simulator::{self, SimulatorOptions};
 use crate::starter::{EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue};
 use crate::status::{Report, Status};
-use crate::store::{Positions, PostgresStore, SqliteStore, Store};
+use crate::store::{Positions, PostgresStore, SqliteStore, Store, StoreError, Way};
 use crate::tweet_age::AgeTable;
 
 /// Refused lines told one by one; the summary counts them all by reason.
@@ -69,6 +69,7 @@ pub async fn open_store_and_positions(settings: &Settings) -> Result<(Arc<dyn St
     let (store, positions) = connect_store(settings).await?;
     if settings.store.backend == StoreBackend::Sqlite {
         store.migrate().await.with_context(|| unusable_store(settings))?;
+        fill_details(&*store).await.with_context(|| unusable_store(settings))?;
     }
     store.check().await.with_context(|| unusable_store(settings))?;
     Ok((store, positions))
@@ -105,7 +106,25 @@ async fn connect_store(settings: &Settings) -> Result<(Arc<dyn Store>, Arc<dyn P
 /// # Errors
 /// The store is not there.
 pub async fn migrate(settings: &Settings) -> Result<()> {
-    connect_store(settings).await?.0.migrate().await.context("the store's tables cannot be made")
+    let store = connect_store(settings).await?.0;
+    store.migrate().await.context("the store's tables cannot be made")?;
+    fill_details(&*store).await.context("what was stored before cannot be filled in; run it again")
+}
+
+/// Reads the details of posts that an earlier version stored out of their raw objects. Ended on the way it goes on where it was.
+async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
+    const TOLD_EVERY: u64 = 100_000;
+    let mut filled = 0;
+    loop {
+        let rows = store.fill_details(details_of).await?;
+        if rows == 0 {
+            return Ok(());
+        }
+        if filled / TOLD_EVERY < (filled + rows) / TOLD_EVERY {
+            tracing::info!(tweets = filled + rows, "details are read out of stored objects");
+        }
+        filled += rows;
+    }
 }
 
 /// The queue, its quota and who is parked, of each provider at this moment; and the polled sources. Needs the names of the
@@ -241,7 +260,8 @@ pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool) ->
     let input = Input::open(file).await?;
     let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
     let store = if with_store { Some(open_store(settings).await?) } else { None };
-    let starter = starter(&provider, queue, store, settings.tweet_age.clone());
+    let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
+    let starter = starter(&provider, queue, store, settings.tweet_age.clone()).by(way);
     let display = ProgressDisplay::new(&input.name, input.bytes);
     let mut told = 0;
     let refused = |line, reason: &str| {

@@ -24,7 +24,7 @@ use crate::queue::{Queue, Stats};
 use crate::shutdown::Stop;
 use crate::simulator;
 use crate::starter::{Ingested, Queued};
-use crate::store::{StateCounts, Store};
+use crate::store::{StateCounts, Store, Way};
 use crate::tweet::TweetState;
 use crate::tweet_age::AgeTable;
 
@@ -137,7 +137,8 @@ pub async fn run(
     };
     let updating = tokio::spawn(updater.run());
 
-    let starter = app::starter(&provider, queue.clone(), Some(store.clone()), settings.tweet_age.clone());
+    let starter =
+        app::starter(&provider, queue.clone(), Some(store.clone()), settings.tweet_age.clone()).by(Way::of("demo"));
     let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
     let mut view = View::new(&tweets);
     let watch = Stopwatch::start();

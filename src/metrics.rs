@@ -88,7 +88,7 @@ counters! {
         looked_up,
         /// Tweets found.
         found,
-        /// Tweets found, with their text withheld.
+        /// Tweets found, withheld somewhere.
         withheld,
         /// Ids the provider did not return.
         unavailable,

@@ -40,6 +40,16 @@ impl Provider {
         }
     }
 
+    /// The provider whose posts a namespace holds; `None` where it is of another pipeline.
+    #[must_use]
+    pub fn of_namespace(namespace: &str) -> Option<Self> {
+        let instance = || namespace.strip_prefix("mastodon:update:").map(|name| Self::Mastodon(name.to_owned()));
+        [Self::Twitter, Self::X, Self::Bluesky]
+            .into_iter()
+            .find(|provider| provider.namespace() == namespace)
+            .or_else(instance)
+    }
+
     /// Whose quota it is: the ledger's namespace.
     #[must_use]
     pub fn ledger(&self) -> String {

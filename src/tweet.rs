@@ -137,14 +137,34 @@ pub struct Metrics {
     pub impression_count: Option<i64>,
 }
 
+/// What a tweet says beside its text and its counts: what researchers filter by. `None` where the network has no such
+/// thing, or the object does not say; it never overwrites what is stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Details {
+    /// Its language, as the network calls it (`en`, `pt`; several of Bluesky's are comma separated).
+    pub lang: Option<String>,
+    /// The id of the post it replies to.
+    pub reply_to: Option<String>,
+    /// The id of the post that it repeats.
+    pub retweet_of: Option<String>,
+    /// The id of the post that it quotes.
+    pub quote_of: Option<String>,
+    /// The id of the post that the conversation began with.
+    pub conversation_id: Option<String>,
+    /// Who may reply (X).
+    pub reply_settings: Option<String>,
+    /// Whether its text is cut short, and the rest is not in the object.
+    pub truncated: Option<bool>,
+}
+
 /// A tweet as a provider answered it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tweet {
     /// The id the provider gave it: the asked one, or a newer one after an edit.
     pub id: String,
     /// When it was made, ms since the epoch; `None` where the answer does not say.
     pub created_at: Option<Millis>,
-    /// The full text; `None` where the answer carries none that may be stored (withheld).
+    /// The full text; `None` where a notice stands in its place (withheld).
     pub text: Option<String>,
     /// The author's id.
     pub author_id: Option<String>,
@@ -152,15 +172,22 @@ pub struct Tweet {
     pub author_name: Option<String>,
     /// Its counts.
     pub metrics: Metrics,
+    /// What it says beside them.
+    pub details: Details,
+    /// Countries in which it is withheld, comma separated (`XY`: everywhere); `None` when it is not.
+    pub withheld_in: Option<String>,
+    /// Ids of versions that are newer than this one, oldest first (X: an edit makes a new id).
+    pub newer: Vec<String>,
     /// The object as it came.
     pub raw: String,
 }
 
 /// Where a tweet is in its life, as the store knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TweetState {
     /// Updated by its age.
+    #[default]
     Live,
     /// The provider did not return it lately; looked up again at slow intervals.
     Unavailable,

@@ -137,6 +137,7 @@ async fn open(
             sources,
             pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
             pages: poll.pages,
+            queries: poll.sources.iter().map(|(name, source)| (name.clone(), source.asks_for())).collect(),
             starter: starter.clone(),
             positions: positions.clone(),
             credentials: credentials.clone(),

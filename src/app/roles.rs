@@ -27,7 +27,7 @@ use crate::queue::Queue;
 use crate::shutdown::Stop;
 use crate::sources::PositionsAtHand;
 use crate::starter::{Hook, Starter};
-use crate::store::Store;
+use crate::store::{Store, Way};
 use crate::worker::LONGEST_PAUSE;
 
 /// Where the starter listens, unless it is told.
@@ -176,7 +176,8 @@ pub async fn run_starter(
         .iter()
         .zip(&queues)
         .map(|(provider, queue)| {
-            (provider.to_string(), starter(provider, queue.clone(), Some(store.clone()), ages.clone()))
+            let starter = starter(provider, queue.clone(), Some(store.clone()), ages.clone());
+            (provider.to_string(), starter.by(Way::of("http")))
         })
         .collect();
     let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());

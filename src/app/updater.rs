@@ -21,7 +21,7 @@ use crate::provider::Provider;
 use crate::queue::{Lane, MEND_SLACK, Queue};
 use crate::shutdown::Stop;
 use crate::starter::{Drain, DrainRound, Refresh};
-use crate::store::Store;
+use crate::store::{Store, Way};
 use crate::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::worker::{Pipeline, Worker};
 
@@ -127,7 +127,7 @@ impl Updater {
             stop: stop.clone(),
         };
         let starter = starter(provider, queue.clone(), Some(store.clone()), tuning.ages.clone());
-        let drain = Drain::new(starter, name.clone());
+        let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
         let rebuild = rebuild_of(settings, provider, queue.clone(), store.clone(), tuning.ages.clone());
         let slack = MEND_SLACK.max(2 * updater.lease);
         let maintenance = Maintenance { queue: queue.clone(), name, wave, refresh: Refresh { rebuild }, slack };

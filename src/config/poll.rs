@@ -63,6 +63,15 @@ pub struct SourceSettings {
     pub out_of_order: Option<Duration>,
 }
 
+impl SourceSettings {
+    /// What it asks for, in one text: a query, an account; `None` where its kind says all.
+    #[must_use]
+    pub fn asks_for(&self) -> Option<String> {
+        let texts = [&self.query, &self.screen_name, &self.list_id, &self.user_id, &self.hashtag, &self.account_id];
+        texts.into_iter().find(|text| !text.is_empty()).cloned()
+    }
+}
+
 /// `poll.sources.NAME.kind`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::clock::{self, Millis};
 use crate::queue::{NewJob, Place, Queue, Scheduled};
 use crate::starter::{Lanes, StarterError};
-use crate::store::{Exhumed, Listing, Standing, Store, StoredTweet};
+use crate::store::{Change, Exhumed, Listing, Standing, Store, StoredTweet, Way};
 use crate::tweet::TweetState;
 
 /// Ids in one call to the services.
@@ -117,6 +117,20 @@ pub struct Whereabouts {
     pub places: Vec<Place>,
     /// Its row in the store.
     pub stored: Option<StoredTweet>,
+    /// Its own changes, oldest first.
+    pub changes: Vec<Change>,
+    /// The ways by which it came, the first one first.
+    pub ways: Vec<Came>,
+}
+
+/// That a tweet came by a way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Came {
+    /// When for the first time, ms since the epoch.
+    pub first_at: Millis,
+    /// By which way.
+    #[serde(flatten)]
+    pub way: Way,
 }
 
 /// Looks after the dead of one namespace.
@@ -207,7 +221,14 @@ impl Dead {
     pub async fn show(&self, id: &str) -> Result<Option<Whereabouts>, StarterError> {
         let places = self.queue.locate(&[id.to_owned()]).await?.pop().unwrap_or_default();
         let stored = self.store.tweet(self.queue.namespace(), id).await?;
-        Ok((!places.is_empty() || stored.is_some()).then_some(Whereabouts { places, stored }))
+        if places.is_empty() && stored.is_none() {
+            return Ok(None);
+        }
+        let namespace = self.queue.namespace();
+        let changes = self.store.changes(namespace, id).await?;
+        let ways = self.store.ways(namespace, id).await?.into_iter();
+        let ways = ways.map(|(first_at, way)| Came { first_at, way }).collect();
+        Ok(Some(Whereabouts { places, stored, changes, ways }))
     }
 
     /// Does it to these ids; tells each refusal.

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::{Act, DeadList, Tally, Whereabouts};
+use super::{Act, Came, DeadList, Tally, Whereabouts};
 use crate::clock::Millis;
 use crate::figures::{one_line, when};
 use crate::queue::Place;
+use crate::store::{Change, Way};
 
 fn when_known(at: Option<Millis>) -> String {
     at.map_or_else(|| "-".to_owned(), when)
@@ -65,7 +66,59 @@ impl fmt::Display for Whereabouts {
         row("lookups", &stored.lookups.to_string())?;
         row("misses", &stored.misses.to_string())?;
         row("author", &stored.author_name.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
-        row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line))
+        row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
+        let details = &stored.details;
+        let known = [
+            ("cut short", details.truncated.filter(|is| *is).map(|_| "the rest of the text is not in the object")),
+            ("language", details.lang.as_deref()),
+            ("replies to", details.reply_to.as_deref()),
+            ("retweet of", details.retweet_of.as_deref()),
+            ("quotes", details.quote_of.as_deref()),
+            ("newest version", stored.current_id.as_deref()),
+            ("withheld in", stored.withheld_in.as_deref()),
+            ("unreadable", stored.unreadable.as_deref()),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                row(name, &one_line(value))?;
+            }
+        }
+        for came in &self.ways {
+            row("came by", &came.to_string())?;
+        }
+        for change in &self.changes {
+            row("changed", &format!("{} {}", when(change.at), change.words()))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Came {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Way { pipeline, source, query } = &self.way;
+        write!(f, "{pipeline}")?;
+        if !source.is_empty() {
+            write!(f, " {}", one_line(source))?;
+        }
+        if let Some(query) = query {
+            write!(f, " ({})", one_line(query))?;
+        }
+        write!(f, ", first {}", when(self.first_at))
+    }
+}
+
+impl Change {
+    /// What changed, from what to what, in one line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let name = match &*self.field {
+            "current_id" => "version",
+            "withheld_in" => "withheld in",
+            "reply_settings" => "who may reply",
+            other => other,
+        };
+        let value = |value: &Option<String>| value.as_deref().map_or_else(|| "none".to_owned(), one_line);
+        format!("{name}: {} -> {}", value(&self.old), value(&self.new))
     }
 }
 

@@ -45,7 +45,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
-pub use self::unasked::{DateOf, Parse, capabilities, date_of, parse};
+pub use self::unasked::{DateOf, Parse, capabilities, date_of, details_of, parse};
 use crate::clock::Millis;
 pub use crate::credential::Window as Quota;
 use crate::credential::{Credential, Park};
@@ -76,16 +76,10 @@ pub enum Charge {
 
 /// What came of one asked id.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 pub enum Outcome {
-    /// Returned whole. Its own id may be a newer one (edits); the outcome stays with the asked id.
+    /// Returned, perhaps withheld somewhere. Its own id may be a newer one (edits); the outcome stays with the asked id.
     Found(Tweet),
-    /// Returned, with its text withheld in some countries.
-    Withheld {
-        /// What came; `text` is `None`.
-        tweet: Tweet,
-        /// Country codes, comma separated.
-        countries: String,
-    },
     /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
     Unavailable,
     /// Returned in a shape we cannot read; says what was wrong.
@@ -206,6 +200,11 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// The call gave no outcomes; each variant says what to do next. More than `batch_limit` are refused
     /// ([`LookupError::BatchTooLarge`]), without a call.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError>;
+
+    /// Whether each version of an edited post has an id of its own, so that an old id answers an old version.
+    fn versions_have_ids(&self) -> bool {
+        false
+    }
 
     /// Tries the credential by the provider's cheapest call, which spends none of the lookup's quota.
     /// Answers what the provider says of the lookup's window, if it does.

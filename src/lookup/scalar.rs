@@ -109,6 +109,15 @@ pub fn rfc3339(text: &str) -> Option<Millis> {
     Millis::try_from(date.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
 }
 
+/// Whom a text is about, if it is the sentence that Twitter and X put in place of a withheld one: a handle.
+pub fn notice_about(text: &str) -> Option<&str> {
+    let named = ["This Tweet from @", "This Post from @", "@"].iter().find_map(|start| text.strip_prefix(start))?;
+    let end = named.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let (author, rest) = named.split_at(end);
+    let rests = [" has been withheld ", "'s account has been withheld ", "'s account is temporarily unavailable "];
+    rests.iter().any(|known| rest.starts_with(known)).then_some(author)
+}
+
 /// A field that is there and not null.
 pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|raw| raw.get() != "null")
@@ -142,6 +151,23 @@ mod tests {
         assert_eq!(id(&raw("20")).unwrap().get(), 20);
         assert_eq!(id(&raw("5.05874924095815700e17")), Err(BadId::Scientific));
         assert!(id(&raw("null")).is_err());
+    }
+
+    #[test]
+    fn a_notice_names_whom_it_is_about() {
+        for (text, author) in [
+            ("This Tweet from @ann has been withheld in: Spain.", Some("ann")),
+            (
+                "This Post from @ann_2 has been withheld in response to a report from the copyright holder.",
+                Some("ann_2"),
+            ),
+            ("@ann's account is temporarily unavailable because it violates the Twitter Media Policy.", Some("ann")),
+            ("@ann has been told", None),
+            ("RT @ann: This Tweet from @bob has been withheld in: Spain.", None),
+            ("@", None),
+        ] {
+            assert_eq!(notice_about(text), author, "{text}");
+        }
     }
 
     #[test]

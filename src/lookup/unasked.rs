@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::{Capabilities, bluesky, mastodon, scalar, twitter_v1, x_v2};
 use crate::clock::Millis;
 use crate::provider::Provider;
-use crate::tweet::{Metrics, Tweet, TweetId};
+use crate::tweet::{Details, Tweet, TweetId};
 
 /// Reads when a post was made from its id, ms since the epoch; `None` where the id does not say so, an error (one
 /// clause) where it is none of the provider's.
@@ -55,6 +55,12 @@ pub fn parse(of: &Provider) -> Parse {
     }
 }
 
+/// What an object says beside text and counts, by the namespace in which it is stored; `None` where it cannot be read.
+#[must_use]
+pub fn details_of(namespace: &str, raw: &str) -> Option<Details> {
+    Some(parse(&Provider::of_namespace(namespace)?)(raw).ok()?.details)
+}
+
 /// An object that says no more of a post than its id, and perhaps when it was made.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,15 +79,7 @@ fn bare(raw: &str) -> Option<Tweet> {
         None => None,
         Some(date) => Some(scalar::any_date(date)?),
     };
-    Some(Tweet {
-        id,
-        created_at,
-        text: None,
-        author_id: None,
-        author_name: None,
-        metrics: Metrics::default(),
-        raw: raw.to_owned(),
-    })
+    Some(Tweet { id, created_at, raw: raw.to_owned(), ..Tweet::default() })
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl XV2 {
 /// It is none; says in a few words what is wrong with it.
 pub fn parse_post(raw: &str) -> Result<Tweet, String> {
     let raw = raw.trim();
-    post::Post::parse(raw)?.returned(raw).map(|(tweet, _)| tweet)
+    post::Post::parse(raw)?.returned(raw)
 }
 
 #[async_trait]
@@ -117,6 +117,10 @@ impl Lookup for XV2 {
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
         TweetId::date_of(id)
+    }
+
+    fn versions_have_ids(&self) -> bool {
+        true
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {

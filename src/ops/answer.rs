@@ -706,6 +706,7 @@ mod tests {
             missing_since: missing.then_some(NOW - age),
             first_seen: NOW - 30 * 3_600_000,
             lookups: 9,
+            ..Standing::default()
         })
     }
 

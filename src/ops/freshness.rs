@@ -170,6 +170,7 @@ mod tests {
             missing_since: None,
             first_seen: NOW - 170_000,
             lookups: u64::from(age.is_some()),
+            ..Standing::default()
         }
     }
 

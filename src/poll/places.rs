@@ -46,16 +46,10 @@ mod tests {
     use crate::poll::paging::More;
     use crate::poll::since::Reading;
     use crate::poll::timeline::Post;
-    use crate::tweet::{Metrics, Tweet};
+    use crate::tweet::Tweet;
 
     fn page(ids: &[u64]) -> Page {
-        let post = |id: &u64| {
-            let (id, raw) = (*id, String::new());
-            let (created_at, text, author_id, author_name) = (None, None, None, None);
-            let metrics = Metrics::default();
-            let tweet = Tweet { id: id.to_string(), created_at, text, author_id, author_name, metrics, raw };
-            Post { id, tweet }
-        };
+        let post = |id: &u64| Post { id: *id, tweet: Tweet { id: id.to_string(), ..Tweet::default() } };
         let reading = Reading { sent_at: 0, took: 1, date: None };
         Page { posts: ids.iter().map(post).collect(), broken: 0, more: More::No, reading, quota: None }
     }

@@ -27,7 +27,7 @@ use crate::metrics::Polls;
 use crate::provider::Provider;
 use crate::queue::{Batch, Job, NewJob, Queue, QueueError, Verdict};
 use crate::starter::{Ingested, Queued, Starter, StarterError};
-use crate::store::{Positions, SourceGap, StoreError};
+use crate::store::{Positions, SourceGap, StoreError, Way};
 use crate::worker::{Handled, Handler, Outlook};
 
 /// The pipeline's name. Sources share calls with nobody but those of their endpoint, so each endpoint has a namespace:
@@ -65,6 +65,8 @@ pub struct SourcePoll {
     pub endpoint: &'static str,
     /// By name.
     pub sources: BTreeMap<String, Arc<dyn Timeline>>,
+    /// What each asks for: a query, an account.
+    pub queries: BTreeMap<String, Option<String>>,
     /// How often they are polled.
     pub pace: Pace,
     /// Pages in one poll, at the most.
@@ -150,7 +152,7 @@ impl SourcePoll {
             crash::point("after_answer");
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
-            let handed = self.hand_over(page, &taken).await?;
+            let handed = self.hand_over(name, page, &taken).await?;
             let interval = self.paced(&mut position, &taken, rules.count);
             let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
             let text = serde_json::to_string(&position)
@@ -256,15 +258,18 @@ impl SourcePoll {
         })
     }
 
-    /// Records and schedules the page's posts. Answers how many were not known.
-    async fn hand_over(&self, page: Page, taken: &Taken) -> Result<usize, Ended> {
+    /// Records and schedules the posts of a source's page. Answers how many were not known.
+    async fn hand_over(&self, name: &str, page: Page, taken: &Taken) -> Result<usize, Ended> {
         let posts =
             page.posts.into_iter().filter(|post| taken.hand_over.binary_search_by(|id| post.id.cmp(id)).is_ok());
         let posts: Vec<Ingested> = posts.map(|post| Ingested::from(post.tweet)).collect();
         if posts.is_empty() {
             return Ok(0);
         }
-        let answers = self.in_time(self.starter.queue_tweets(posts)).await?;
+        let query = self.queries.get(name).cloned().flatten();
+        let way = Way { pipeline: "poll".to_owned(), source: name.to_owned(), query };
+        let starter = self.starter.clone().by(way);
+        let answers = self.in_time(starter.queue_tweets(posts)).await?;
         // It was there to be read, so it is no bad post: most likely our clock is far behind, and dates are
         // in its future. Passed over it would be lost.
         if let Some(why) = answers.iter().find_map(|answer| match answer {

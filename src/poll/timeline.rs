@@ -11,7 +11,7 @@ use crate::clock::{self, Millis, Stopwatch};
 use crate::credential::Credential;
 use crate::lookup::http::Reply;
 use crate::lookup::{LookupError, Quota};
-use crate::tweet::{Metrics, Tweet};
+use crate::tweet::Tweet;
 
 /// A post on a page.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,6 +124,5 @@ pub fn read_posts(
 
 /// A post of which the id is all that can be read.
 fn bare(id: String) -> Tweet {
-    let (created_at, metrics) = (None, Metrics::default());
-    Tweet { id, created_at, text: None, author_id: None, author_name: None, metrics, raw: String::new() }
+    Tweet { id, ..Tweet::default() }
 }

@@ -122,20 +122,12 @@ impl<'de> Visitor<'de> for Elements<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tweet::{Metrics, Tweet};
+    use crate::tweet::Tweet;
 
     /// An object is a tweet with its whole text as the id, so that it shows what was cut out.
     fn parse(raw: &str) -> Result<Tweet, String> {
         serde_json::from_str::<serde_json::Value>(raw).map_err(|_| "not JSON".to_owned())?;
-        Ok(Tweet {
-            id: raw.to_owned(),
-            created_at: None,
-            text: None,
-            author_id: None,
-            author_name: None,
-            metrics: Metrics::default(),
-            raw: raw.to_owned(),
-        })
+        Ok(Tweet { id: raw.to_owned(), raw: raw.to_owned(), ..Tweet::default() })
     }
 
     async fn all(bytes: &[u8]) -> Vec<(u64, Result<String, String>)> {

@@ -44,7 +44,7 @@ use crate::clock::{self, Millis};
 use crate::crash;
 use crate::live::Live;
 use crate::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
-use crate::store::{NewTweet, Store, StoreError};
+use crate::store::{NewTweet, Store, StoreError, Way};
 use crate::tweet::{FUTURE_TOLERANCE_MS, Metrics, Tweet, TweetState};
 use crate::tweet_age::AgeTable;
 
@@ -162,6 +162,7 @@ pub struct Starter {
     ages: Live<AgeTable>,
     id_date: IdDate,
     parse: Parse,
+    way: Way,
 }
 
 impl Starter {
@@ -174,7 +175,14 @@ impl Starter {
         id_date: IdDate,
         parse: Parse,
     ) -> Self {
-        Self { queue, store, ages: ages.into(), id_date, parse }
+        Self { queue, store, ages: ages.into(), id_date, parse, way: Way::of("library") }
+    }
+
+    /// The same for tweets that come by this way; the store keeps it of each.
+    #[must_use]
+    pub fn by(mut self, way: Way) -> Self {
+        self.way = way;
+        self
     }
 
     /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
@@ -295,7 +303,7 @@ impl Starter {
     async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<bool>, StoreError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let namespace = self.queue.namespace();
-        let recorded = store.record(namespace, clock::wall_ms(), tweets).await?;
+        let recorded = store.record(namespace, clock::wall_ms(), &self.way, tweets).await?;
         if recorded.known == 0 {
             return Ok(Vec::new()); // the dead are among the known, so a first load asks nothing more
         }

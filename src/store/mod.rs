@@ -26,7 +26,7 @@ pub use self::positions::{Positions, SourceGap, SourceRow};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
 use crate::clock::Millis;
-use crate::tweet::{Metrics, Tweet, TweetState};
+use crate::tweet::{Details, Metrics, Tweet, TweetState};
 
 /// A tweet the starter hands over, before it is scheduled.
 #[derive(Debug, Clone)]
@@ -42,6 +42,25 @@ pub struct NewTweet {
     pub content: Option<Tweet>,
 }
 
+/// By which way tweets came.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Way {
+    /// What brought them: `enqueue`, `http`, `incoming`, `poll`, `stream`, `rebuild`.
+    pub pipeline: String,
+    /// Which of its sources: the name of a file, or of a source in the settings. Empty where there is one only.
+    pub source: String,
+    /// What that source asks for: a query, an account.
+    pub query: Option<String>,
+}
+
+impl Way {
+    /// A way that has one source only.
+    #[must_use]
+    pub fn of(pipeline: &str) -> Self {
+        Self { pipeline: pipeline.to_owned(), source: String::new(), query: None }
+    }
+}
+
 /// What [`Store::record`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
@@ -54,7 +73,7 @@ pub struct Recorded {
 }
 
 /// What the store knows of a tweet before an answer is judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Its state.
     pub state: TweetState,
@@ -70,6 +89,10 @@ pub struct Standing {
     pub first_seen: Millis,
     /// Answers stored about it, misses included.
     pub lookups: u64,
+    /// The id of the version that is to be asked for, where it differs (edits).
+    pub current_id: Option<String>,
+    /// Why its newest answer could not be read.
+    pub unreadable: Option<String>,
 }
 
 impl Standing {
@@ -94,21 +117,17 @@ pub struct Observation {
     pub state: TweetState,
     /// When it is due again, ms since the epoch; `None` when its life is over.
     pub next_due: Option<Millis>,
+    /// The id of a newer version, which is to be asked for next; `None`: the newest known one was.
+    pub follow: Option<String>,
 }
 
 /// What an answer said of one tweet.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 pub enum Seen {
-    /// Returned, whole. Clears misses and the withheld mark.
+    /// Returned. Clears misses; sets or clears the withheld mark. A text that is cut short does not replace a longer one of
+    /// the same version, and none replaces no text.
     Found(Tweet),
-    /// Returned, but its text is withheld: counts are stored, the stored text, author and raw object
-    /// stay, the tweet is marked with the countries. Clears misses.
-    Withheld {
-        /// What came; its text is not stored.
-        tweet: Tweet,
-        /// Country codes, comma separated (`XY` is Twitter's "everywhere").
-        countries: String,
-    },
     /// Not returned: absolute figures, so that a repeated save counts nothing twice.
     Missing {
         /// Misses in a row, this one included.
@@ -116,9 +135,9 @@ pub enum Seen {
         /// When the first of them was answered, ms since the epoch.
         since: Millis,
     },
-    /// Returned in a shape we cannot read, or not mentioned: only the next due time is stored. It is no answer, so it
-    /// makes the post look no fresher.
-    Broken,
+    /// Returned in a shape we cannot read, or not mentioned; says why. Only that and the next due time are stored. It is
+    /// no answer, so it makes the post look no fresher.
+    Broken(String),
 }
 
 /// What [`Store::save`] did.
@@ -133,7 +152,7 @@ pub struct Saved {
 }
 
 /// A stored tweet, whole.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct StoredTweet {
     /// The id under which it is looked up.
     pub id: String,
@@ -151,6 +170,9 @@ pub struct StoredTweet {
     pub author_name: Option<String>,
     /// Its counts.
     pub metrics: Metrics,
+    /// What it says beside its text and its counts.
+    #[serde(flatten)]
+    pub details: Details,
     /// Countries in which it is withheld, comma separated; `None` when it is not.
     pub withheld_in: Option<String>,
     /// The newest object as the provider sent it.
@@ -169,6 +191,21 @@ pub struct StoredTweet {
     pub missing_since: Option<Millis>,
     /// Why it is dead.
     pub reason: Option<String>,
+    /// Why its newest answer could not be read; `None` when it could.
+    pub unreadable: Option<String>,
+}
+
+/// One change of a tweet itself, beside its counts.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Change {
+    /// When the answer was given that showed it, ms since the epoch.
+    pub at: Millis,
+    /// What changed: `text`, `current_id`, `withheld_in`, `reply_settings` or `state`.
+    pub field: String,
+    /// As it was.
+    pub old: Option<String>,
+    /// As it is from then on.
+    pub new: Option<String>,
 }
 
 /// One row of a tweet's history: its counts from `checked_at` on.
@@ -230,6 +267,9 @@ pub struct Exhumed {
     pub next_due: Option<Millis>,
 }
 
+/// Reads the details out of a raw object of that namespace; `None` where it cannot.
+pub type DetailsOf = fn(namespace: &str, raw: &str) -> Option<Details>;
+
 /// Why the store could not do it. The variants are what the caller does next.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -264,8 +304,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// `created_at` is filled in; its misses stay, until an answer finds it); all others stay as they are. An id
     /// twice in `tweets` counts once as new, then as known; the first that has a `next_due` is taken.
     ///
-    /// `at` is when, ms since the epoch.
-    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError>;
+    /// `at` is when, ms since the epoch; `way` is how they came, which is kept of each beside the ways known before.
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet])
+    -> Result<Recorded, StoreError>;
 
     /// What is known of each id, in the order asked; `None` for one never recorded.
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError>;
@@ -306,6 +347,16 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// A tweet's history, oldest first.
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError>;
+
+    /// A tweet's own changes, oldest first.
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError>;
+
+    /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError>;
+
+    /// Reads the details of tweets that an earlier version stored out of their raw objects, a page at a time; says how many
+    /// it read, 0 when all are done. What it has done it does not do again, whoever calls it and however it ended.
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError>;
 
     /// Tweets by state.
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError>;

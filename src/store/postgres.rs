@@ -18,10 +18,13 @@ use sqlx::{ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict, judge, judge_migration};
-use super::rows::{self, HistoryRow, ListedRow, Row, TweetRow, clean, columns, history_columns, number};
+use super::rows::{
+    self, ChangeRow, HistoryRow, ListedRow, Row, TweetRow, WayRow, clean, columns, history_columns, number,
+    standing_columns,
+};
 use super::{
-    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
-    StoreError, StoredTweet,
+    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
+    StateCounts, Store, StoreError, StoredTweet, Way,
 };
 use crate::clock::Millis;
 use crate::crash;
@@ -55,7 +58,9 @@ macro_rules! insert_rows {
              $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], \
              $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], \
              $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
-             $21::bigint[], $22::bigint[], $23::bigint[], $24::text[]) AS fresh (id) \
+             $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
+             $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
+             $32::text[]) AS fresh (id) \
              ORDER BY fresh.id COLLATE \"C\"\n"
         )
     };
@@ -66,7 +71,8 @@ const RECORD: &str = concat!(
     "WITH written AS (",
     insert_rows!(),
     include_str!("sql/revive.sql"),
-    "RETURNING xmax = 0 AS new) \
+    "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
+     SELECT $1::text, id, $33, $34, $35, $36 FROM UNNEST($2::text[]) AS given (id) ON CONFLICT DO NOTHING) \
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
@@ -90,6 +96,19 @@ const SAVE: &str = concat!(
      CASE WHEN (SELECT count(*) FROM written) < cardinality($2) THEN (SELECT count(*) FROM repeated) ELSE 0 END, \
      (SELECT count(*) FROM history)"
 );
+
+/// Puts what was read out of raw objects into their rows, locked in the order of their ids. What an answer has put there
+/// meanwhile stays.
+const FILL: &str = "WITH locked AS MATERIALIZED (\
+     SELECT tweet.id, given.value FROM json_array_elements($2::json) AS given (value) \
+     JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.value ->> 0 ORDER BY tweet.id FOR UPDATE OF tweet) \
+     UPDATE tweet SET \
+     lang = COALESCE(tweet.lang, value ->> 1), reply_to = COALESCE(tweet.reply_to, value ->> 2), \
+     retweet_of = COALESCE(tweet.retweet_of, value ->> 3), quote_of = COALESCE(tweet.quote_of, value ->> 4), \
+     conversation_id = COALESCE(tweet.conversation_id, value ->> 5), \
+     reply_settings = COALESCE(tweet.reply_settings, value ->> 6), \
+     truncated = COALESCE(tweet.truncated, (value ->> 7)::boolean) \
+     FROM locked WHERE tweet.namespace = $1 AND tweet.id = locked.id";
 
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
 const EXHUME: &str = concat!(insert_rows!(), include_str!("sql/exhume.sql"));
@@ -187,7 +206,7 @@ fn silent(waited: Duration) -> StoreError {
     StoreError::Unavailable(format!("no answer from the server within {} ms", waited.as_millis()))
 }
 
-/// Binds `$1` to `$24` of [`insert_rows`].
+/// Binds `$1` to `$32` of [`insert_rows`].
 fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
@@ -217,6 +236,14 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement 
         .bind(column(rows, |row| row.misses))
         .bind(column(rows, |row| row.missing_since))
         .bind(column(rows, |row| row.reason.as_deref()))
+        .bind(column(rows, |row| row.details.lang.as_deref()))
+        .bind(column(rows, |row| row.details.reply_to.as_deref()))
+        .bind(column(rows, |row| row.details.retweet_of.as_deref()))
+        .bind(column(rows, |row| row.details.quote_of.as_deref()))
+        .bind(column(rows, |row| row.details.conversation_id.as_deref()))
+        .bind(column(rows, |row| row.details.reply_settings.as_deref()))
+        .bind(column(rows, |row| row.details.truncated))
+        .bind(column(rows, |row| row.unreadable.as_deref()))
 }
 
 #[async_trait]
@@ -236,31 +263,45 @@ impl Store for PostgresStore {
         let applied: Vec<(i64,)> =
             self.rows(|| sqlx::query("SELECT version FROM store_migrations WHERE success")).await?;
         compare(&applied.into_iter().map(|(version,)| version).collect::<Vec<_>>(), &MIGRATIONS)?;
-        let _: Vec<()> =
-            self.rows(|| sqlx::query("SELECT FROM tweet, tweet_metrics, source_position, source_gap LIMIT 0")).await?;
+        let _: Vec<()> = self
+            .rows(|| {
+                sqlx::query(
+                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0",
+                )
+            })
+            .await?;
         Ok(())
     }
 
-    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        way: &Way,
+        tweets: &[NewTweet],
+    ) -> Result<Recorded, StoreError> {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
         let rows = rows::recorded(at, tweets);
-        let (new, revived): (i64, i64) = self.row(|| bind_rows(RECORD, namespace, &rows)).await?;
+        let written = self.row(|| {
+            bind_rows(RECORD, namespace, &rows)
+                .bind(clean(&way.pipeline).into_owned())
+                .bind(clean(&way.source).into_owned())
+                .bind(way.query.as_deref().map(|query| clean(query).into_owned()))
+                .bind(at)
+        });
+        let (new, revived): (i64, i64) = written.await?;
         let (new, revived) = (number(new), number(revived));
         Ok(Recorded { new, revived, known: tweets.len() as u64 - new - revived })
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        const STANDING: &str =
+            concat!("SELECT ", standing_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
         let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
-        let statement = || {
-            sqlx::query(
-                "SELECT id, state, created_at, checked_at, misses, missing_since, first_seen, lookups \
-                 FROM tweet WHERE namespace = $1 AND id = ANY($2)",
-            )
-            .bind(namespace)
-            .bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
-        };
+        let statement =
+            || sqlx::query(STANDING).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
         rows::in_order(ids, self.rows(statement).await?)
     }
 
@@ -337,6 +378,33 @@ impl Store for PostgresStore {
         );
         let rows: Vec<HistoryRow> = self.rows(|| sqlx::query(HISTORY).bind(namespace).bind(clean(id))).await?;
         Ok(rows.into_iter().map(MetricsAt::from).collect())
+    }
+
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        let rows: Vec<ChangeRow> = self.rows(|| sqlx::query(rows::CHANGES).bind(namespace).bind(clean(id))).await?;
+        Ok(rows.into_iter().map(Change::from).collect())
+    }
+
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+        let rows: Vec<WayRow> = self.rows(|| sqlx::query(rows::WAYS).bind(namespace).bind(clean(id))).await?;
+        Ok(rows.into_iter().map(WayRow::into).collect())
+    }
+
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+        let mut next: Vec<(String, String)> = self.rows(|| sqlx::query(rows::NEXT_FILL)).await?;
+        let Some((namespace, after)) = next.pop() else { return Ok(0) };
+        let statement = || sqlx::query(rows::FILL_PAGE).bind(&namespace).bind(&after).bind(rows::FILL_ROWS);
+        let page: Vec<(String, Option<String>)> = self.rows(statement).await?;
+        let filled = rows::filled(&namespace, &page, details_of);
+        // Not one transaction: what is filled in twice is the same.
+        let _: Vec<()> = self.rows(|| sqlx::query(FILL).bind(&namespace).bind(&filled)).await?;
+        let (end, last) = match page.last() {
+            Some((last, _)) => (rows::FILLED_TO, last),
+            None => (rows::FILLED, &after),
+        };
+        let _: Vec<()> = self.rows(|| sqlx::query(end).bind(&namespace).bind(last)).await?;
+        // An empty page is counted, too: there may be another namespace.
+        Ok(page.len().max(1) as u64)
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {

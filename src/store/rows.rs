@@ -6,17 +6,19 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::{
-    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Seen, Standing, StateCounts, StoreError, StoredTweet,
+    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Seen, Standing, StateCounts,
+    StoreError, StoredTweet, Way,
 };
 use crate::clock::Millis;
-use crate::tweet::{Metrics, Tweet, TweetState};
+use crate::tweet::{Details, Metrics, Tweet, TweetState};
 
 /// Columns of `tweet`, in the order in which both backends bind a [`Row`].
 macro_rules! columns {
     () => {
         "namespace, id, state, created_at, current_id, text, author_id, author_name, \
          retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, \
-         withheld_in, raw, first_seen, checked_at, changed_at, next_due, lookups, misses, missing_since, reason"
+         withheld_in, raw, first_seen, checked_at, changed_at, next_due, lookups, misses, missing_since, reason, \
+         lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated, unreadable"
     };
 }
 
@@ -28,7 +30,14 @@ macro_rules! history_columns {
     };
 }
 
-pub(super) use {columns, history_columns};
+/// Columns that [`super::Store::standing`] reads.
+macro_rules! standing_columns {
+    () => {
+        "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable"
+    };
+}
+
+pub(super) use {columns, history_columns, standing_columns};
 
 /// What is written of a tweet.
 #[derive(Debug, Clone)]
@@ -51,6 +60,9 @@ pub(super) struct Row<'a> {
     pub misses: i64,
     pub missing_since: Option<Millis>,
     pub reason: Option<Cow<'a, str>>,
+    /// Its texts have been cleaned.
+    pub details: Cow<'a, Details>,
+    pub unreadable: Option<Cow<'a, str>>,
 }
 
 impl<'a> Row<'a> {
@@ -74,6 +86,8 @@ impl<'a> Row<'a> {
             misses: 0,
             missing_since: None,
             reason: None,
+            details: Cow::Owned(Details::default()),
+            unreadable: None,
         }
     }
 
@@ -97,16 +111,14 @@ impl<'a> Row<'a> {
         row.lookups = 1;
         match &seen.seen {
             Seen::Found(tweet) => row.fill(tweet),
-            Seen::Withheld { tweet, countries } => {
-                row.fill(tweet);
-                row.text = None;
-                row.withheld_in = Some(clean(countries));
-            }
             Seen::Missing { misses, since } => {
                 row.misses = i64::from(*misses);
                 row.missing_since = Some(*since);
             }
-            Seen::Broken => {}
+            Seen::Broken(why) => row.unreadable = Some(clean(why)),
+        }
+        if let Some(newer) = &seen.follow {
+            row.current_id = Some(clean(newer));
         }
         row.changed_at = row.checked_at.filter(|_| row.metrics != Metrics::default());
         row
@@ -136,6 +148,8 @@ impl<'a> Row<'a> {
         self.author_id = tweet.author_id.as_deref().map(clean);
         self.author_name = tweet.author_name.as_deref().map(clean);
         self.metrics = tweet.metrics;
+        self.details = clean_details(&tweet.details);
+        self.withheld_in = tweet.withheld_in.as_deref().map(clean);
         self.raw = Some(clean(&tweet.raw));
     }
 }
@@ -191,6 +205,31 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
+/// The same for all that a tweet says beside its text.
+pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
+    let texts = [
+        &details.lang,
+        &details.reply_to,
+        &details.retweet_of,
+        &details.quote_of,
+        &details.conversation_id,
+        &details.reply_settings,
+    ];
+    if !texts.into_iter().flatten().any(|text| text.contains('\0')) {
+        return Cow::Borrowed(details);
+    }
+    let clean = |text: &Option<String>| text.as_deref().map(|text| clean(text).into_owned());
+    Cow::Owned(Details {
+        lang: clean(&details.lang),
+        reply_to: clean(&details.reply_to),
+        retweet_of: clean(&details.retweet_of),
+        quote_of: clean(&details.quote_of),
+        conversation_id: clean(&details.conversation_id),
+        reply_settings: clean(&details.reply_settings),
+        truncated: details.truncated,
+    })
+}
+
 /// The counts of a row, in either table.
 #[derive(sqlx::FromRow)]
 struct MetricsColumns {
@@ -236,6 +275,28 @@ pub(super) struct TweetRow {
     misses: i64,
     missing_since: Option<i64>,
     reason: Option<String>,
+    #[sqlx(flatten)]
+    details: DetailsColumns,
+    unreadable: Option<String>,
+}
+
+/// What a tweet says beside its text.
+#[derive(sqlx::FromRow)]
+struct DetailsColumns {
+    lang: Option<String>,
+    reply_to: Option<String>,
+    retweet_of: Option<String>,
+    quote_of: Option<String>,
+    conversation_id: Option<String>,
+    reply_settings: Option<String>,
+    truncated: Option<bool>,
+}
+
+impl From<DetailsColumns> for Details {
+    fn from(row: DetailsColumns) -> Self {
+        let DetailsColumns { lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated } = row;
+        Self { lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated }
+    }
 }
 
 impl TryFrom<TweetRow> for StoredTweet {
@@ -260,6 +321,8 @@ impl TryFrom<TweetRow> for StoredTweet {
             misses: misses(row.misses),
             missing_since: row.missing_since,
             reason: row.reason,
+            details: row.details.into(),
+            unreadable: row.unreadable,
         })
     }
 }
@@ -275,6 +338,8 @@ pub(super) struct StandingRow {
     missing_since: Option<i64>,
     first_seen: i64,
     lookups: i64,
+    current_id: Option<String>,
+    unreadable: Option<String>,
 }
 
 /// Puts rows, in any order, into the order of the ids that were asked for.
@@ -289,6 +354,8 @@ pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Result<Vec<O
             missing_since: row.missing_since,
             first_seen: row.first_seen,
             lookups: number(row.lookups),
+            current_id: row.current_id,
+            unreadable: row.unreadable,
         };
         known.insert(row.id, standing);
     }
@@ -350,6 +417,68 @@ pub(super) struct HistoryRow {
 impl From<HistoryRow> for MetricsAt {
     fn from(row: HistoryRow) -> Self {
         Self { checked_at: row.checked_at, metrics: row.metrics.into() }
+    }
+}
+
+/// A row of `tweet_change`.
+#[derive(sqlx::FromRow)]
+pub(super) struct ChangeRow {
+    at: i64,
+    field: String,
+    old_value: Option<String>,
+    new_value: Option<String>,
+}
+
+impl From<ChangeRow> for Change {
+    fn from(ChangeRow { at, field, old_value, new_value }: ChangeRow) -> Self {
+        Self { at, field, old: old_value, new: new_value }
+    }
+}
+
+/// The statement of [`super::Store::changes`]. Of what changed at the same time the state stands last.
+pub(super) const CHANGES: &str = "SELECT at, field, old_value, new_value FROM tweet_change \
+     WHERE namespace = $1 AND id = $2 ORDER BY at, field = 'state', field";
+
+/// The statement of [`super::Store::ways`].
+pub(super) const WAYS: &str = "SELECT pipeline, source, query, first_at FROM tweet_way \
+     WHERE namespace = $1 AND id = $2 ORDER BY first_at, pipeline, source";
+
+/// The next namespace whose details are to be filled in, and after which id.
+pub(super) const NEXT_FILL: &str = "SELECT namespace, after_id FROM tweet_fill ORDER BY namespace LIMIT 1";
+
+/// A page of them: those that were stored before there were details. Its parameters: namespace, id, limit.
+pub(super) const FILL_PAGE: &str = "SELECT id, raw FROM tweet WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3";
+
+/// How far a fill has come, and its end. Their parameters: namespace, id.
+pub(super) const FILLED_TO: &str = "UPDATE tweet_fill SET after_id = $2 WHERE namespace = $1 AND after_id < $2";
+pub(super) const FILLED: &str = "DELETE FROM tweet_fill WHERE namespace = $1 AND after_id = $2";
+
+/// Rows whose details are filled in at once: some 4 MB of raw objects.
+pub(super) const FILL_ROWS: i64 = 1_000;
+
+/// What a page's raw objects say, as JSON: a list of [id, lang, reply_to, …, truncated] for both databases.
+pub(super) fn filled(namespace: &str, page: &[(String, Option<String>)], details_of: DetailsOf) -> String {
+    let filled = page.iter().filter_map(|(id, raw)| {
+        let details = details_of(namespace, raw.as_deref()?)?;
+        let details = clean_details(&details);
+        let Details { lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated } = &*details;
+        Some(serde_json::json!([id, lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated]))
+    });
+    serde_json::Value::from_iter(filled).to_string()
+}
+
+/// A row of `tweet_way`.
+#[derive(sqlx::FromRow)]
+pub(super) struct WayRow {
+    pipeline: String,
+    source: String,
+    query: Option<String>,
+    first_at: i64,
+}
+
+impl From<WayRow> for (Millis, Way) {
+    fn from(WayRow { pipeline, source, query, first_at }: WayRow) -> Self {
+        (first_at, Way { pipeline, source, query })
     }
 }
 

@@ -17,10 +17,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::error::{compare, is_busy, judge, judge_migration};
-use super::rows::{self, HistoryRow, ListedRow, Row, TweetRow, clean, columns, history_columns, number};
+use super::rows::{
+    self, ChangeRow, HistoryRow, ListedRow, Row, TweetRow, WayRow, clean, columns, history_columns, number,
+    standing_columns,
+};
 use super::{
-    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
-    StoreError, StoredTweet,
+    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
+    StateCounts, Store, StoreError, StoredTweet, Way,
 };
 use crate::clock::{Millis, Stopwatch};
 use crate::crash;
@@ -37,7 +40,7 @@ const WAL_RETRY: Duration = Duration::from_millis(5);
 /// The writer's page cache, in KB: SQLite's 2 MB hold neither the indexes' upper pages nor a batch of objects.
 const CACHE_KB: u32 = 64 * 1024;
 
-/// Rows in one INSERT: 1,000 × 24 values stay below SQLite's 32,766 parameters.
+/// Rows in one INSERT: 1,000 × 32 values stay below SQLite's 32,766 parameters.
 const ROWS_PER_INSERT: usize = 1_000;
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -56,6 +59,21 @@ const CONTINUE_HISTORY: &str = concat!(
     " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND changed_at = checked_at \
      ON CONFLICT DO NOTHING"
 );
+
+/// Brings look-ups forward. `MATERIALIZED` and the `+` keep SQLite from walking the rows of the namespace and reading the JSON
+/// again for each of them.
+const PROMOTE: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS due FROM json_each(?2)) \
+     UPDATE tweet SET next_due = given.due FROM given \
+     WHERE tweet.namespace = ?1 AND tweet.id = given.id AND +state IN ('live', 'unavailable') \
+     AND (next_due IS NULL OR next_due > given.due)";
+
+/// Puts what was read out of raw objects into their rows. What an answer has put there meanwhile stays.
+const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value FROM json_each(?2)) UPDATE tweet SET \
+     lang = COALESCE(lang, given.value ->> 1), reply_to = COALESCE(reply_to, given.value ->> 2), \
+     retweet_of = COALESCE(retweet_of, given.value ->> 3), quote_of = COALESCE(quote_of, given.value ->> 4), \
+     conversation_id = COALESCE(conversation_id, given.value ->> 5), \
+     reply_settings = COALESCE(reply_settings, given.value ->> 6), truncated = COALESCE(truncated, given.value ->> 7) \
+     FROM given WHERE tweet.namespace = ?1 AND tweet.id = given.id";
 
 /// The store in a file of this machine. The embedded queue may live in the same file.
 #[derive(Debug)]
@@ -145,7 +163,15 @@ async fn insert(
                 .push_bind(row.lookups)
                 .push_bind(row.misses)
                 .push_bind(row.missing_since)
-                .push_bind(row.reason.as_deref());
+                .push_bind(row.reason.as_deref())
+                .push_bind(row.details.lang.as_deref())
+                .push_bind(row.details.reply_to.as_deref())
+                .push_bind(row.details.retweet_of.as_deref())
+                .push_bind(row.details.quote_of.as_deref())
+                .push_bind(row.details.conversation_id.as_deref())
+                .push_bind(row.details.reply_settings.as_deref())
+                .push_bind(row.details.truncated)
+                .push_bind(row.unreadable.as_deref());
         });
         statement.push("\n").push(clause);
         written += statement.build().execute(&mut *transaction).await.map_err(judge)?.rows_affected();
@@ -181,38 +207,58 @@ impl Store for SqliteStore {
             .await
             .map_err(judge)?;
         compare(&applied, &MIGRATIONS)?;
-        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, source_position, source_gap LIMIT 0")
+        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0")
             .execute(&self.readers)
             .await
             .map(drop)
             .map_err(judge)
     }
 
-    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        way: &Way,
+        tweets: &[NewTweet],
+    ) -> Result<Recorded, StoreError> {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
         let rows = rows::recorded(at, tweets);
+        let ids = json_ids(&rows);
         let mut transaction = self.begin().await?;
         let there: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))",
         )
         .bind(namespace)
-        .bind(json_ids(&rows))
+        .bind(&ids)
         .fetch_one(&mut *transaction)
         .await
         .map_err(judge)?;
         let written = insert(&mut transaction, namespace, &rows, include_str!("sql/revive.sql")).await?;
+        sqlx::query(
+            "INSERT INTO tweet_way SELECT ?1, value, ?3, ?4, ?5, ?6 FROM json_each(?2) WHERE TRUE ON CONFLICT DO NOTHING",
+        )
+        .bind(namespace)
+        .bind(&ids)
+        .bind(clean(&way.pipeline))
+        .bind(clean(&way.source))
+        .bind(way.query.as_deref().map(clean))
+        .bind(at)
+        .execute(&mut *transaction)
+        .await
+        .map_err(judge)?;
         transaction.commit().await.map_err(judge)?;
         let new = rows.len() as u64 - number(there);
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
-        let rows = sqlx::query_as(
-            "SELECT id, state, created_at, checked_at, misses, missing_since, first_seen, lookups \
-             FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))",
-        )
+        let rows = sqlx::query_as(concat!(
+            "SELECT ",
+            standing_columns!(),
+            " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
+        ))
         .bind(namespace)
         .bind(json(ids.iter().map(|id| clean(id))))
         .fetch_all(&self.readers)
@@ -278,16 +324,12 @@ impl Store for SqliteStore {
         }
         let given: Vec<(Cow<'_, str>, Millis)> = ids.iter().map(|(id, due)| (clean(id), *due)).collect();
         let mut transaction = self.begin().await?;
-        sqlx::query(
-            "UPDATE tweet SET next_due = given.value ->> 1 FROM json_each(?2) AS given \
-             WHERE tweet.namespace = ?1 AND tweet.id = given.value ->> 0 AND state IN ('live', 'unavailable') \
-             AND (next_due IS NULL OR next_due > given.value ->> 1)",
-        )
-        .bind(namespace)
-        .bind(serde_json::json!(given).to_string())
-        .execute(&mut *transaction)
-        .await
-        .map_err(judge)?;
+        sqlx::query(PROMOTE)
+            .bind(namespace)
+            .bind(serde_json::json!(given).to_string())
+            .execute(&mut *transaction)
+            .await
+            .map_err(judge)?;
         transaction.commit().await.map_err(judge)
     }
 
@@ -331,6 +373,48 @@ impl Store for SqliteStore {
         .await
         .map_err(judge)?;
         Ok(rows.into_iter().map(MetricsAt::from).collect())
+    }
+
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        let rows: Vec<ChangeRow> = sqlx::query_as(rows::CHANGES)
+            .bind(namespace)
+            .bind(clean(id))
+            .fetch_all(&self.readers)
+            .await
+            .map_err(judge)?;
+        Ok(rows.into_iter().map(Change::from).collect())
+    }
+
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+        let rows: Vec<WayRow> =
+            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await.map_err(judge)?;
+        Ok(rows.into_iter().map(WayRow::into).collect())
+    }
+
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+        let next: Option<(String, String)> =
+            sqlx::query_as(rows::NEXT_FILL).fetch_optional(&self.readers).await.map_err(judge)?;
+        let Some((namespace, after)) = next else { return Ok(0) };
+        let page: Vec<(String, Option<String>)> = sqlx::query_as(rows::FILL_PAGE)
+            .bind(&namespace)
+            .bind(&after)
+            .bind(rows::FILL_ROWS)
+            .fetch_all(&self.readers)
+            .await
+            .map_err(judge)?;
+        let filled = rows::filled(&namespace, &page, details_of);
+        let mut transaction = self.begin().await?;
+        for statement in [FILL, if page.is_empty() { rows::FILLED } else { rows::FILLED_TO }] {
+            sqlx::query(statement)
+                .bind(&namespace)
+                .bind(if statement == FILL { &filled } else { page.last().map_or(&after, |(id, _)| id) })
+                .execute(&mut *transaction)
+                .await
+                .map_err(judge)?;
+        }
+        transaction.commit().await.map_err(judge)?;
+        // An empty page is counted, too: there may be another namespace.
+        Ok(page.len().max(1) as u64)
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {

@@ -19,7 +19,7 @@ use crate::lookup::{Lookup, Outcome};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Job, Lane, Verdict};
 use crate::store::{Observation, Seen, Standing, Store, StoreError};
-use crate::tweet::TweetState;
+use crate::tweet::{Metrics as Counts, Tweet, TweetState};
 use crate::tweet_age::{AgeTable, SameDay};
 use crate::wave::{self, Wave};
 use crate::worker::{Handled, Handler, Outlook};
@@ -138,7 +138,14 @@ impl Handler for TweetUpdate {
             self.credentials.give_back(permit).await;
             return self.bury_killer(batch, job).await;
         }
-        let requested = self.request_tweets(batch, permit).await;
+        let versions = match self.versions(&batch.jobs).await {
+            Ok(versions) => versions,
+            Err(failure) => {
+                self.credentials.give_back(permit).await;
+                return Handled::released(batch, Outlook::Outage(failure.to_string()));
+            }
+        };
+        let requested = self.request_tweets(batch, versions, permit).await;
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
@@ -158,6 +165,21 @@ impl Handler for TweetUpdate {
 }
 
 impl TweetUpdate {
+    /// The newest known version of each edited post, by the post's id. Looked up by its first id, a post stays as it was before
+    /// it was edited, its counts too, where versions have ids of their own.
+    async fn versions(&self, jobs: &[Job]) -> Result<Versions, StoreError> {
+        if !self.lookup.versions_have_ids() {
+            return Ok(Versions::default());
+        }
+        let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
+        let standings = match tokio::time::timeout(self.save_timeout, self.store.standing(&self.namespace, &ids)).await
+        {
+            Ok(standings) => standings?,
+            Err(_) => return Err(StoreError::Unavailable(self.store_is_silent())),
+        };
+        Ok(ids.into_iter().zip(standings).filter_map(|(id, known)| Some((id, known?.current_id?))).collect())
+    }
+
     /// Judges and saves what was answered, buries what was refused too often; what the queue is told.
     async fn done_with(
         &self,
@@ -186,8 +208,8 @@ impl TweetUpdate {
     /// What each outcome means: state, what is stored, when it is due again.
     async fn judge(&self, answered: Vec<(Job, Outcome, Millis)>) -> Result<Judged, StoreError> {
         // Only an answer that lacks something needs to know what was there before.
-        let whole = answered.iter().all(|(_, outcome, _)| match outcome {
-            Outcome::Found(tweet) | Outcome::Withheld { tweet, .. } => tweet.created_at.is_some(),
+        let whole = answered.iter().all(|(job, outcome, _)| match outcome {
+            Outcome::Found(tweet) => tweet.created_at.is_some() && !is_version(job, tweet),
             Outcome::Unavailable | Outcome::Broken(_) => false,
         });
         let standings = if whole {
@@ -200,7 +222,7 @@ impl TweetUpdate {
         let terms = Terms { ages: self.ages.load(), same_day: *self.same_day.load(), wave: self.is_wave() };
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
             match &outcome {
-                Outcome::Found(_) | Outcome::Withheld { .. } => judged.found += 1,
+                Outcome::Found(_) => judged.found += 1,
                 Outcome::Unavailable if standing.as_ref().is_some_and(Standing::is_known_to_live) => judged.missed += 1,
                 Outcome::Unavailable | Outcome::Broken(_) => {}
             }
@@ -228,29 +250,42 @@ impl TweetUpdate {
         let counters = &self.metrics.counters;
         let created_at = || self.created_at(&job.id, standing);
         let by_age = |created_at| terms.by_age(created_at, at);
+        let mut follow = None;
         let (seen, state, next) = match outcome {
-            Outcome::Found(tweet) => {
-                counters.found.add(1);
-                let next = by_age(tweet.created_at.or_else(created_at));
+            Outcome::Found(mut tweet) => {
+                if tweet.withheld_in.is_some() { &counters.withheld } else { &counters.found }.add(1);
+                let made = match is_version(job, &tweet) {
+                    // A later version has its own date; the post is as old as it was.
+                    true => created_at().or(tweet.created_at),
+                    false => tweet.created_at.or_else(created_at),
+                };
+                let mut next = by_age(made);
+                follow = follow_edits(&mut tweet, standing);
+                if let (Some(_), Some((_, delay))) = (&follow, &mut next) {
+                    *delay = 0;
+                }
                 (Seen::Found(tweet), TweetState::Live, next)
-            }
-            Outcome::Withheld { tweet, countries } => {
-                counters.withheld.add(1);
-                let next = by_age(tweet.created_at.or_else(created_at));
-                (Seen::Withheld { tweet, countries }, TweetState::Live, next)
             }
             Outcome::Broken(why) => {
                 counters.broken.add(1);
-                tracing::warn!(why, "a tweet came in a shape we cannot read; it stays on its schedule");
-                tracing::debug!(id = job.id, "this one");
+                // Said once, not each round.
+                if standing.and_then(|known| known.unreadable.as_ref()) != Some(&why) {
+                    let namespace = &*self.namespace;
+                    tracing::warn!(
+                        namespace,
+                        id = job.id,
+                        why,
+                        "this answer cannot be read; the tweet stays on its schedule"
+                    );
+                }
                 // It proves neither that the post lives nor that it is gone: state and lane stay.
                 let by_age = by_age(created_at());
                 match standing.filter(|known| known.state == TweetState::Unavailable) {
                     Some(known) => {
                         let next = by_age.map(|(lane, _)| self.slow(terms, lane.patience, known.missing_since, at));
-                        (Seen::Broken, TweetState::Unavailable, next)
+                        (Seen::Broken(why), TweetState::Unavailable, next)
                     }
-                    None => (Seen::Broken, TweetState::Live, by_age),
+                    None => (Seen::Broken(why), TweetState::Live, by_age),
                 }
             }
             Outcome::Unavailable => {
@@ -264,7 +299,7 @@ impl TweetUpdate {
         let state = if next.is_none() { TweetState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
         let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, delay });
-        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due }, verdict)
+        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow }, verdict)
     }
 
     /// State and next look-up of a post that is missing; `by_age` is where its age would put it.
@@ -386,6 +421,27 @@ impl TweetUpdate {
     fn store_is_silent(&self) -> String {
         format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
     }
+}
+
+/// The version that is to be asked for, by the id of the post.
+type Versions = HashMap<String, String>;
+
+/// Whether it is one of several versions of a post.
+fn is_version(job: &Job, tweet: &Tweet) -> bool {
+    tweet.id != job.id || !tweet.newer.is_empty()
+}
+
+/// The version that comes next: one after the other, so that the history has each of them, and at once. A post that was missing
+/// a moment ago has its versions stored, as far as they could be had: then the newest, and what came in between is no change.
+fn follow_edits(tweet: &mut Tweet, standing: Option<&Standing>) -> Option<String> {
+    if standing.is_none_or(|known| known.misses == 0) {
+        return tweet.newer.first().cloned();
+    }
+    let newest = tweet.newer.last().cloned();
+    if newest.is_some() {
+        (tweet.text, tweet.metrics, tweet.withheld_in) = (None, Counts::default(), None);
+    }
+    newest
 }
 
 /// A lane, and how long until the post is due in it, ms.

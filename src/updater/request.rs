@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::TweetUpdate;
+use super::{TweetUpdate, Versions};
 use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
 use crate::crash;
@@ -41,8 +41,17 @@ pub(super) struct Requested {
     /// Calls of this batch that were refused as a whole, or failed while others were answered, since the last
     /// one that was answered.
     in_a_row: u32,
+    /// The version of an edited post that is asked for, by the id of the post.
+    versions: Versions,
     /// Why a credential was of no use: an outage, unless another one was answered.
     unready: Option<String>,
+}
+
+impl Requested {
+    /// The ids by which jobs are asked for.
+    fn ids(&self, jobs: &[Job]) -> Vec<String> {
+        jobs.iter().map(|job| self.versions.get(&job.id).unwrap_or(&job.id).clone()).collect()
+    }
 }
 
 /// Jobs that go into one call.
@@ -67,8 +76,8 @@ impl Part {
 
 impl TweetUpdate {
     /// Asks for the whole batch.
-    pub(super) async fn request_tweets(&self, batch: &Batch, permit: Permit) -> Requested {
-        let mut requested = Requested::default();
+    pub(super) async fn request_tweets(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested {
+        let mut requested = Requested { versions, ..Requested::default() };
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
         let mut parts = Vec::new();
@@ -103,7 +112,7 @@ impl TweetUpdate {
             // others learned meanwhile. Inside its lease, it is older than any answer of whoever claims the ids
             // next.
             let at = batch.now.now().min(batch.fence.deadline - 1);
-            let error = match self.look_up(&part.jobs, permit).await {
+            let error = match self.look_up(requested.ids(&part.jobs), permit).await {
                 Ok(answer) => {
                     self.doubts.answered(&part.jobs);
                     requested.in_a_row = 0;
@@ -216,7 +225,7 @@ impl TweetUpdate {
     /// What of a part the budget of reads has room for, and is counted as read from now on; all of it where reads are
     /// not counted. The rest goes back as it was.
     async fn within_budget(&self, mut part: Part, permit: Permit, requested: &mut Requested) -> Option<(Part, Permit)> {
-        let ids: Vec<String> = part.jobs.iter().map(|job| job.id.clone()).collect();
+        let ids = requested.ids(&part.jobs);
         let granted = match self.credentials.reserve(&permit, &ids).await {
             Ok(None) => return Some((part, permit)),
             Ok(Some(granted)) => granted,
@@ -240,9 +249,8 @@ impl TweetUpdate {
 
     /// One call. What its answer, or its failure, says of the credential goes to the ledger, and which ids were not
     /// read after all.
-    async fn look_up(&self, jobs: &[Job], permit: Permit) -> Result<Answer, LookupError> {
+    async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer, LookupError> {
         let counters = &self.metrics.counters;
-        let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
         let watch = Stopwatch::start();
         counters.requests.add(1);
         crash::soon("during_lookup");
@@ -326,10 +334,10 @@ fn settlement(ids: &[String], answer: &Result<Answer, LookupError>) -> Settlemen
                 match outcome {
                     Outcome::Unavailable => settlement.unread.push(id.clone()),
                     // An edited post comes as its last version.
-                    Outcome::Found(tweet) | Outcome::Withheld { tweet, .. } if tweet.id != *id => {
+                    Outcome::Found(tweet) if tweet.id != *id => {
                         settlement.edited.push((id.clone(), tweet.id.clone()));
                     }
-                    Outcome::Found(_) | Outcome::Withheld { .. } | Outcome::Broken(_) => {}
+                    Outcome::Found(_) | Outcome::Broken(_) => {}
                 }
             }
         }

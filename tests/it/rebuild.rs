@@ -16,7 +16,7 @@ use twitter_updater::queue::{
 use twitter_updater::retry::RetryPolicy;
 use twitter_updater::shutdown::Stop;
 use twitter_updater::starter::{Lanes, Rebuild, Rebuilt, Starter};
-use twitter_updater::store::{Listed, Listing, NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store};
+use twitter_updater::store::{Listed, Listing, NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 use twitter_updater::tweet::{TweetId, TweetState};
 
 use crate::support::journal::{Call, Journal, JournalledQueue, JournalledStore, Trouble};
@@ -62,7 +62,7 @@ impl World {
         let now = wall_ms();
         let id = TweetId::at(now - age, number).to_string();
         let new = NewTweet { id: id.clone(), created_at: now - age, next_due: Some(now + due_in), content: None };
-        self.store.record(self.queue.namespace(), now, &[new]).await.unwrap();
+        self.store.record(self.queue.namespace(), now, &Way::of("enqueue"), &[new]).await.unwrap();
         id
     }
 
@@ -140,9 +140,13 @@ impl World {
 
 async fn save(store: &dyn Store, namespace: &str, id: &str, state: TweetState) {
     let at = wall_ms();
-    let seen = if state == TweetState::Live { Seen::Broken } else { Seen::Missing { misses: 9, since: at - DAY } };
+    let seen = if state == TweetState::Live {
+        Seen::Broken("no text".to_owned())
+    } else {
+        Seen::Missing { misses: 9, since: at - DAY }
+    };
     let next_due = (state != TweetState::Ended).then_some(at + HOUR);
-    let answer = Observation { id: id.to_owned(), answered_at: at, seen, state, next_due };
+    let answer = Observation { id: id.to_owned(), answered_at: at, seen, state, next_due, follow: None };
     assert_eq!(store.save(namespace, &[answer]).await.unwrap().saved, 1);
 }
 
@@ -358,7 +362,7 @@ async fn lost_replies_change_nothing(world: World) {
         world.queue.forget(std::slice::from_ref(&live)).await.unwrap();
         let new =
             NewTweet { id: ended.clone(), created_at: wall_ms(), next_due: Some(wall_ms() + HOUR), content: None };
-        world.store.record(world.queue.namespace(), wall_ms(), &[new]).await.unwrap();
+        world.store.record(world.queue.namespace(), wall_ms(), &Way::of("enqueue"), &[new]).await.unwrap();
         world.journal.well_again(call);
     }
 }
@@ -391,7 +395,7 @@ async fn two_at_once_put_each_back_once(world: World) {
         content: None,
     };
     let tweets: Vec<_> = (0..3_500).map(new).collect();
-    world.store.record(world.queue.namespace(), now, &tweets).await.unwrap();
+    world.store.record(world.queue.namespace(), now, &Way::of("enqueue"), &tweets).await.unwrap();
     let (one, two) = tokio::join!(world.run(), world.run());
     assert_eq!((one.rows, two.rows, one.put_back + two.put_back), (3_500, 3_500, 3_500));
     let stats = world.queue.stats().await.unwrap();

@@ -17,7 +17,7 @@ use twitter_updater::retry::RetryPolicy;
 use twitter_updater::starter::{
     EnqueueError, EnqueueOptions, Ingested, Queued, SECONDS_BELOW, Starter, StarterError, Summary, enqueue,
 };
-use twitter_updater::store::{Store, StoreError};
+use twitter_updater::store::{Store, StoreError, Way};
 use twitter_updater::tweet::{Metrics, Tweet, TweetId, TweetState};
 use twitter_updater::tweet_age::AgeTable;
 
@@ -113,6 +113,7 @@ fn parse(raw: &str) -> Result<Tweet, String> {
         author_name: None,
         metrics: Metrics { retweet_count: json["retweet_count"].as_i64(), ..Metrics::default() },
         raw: raw.to_owned(),
+        ..Tweet::default()
     })
 }
 
@@ -259,7 +260,7 @@ async fn a_wiped_queue_does_not_bring_back_the_dead() {
 async fn an_ended_tweet_that_is_enqueued_again_lives_again() {
     let world = World::new().await;
     let ended = twitter_updater::store::NewTweet { id: id(1), created_at: 0, next_due: None, content: None };
-    world.store.record(NAMESPACE, clock::wall_ms(), &[ended]).await.unwrap();
+    world.store.record(NAMESPACE, clock::wall_ms(), &Way::of("enqueue"), &[ended]).await.unwrap();
     assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
     assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, TweetState::Live);
 }

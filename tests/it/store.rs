@@ -1,6 +1,7 @@
 //! The store: one contract, every backend.
 
 mod contract;
+mod migration;
 mod model;
 mod on_postgres;
 mod on_sqlite;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::clock::Millis;
-use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store};
+use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 use twitter_updater::tweet::{Metrics, Tweet, TweetState};
 
 use crate::support::postgres;
@@ -45,6 +46,10 @@ async fn sqlite_world() -> World {
     World { store: Box::new(store), _folder: Some(folder) }
 }
 
+fn way() -> Way {
+    Way::of("enqueue")
+}
+
 fn new_tweet(id: &str, created_at: Millis, next_due: Option<Millis>) -> NewTweet {
     NewTweet { id: id.into(), created_at, next_due, content: None }
 }
@@ -62,12 +67,13 @@ fn tweet(id: &str, metrics: Metrics) -> Tweet {
         author_name: Some("jack".into()),
         metrics,
         raw: format!(r#"{{"id_str":"{id}"}}"#),
+        ..Tweet::default()
     }
 }
 
 fn observation(id: &str, answered_at: Millis, seen: Seen) -> Observation {
     let state = if matches!(seen, Seen::Missing { .. }) { TweetState::Unavailable } else { TweetState::Live };
-    Observation { id: id.into(), answered_at, seen, state, next_due: Some(answered_at + 60_000) }
+    Observation { id: id.into(), answered_at, seen, state, next_due: Some(answered_at + 60_000), follow: None }
 }
 
 fn found(id: &str, answered_at: Millis, metrics: Metrics) -> Observation {
@@ -79,7 +85,8 @@ fn withheld(id: &str, answered_at: Millis, metrics: Metrics, countries: &str) ->
     tweet.text = None;
     tweet.author_name = Some("withheld".into());
     tweet.raw = r#"{"withheld":true}"#.into();
-    observation(id, answered_at, Seen::Withheld { tweet, countries: countries.into() })
+    tweet.withheld_in = Some(countries.into());
+    observation(id, answered_at, Seen::Found(tweet))
 }
 
 fn missing(id: &str, answered_at: Millis, misses: u32, since: Millis) -> Observation {
@@ -87,5 +94,5 @@ fn missing(id: &str, answered_at: Millis, misses: u32, since: Millis) -> Observa
 }
 
 fn broken(id: &str, answered_at: Millis) -> Observation {
-    observation(id, answered_at, Seen::Broken)
+    observation(id, answered_at, Seen::Broken("no text".into()))
 }

@@ -23,6 +23,7 @@ use crate::poll::stream::twitter_v1::{Filter, FilterStream};
 use crate::poll::stream::x_v2::SearchStream;
 use crate::provider::Provider;
 use crate::shutdown::Stop;
+use crate::store::Way;
 
 /// A stream before its services are open: whose it is, and as whom it is connected.
 pub struct Opening {
@@ -111,7 +112,11 @@ pub async fn open(
             },
             feed: Feed {
                 name: name.clone(),
-                starter: source.starter.clone(),
+                starter: source.starter.clone().by(Way {
+                    pipeline: "stream".to_owned(),
+                    source: name.clone(),
+                    query: poll.streams.get(&name).and_then(StreamSettings::asks_for),
+                }),
                 save_timeout: settings.updater.save_timeout,
                 metrics: metrics.clone(),
             },

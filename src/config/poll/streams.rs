@@ -22,6 +22,20 @@ pub struct StreamSettings {
     pub fills: String,
 }
 
+impl StreamSettings {
+    /// What it asks for, in one text; `None` where X's rules say it.
+    #[must_use]
+    pub fn asks_for(&self) -> Option<String> {
+        let named = [("track", &self.track), ("follow", &self.follow), ("locations", &self.locations)];
+        let asked: Vec<String> = named
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(name, text)| format!("{name}: {text}"))
+            .collect();
+        Some(asked.join("; ")).filter(|asked| !asked.is_empty())
+    }
+}
+
 /// `poll.streams.NAME.provider`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]

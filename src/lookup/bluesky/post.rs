@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::uri;
 use crate::clock::Millis;
 use crate::lookup::scalar::{self, not_a_date, present};
-use crate::tweet::{Metrics, Tweet};
+use crate::tweet::{Details, Metrics, Tweet};
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.
 #[derive(Deserialize)]
@@ -48,6 +48,48 @@ struct Record<'a> {
     created_at: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    langs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reply: Option<&'a RawValue>,
+    #[serde(borrow)]
+    embed: Option<&'a RawValue>,
+}
+
+/// What a record replies to.
+#[derive(Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    parent: Option<&'a RawValue>,
+    #[serde(borrow)]
+    root: Option<&'a RawValue>,
+}
+
+/// A reference to a record, or an embed with one in it; beside media it is one level deeper.
+#[derive(Deserialize)]
+struct Reference<'a> {
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow)]
+    record: Option<&'a RawValue>,
+}
+
+impl<'a> Reference<'a> {
+    fn of(field: Option<&'a RawValue>) -> Option<Self> {
+        serde_json::from_str(present(field)?.get()).ok()
+    }
+
+    /// The uri of the post that stands in it, two levels deep at the most. Feeds, lists and others can be embedded, too.
+    fn post(self) -> Option<String> {
+        let mut here = self;
+        for _ in 0..2 {
+            if present(here.uri).is_some() {
+                break;
+            }
+            here = Self::of(here.record)?;
+        }
+        present(here.uri).and_then(scalar::string).filter(|uri| uri::key(uri).is_ok())
+    }
 }
 
 /// Its uri, if that can be read, and the post.
@@ -57,6 +99,26 @@ pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     let id = post.as_ref().ok().and_then(|post| present(post.uri)).and_then(scalar::string);
     let tweet = post.and_then(|post| post.tweet(id.clone().ok_or("no uri")?, raw));
     (id, tweet)
+}
+
+impl Record<'_> {
+    fn details(&self, id: &str) -> Details {
+        let reply: Option<Reply<'_>> = present(self.reply).and_then(|reply| serde_json::from_str(reply.get()).ok());
+        let post = |field: Option<&RawValue>| Reference::of(field)?.post();
+        let langs: Vec<String> =
+            present(self.langs).and_then(|langs| serde_json::from_str(langs.get()).ok()).unwrap_or_default();
+        Details {
+            lang: Some(langs.join(",")).filter(|langs| !langs.is_empty()),
+            reply_to: reply.as_ref().and_then(|reply| post(reply.parent)),
+            quote_of: post(self.embed),
+            conversation_id: match &reply {
+                Some(reply) => post(reply.root),
+                None => Some(id.to_owned()),
+            },
+            truncated: Some(false),
+            ..Details::default()
+        }
+    }
 }
 
 impl Post<'_> {
@@ -81,6 +143,9 @@ impl Post<'_> {
                 bookmark_count: count(self.bookmark_count),
                 impression_count: None,
             },
+            details: record.details(&id),
+            withheld_in: None,
+            newer: Vec::new(),
             raw: raw.to_owned(),
             id,
         })

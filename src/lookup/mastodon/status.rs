@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::lookup::scalar::{self, not_a_date, present};
-use crate::tweet::{Metrics, Tweet};
+use crate::tweet::{Details, Metrics, Tweet};
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.
 #[derive(Deserialize)]
@@ -26,6 +26,42 @@ struct Status<'a> {
     /// Newer servers have it.
     #[serde(borrow)]
     quotes_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    language: Option<&'a RawValue>,
+    #[serde(borrow)]
+    in_reply_to_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reblog: Option<&'a RawValue>,
+    /// Since 4.4; other servers have the quoted status itself in it.
+    #[serde(borrow)]
+    quote: Option<&'a RawValue>,
+}
+
+/// What a status refers to.
+#[derive(Deserialize)]
+struct Referred<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    quoted_status: Option<&'a RawValue>,
+    #[serde(borrow)]
+    quoted_status_id: Option<&'a RawValue>,
+}
+
+impl<'a> Referred<'a> {
+    fn of(field: Option<&'a RawValue>) -> Option<Self> {
+        serde_json::from_str(present(field)?.get()).ok()
+    }
+
+    fn id(&self) -> Option<String> {
+        present(self.id).and_then(text_or_number)
+    }
+
+    /// The id of the status that is quoted.
+    fn quoted(&self) -> Option<String> {
+        let status = Self::of(self.quoted_status).and_then(|status| status.id());
+        status.or_else(|| present(self.quoted_status_id).and_then(text_or_number)).or_else(|| self.id())
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -78,6 +114,16 @@ impl Status<'_> {
                 quote_count: count(self.quotes_count),
                 ..Metrics::default()
             },
+            details: Details {
+                lang: present(self.language).and_then(scalar::string),
+                reply_to: present(self.in_reply_to_id).and_then(text_or_number),
+                retweet_of: Referred::of(self.reblog).and_then(|status| status.id()),
+                quote_of: Referred::of(self.quote).and_then(|quote| quote.quoted()),
+                truncated: Some(false),
+                ..Details::default()
+            },
+            withheld_in: None,
+            newer: Vec::new(),
             raw: raw.to_owned(),
         })
     }

@@ -75,10 +75,7 @@ fn returned(asked: &mut Asked<'_>, key: Option<&str>, raw: &RawValue) {
         return;
     };
     asked.put(place, || match object.and_then(|object| object.returned(raw, key)) {
-        Ok(returned) => match returned.withheld_in {
-            None => Outcome::Found(returned.tweet),
-            Some(countries) => Outcome::Withheld { tweet: returned.tweet, countries },
-        },
+        Ok(tweet) => Outcome::Found(tweet),
         Err(reason) => Outcome::Broken(reason),
     });
 }

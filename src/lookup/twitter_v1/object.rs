@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 pub use self::fields::MapOrElse;
 use crate::clock::Millis;
 use crate::lookup::scalar::{self, not_a_date, present};
-use crate::tweet::{Metrics, Tweet, TweetId};
+use crate::tweet::{Details, Metrics, Tweet, TweetId};
 
 /// Twitter's own code for "withheld because of a copyright complaint", everywhere.
 const COPYRIGHT: &str = "XY";
@@ -31,6 +31,12 @@ pub struct Object<'a> {
     quote_count: Option<&'a RawValue>,
     withheld_copyright: Option<&'a RawValue>,
     withheld_in_countries: Option<&'a RawValue>,
+    lang: Option<&'a RawValue>,
+    in_reply_to_status_id_str: Option<&'a RawValue>,
+    quoted_status_id_str: Option<&'a RawValue>,
+    retweeted_status: Option<&'a RawValue>,
+    extended_tweet: Option<&'a RawValue>,
+    truncated: Option<&'a RawValue>,
 }
 
 /// Of its `user`, the same.
@@ -41,20 +47,12 @@ struct Author<'a> {
     screen_name: Option<&'a RawValue>,
 }
 
-/// A tweet as it was returned.
-pub struct Returned {
-    /// The tweet; its text is `None` where it is withheld.
-    pub tweet: Tweet,
-    /// Country codes, comma separated, where it is withheld.
-    pub withheld_in: Option<String>,
-}
-
-/// Reads one tweet object of API v1.1. A withheld tweet comes without its text.
+/// Reads one tweet object of API v1.1. Where a notice stands in place of its text, it has none.
 ///
 /// # Errors
 /// It is none; says in a few words what is wrong with it.
 pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
-    Object::parse(raw)?.returned(raw, None).map(|returned| returned.tweet)
+    Object::parse(raw)?.returned(raw, None)
 }
 
 /// Reads a tweet as ingests hand it over: a v1.1 object, or as little as
@@ -70,7 +68,7 @@ pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
         None => None,
         Some(date) => Some(scalar::any_date(date).ok_or_else(|| not_a_date("created_at", date))?),
     };
-    Ok(object.tweet(raw, object.id()?, created_at)?.tweet)
+    object.tweet(raw, object.id()?, created_at)
 }
 
 impl<'a> Object<'a> {
@@ -94,7 +92,7 @@ impl<'a> Object<'a> {
     ///
     /// `key` is the id it was asked by, where the answer says so. It stands in for a missing `id_str`:
     /// a rounded `id` would pass for the id of a later edit.
-    pub fn returned(&self, raw: &str, key: Option<&str>) -> Result<Returned, String> {
+    pub fn returned(&self, raw: &str, key: Option<&str>) -> Result<Tweet, String> {
         let own = present(self.id_str).and_then(|text| scalar::id(text).ok());
         let id = match own.or_else(|| TweetId::parse(key?).ok()) {
             Some(id) => id,
@@ -107,19 +105,14 @@ impl<'a> Object<'a> {
                 Some(read.ok_or_else(|| not_a_date("created_at", date))?)
             }
         };
-        let returned = self.tweet(raw, id, created_at)?;
-        if returned.tweet.text.is_none() && returned.withheld_in.is_none() {
+        let tweet = self.tweet(raw, id, created_at)?;
+        if tweet.text.is_none() && tweet.withheld_in.is_none() {
             return Err("neither full_text nor text".to_owned());
         }
-        Ok(returned)
+        Ok(tweet)
     }
 
-    fn tweet(&self, raw: &str, id: TweetId, created_at: Option<Millis>) -> Result<Returned, String> {
-        let text = match present(self.full_text).or(present(self.text)) {
-            None => None,
-            // HTML entities (&amp;) stay as sent: the stored text is the API's.
-            Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
-        };
+    fn tweet(&self, raw: &str, id: TweetId, created_at: Option<Millis>) -> Result<Tweet, String> {
         let nobody = Author::default();
         let author = match &self.author {
             None => &nobody,
@@ -127,7 +120,15 @@ impl<'a> Object<'a> {
             Some(MapOrElse::Else) => return Err("the user is not an object".to_owned()),
         };
         let author_name = author.screen_name.and_then(scalar::string);
-        let withheld_in = self.withheld_in(text.as_deref(), author_name.as_deref());
+        let original: Option<Object<'_>> =
+            present(self.retweeted_status).and_then(|status| serde_json::from_str(status.get()).ok());
+        let (text, truncated) = self.whole_text(original.as_ref())?;
+        let withheld_in = self.withheld_in();
+        // Anybody may quote the sentence.
+        let is_notice = text
+            .as_deref()
+            .and_then(scalar::notice_about)
+            .is_some_and(|author| withheld_in.is_some() || author_name.as_deref() == Some(author));
         // A retweet's own figures are kept as sent: retweet_count is the original's, favorite_count is
         // 0 (the likes sit in retweeted_status). Taking the original's likes would count them once
         // per retweet in every sum over a store.
@@ -138,33 +139,63 @@ impl<'a> Object<'a> {
             quote_count: self.quote_count.and_then(scalar::count),
             ..Metrics::default()
         };
-        let tweet = Tweet {
+        let id_in = |field: Option<&RawValue>| Some(scalar::id(present(field)?).ok()?.to_string());
+        let details = Details {
+            lang: present(self.lang).and_then(scalar::string),
+            reply_to: id_in(self.in_reply_to_status_id_str),
+            retweet_of: original.as_ref().and_then(|original| Some(original.id().ok()?.to_string())),
+            quote_of: id_in(self.quoted_status_id_str),
+            truncated: text.as_ref().map(|_| truncated),
+            ..Details::default()
+        };
+        Ok(Tweet {
             id: id.to_string(),
             created_at,
-            text: if withheld_in.is_some() { None } else { text },
+            text: text.filter(|_| !is_notice),
             author_id: known_id(author.id_str, author.id).ok().map(|id| id.to_string()),
             author_name,
             metrics,
+            details,
+            withheld_in: withheld_in.or_else(|| is_notice.then(|| SOMEWHERE.to_owned())),
+            newer: Vec::new(),
             raw: raw.to_owned(),
-        };
-        Ok(Returned { tweet, withheld_in })
+        })
     }
 
-    /// Where it is withheld. Twitter returns a withheld tweet with its counts, the list of countries,
-    /// and a sentence in place of the text; older answers had the sentence alone, which counts only
-    /// when it names the tweet's own author, as anybody may quote it.
-    fn withheld_in(&self, text: Option<&str>, author: Option<&str>) -> Option<String> {
+    /// The text as whole as the object has it, and whether it is cut short all the same. HTML entities (&amp;) stay as
+    /// sent: the stored text is the API's.
+    ///
+    /// Objects of streams and older archives have the first 140 characters in `text` and the rest in `extended_tweet`. The
+    /// text of a retweet ("RT @somebody: …") is cut to its first 140, and whole in the one it repeats, `original`.
+    fn whole_text(&self, original: Option<&Object<'_>>) -> Result<(Option<String>, bool), String> {
+        let extended: Option<Object<'_>> =
+            present(self.extended_tweet).and_then(|extended| serde_json::from_str(extended.get()).ok());
+        let extended = extended.and_then(|extended| scalar::string(present(extended.full_text)?));
+        let own = match present(self.full_text).or(present(self.text)) {
+            None => None,
+            Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
+        };
+        if let Some(original) = original
+            && let Some(MapOrElse::Map(author)) = &original.author
+            && let Some(name) = author.screen_name.and_then(scalar::string)
+            && let Ok((Some(text), truncated)) = original.whole_text(None)
+            && scalar::notice_about(&text) != Some(&*name)
+        {
+            return Ok((Some(format!("RT @{name}: {text}")), truncated));
+        }
+        let truncated = extended.is_none() && self.truncated.is_some_and(|raw| raw.get() == "true");
+        Ok((extended.or(own), truncated))
+    }
+
+    /// Where it is withheld, by its own fields.
+    fn withheld_in(&self) -> Option<String> {
         let countries: Vec<&RawValue> =
             self.withheld_in_countries.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         let countries: Vec<String> = countries.into_iter().filter_map(scalar::string).collect();
         if !countries.is_empty() {
             return Some(countries.join(","));
         }
-        if self.withheld_copyright.is_some_and(|raw| raw.get() == "true") {
-            return Some(COPYRIGHT.to_owned());
-        }
-        let marker = format!("This Tweet from @{} has been withheld ", author?);
-        text?.starts_with(&marker).then(|| SOMEWHERE.to_owned())
+        self.withheld_copyright.is_some_and(|raw| raw.get() == "true").then(|| COPYRIGHT.to_owned())
     }
 }
 

@@ -130,8 +130,7 @@ fn found(asked: &mut Asked<'_>, data: Vec<&RawValue>) {
 
 fn outcome(post: &Result<Post<'_>, String>, raw: &RawValue) -> Outcome {
     match post.as_ref().map_err(Clone::clone).and_then(|post| post.returned(raw.get())) {
-        Ok((tweet, None)) => Outcome::Found(tweet),
-        Ok((tweet, Some(countries))) => Outcome::Withheld { tweet, countries },
+        Ok(tweet) => Outcome::Found(tweet),
         Err(reason) => Outcome::Broken(reason),
     }
 }

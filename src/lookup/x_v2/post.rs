@@ -7,10 +7,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::lookup::scalar::{self, not_a_date, present};
-use crate::tweet::{Metrics, Tweet, TweetId};
+use crate::tweet::{Details, Metrics, Tweet, TweetId};
 
 /// Withheld everywhere because of a copyright complaint: as v1.1 writes it.
 const COPYRIGHT: &str = "XY";
+
+/// Characters after which a post's text is cut, where the whole is in its note. An address takes up to 23 of them, however
+/// long it is, so a cut text may have fewer.
+const LONG: usize = 240;
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.
 #[derive(Deserialize)]
@@ -36,6 +40,25 @@ pub struct Post<'a> {
     edit_history_tweet_ids: Option<&'a RawValue>,
     #[serde(borrow)]
     edit_history_post_ids: Option<&'a RawValue>,
+    #[serde(borrow)]
+    lang: Option<&'a RawValue>,
+    #[serde(borrow)]
+    conversation_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reply_settings: Option<&'a RawValue>,
+    #[serde(borrow)]
+    referenced_tweets: Option<&'a RawValue>,
+    #[serde(borrow)]
+    referenced_posts: Option<&'a RawValue>,
+}
+
+/// A post that it refers to.
+#[derive(Deserialize)]
+struct Reference<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    id: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -64,7 +87,7 @@ impl<'a> Post<'a> {
         serde_json::from_str(raw).map_err(|_| "not a JSON object with each field once".to_owned())
     }
 
-    /// Its id: that of its last version.
+    /// Its id: that of this version.
     pub fn id(&self) -> Result<TweetId, String> {
         let id = present(self.id).ok_or("no id")?;
         scalar::id(id).map_err(|bad| format!("id: {bad}"))
@@ -77,8 +100,17 @@ impl<'a> Post<'a> {
         ids.into_iter().filter_map(|id| scalar::id(id).ok()).map(|id| id.to_string()).collect()
     }
 
-    /// Reads it whole, and where it is withheld: country codes, comma separated.
-    pub fn returned(&self, raw: &str) -> Result<(Tweet, Option<String>), String> {
+    /// The ids of the versions after one, oldest first: ids rise.
+    fn newer_than(&self, id: TweetId) -> Vec<String> {
+        let history = self.history();
+        let mut newer: Vec<TweetId> = history.iter().filter_map(|version| TweetId::parse(version).ok()).collect();
+        newer.retain(|version| *version > id);
+        newer.sort_unstable();
+        newer.into_iter().map(|version| version.to_string()).collect()
+    }
+
+    /// Reads it whole.
+    pub fn returned(&self, raw: &str) -> Result<Tweet, String> {
         let id = self.id()?;
         let created_at = match present(self.created_at) {
             None => None,
@@ -87,25 +119,52 @@ impl<'a> Post<'a> {
                 Some(read.ok_or_else(|| not_a_date("created_at", date))?)
             }
         };
-        let text = match self.note().or(present(self.text)) {
+        let note = self.note();
+        let text = match note.or(present(self.text)) {
             None => None,
             // HTML entities (&amp;) stay as sent: the stored text is the API's.
             Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
         };
         let withheld_in = self.withheld_in();
+        let details = self.details(text.as_deref(), note.is_some());
         if text.is_none() && withheld_in.is_none() {
             return Err("no text".to_owned());
         }
-        let tweet = Tweet {
+        Ok(Tweet {
+            newer: self.newer_than(id),
             id: id.to_string(),
             created_at,
-            text: if withheld_in.is_some() { None } else { text },
+            text: text.filter(|text| withheld_in.is_none() || scalar::notice_about(text).is_none()),
             author_id: present(self.author_id).and_then(|id| scalar::id(id).ok()).map(|id| id.to_string()),
             author_name: None,
             metrics: self.metrics(),
+            details,
+            withheld_in,
             raw: raw.to_owned(),
+        })
+    }
+
+    /// A retweet's text is cut to 140 characters, and one of a long post to 280; the rest of them is in another object.
+    fn details(&self, text: Option<&str>, is_note: bool) -> Details {
+        let references = present(self.referenced_tweets).or(present(self.referenced_posts));
+        let references: Vec<Reference<'_>> =
+            references.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+        let to = |kinds: &[&str]| {
+            let of = references.iter().find(|reference| kinds.contains(&&*reference.kind))?;
+            Some(scalar::id(of.id).ok()?.to_string())
         };
-        Ok((tweet, withheld_in))
+        let retweet_of = to(&["retweeted", "reposted"]);
+        Details {
+            lang: present(self.lang).and_then(scalar::string),
+            reply_to: to(&["replied_to"]),
+            quote_of: to(&["quoted"]),
+            conversation_id: present(self.conversation_id).and_then(|id| Some(scalar::id(id).ok()?.to_string())),
+            reply_settings: present(self.reply_settings).and_then(scalar::string),
+            truncated: text.map(|text| {
+                !is_note && text.ends_with('\u{2026}') && (retweet_of.is_some() || text.chars().count() >= LONG)
+            }),
+            retweet_of,
+        }
     }
 
     fn note(&self) -> Option<&'a RawValue> {

@@ -167,6 +167,7 @@ impl Seen {
                             None => p.quiet #text { "no text is stored yet" },
                         }
                         (self.facts(stored))
+                        (self.changes())
                     } @else {
                         p.quiet #text { "the store does not know it: only the queue does" }
                     }
@@ -241,6 +242,26 @@ impl Seen {
                 @if let Some(current) = &stored.current_id {
                     div { dt { "Edited to" } dd.id { (one_line(current)) } }
                 }
+                @if let Some(why) = &stored.unreadable {
+                    div { dt { "Newest answer" } dd { "could not be read: " (one_line(why)) } }
+                }
+                @for came in &self.whereabouts.ways { div { dt { "Came by" } dd { (came) } } }
+            }
+        }
+    }
+
+    /// What changed of it beside its counts, the newest first.
+    fn changes(&self) -> Markup {
+        let changes = &self.whereabouts.changes;
+        html! {
+            @if !changes.is_empty() {
+                h2 { "Changes" }
+                ul #changes {
+                    @for change in changes.iter().rev().take(ROWS) {
+                        li dir="auto" { (date(change.at)) ": " (change.words()) }
+                    }
+                }
+                @if changes.len() > ROWS { p.lead { "the newest " (ROWS) " of " (changes.len()) } }
             }
         }
     }

@@ -1,20 +1,35 @@
 -- What an answer does to a row: one rule, the same text on PostgreSQL and SQLite.
 -- `tweet` is the row, `excluded` the answer. What was seen shows in the answer's own columns:
---   returned  raw is given; and withheld, when withheld_in is given too
+--   returned  raw is given
 --   missing   missing_since is given
---   broken    neither is given
+--   broken    unreadable is given
 ON CONFLICT (namespace, id) DO UPDATE SET
     state            = excluded.state,
-    created_at       = COALESCE(tweet.created_at, excluded.created_at),
-    current_id       = COALESCE(excluded.current_id, tweet.current_id),
-    text             = COALESCE(excluded.text, tweet.text),
-    -- Withheld: what is stored is better than what came.
-    author_id        = CASE WHEN excluded.withheld_in IS NULL THEN COALESCE(excluded.author_id, tweet.author_id)
-                            ELSE COALESCE(tweet.author_id, excluded.author_id) END,
-    author_name      = CASE WHEN excluded.withheld_in IS NULL THEN COALESCE(excluded.author_name, tweet.author_name)
-                            ELSE COALESCE(tweet.author_name, excluded.author_name) END,
-    raw              = CASE WHEN excluded.withheld_in IS NULL THEN COALESCE(excluded.raw, tweet.raw)
-                            ELSE COALESCE(tweet.raw, excluded.raw) END,
+    -- What the API says is better than what was read from an id; but a later version has its own date.
+    created_at       = CASE WHEN excluded.current_id IS NULL THEN COALESCE(excluded.created_at, tweet.created_at)
+                            ELSE COALESCE(tweet.created_at, excluded.created_at) END,
+    -- A version that is missing is not asked for again: the first one names those that there are.
+    current_id       = CASE WHEN excluded.unreadable IS NULL THEN excluded.current_id ELSE tweet.current_id END,
+    -- A text that is cut short does not replace a longer one of the same version.
+    text             = CASE WHEN excluded.text IS NULL THEN tweet.text
+                            WHEN excluded.truncated IS TRUE AND LENGTH(tweet.text) >= LENGTH(excluded.text)
+                                 AND tweet.current_id IS NOT DISTINCT FROM excluded.current_id THEN tweet.text
+                            ELSE excluded.text END,
+    truncated        = CASE WHEN excluded.truncated IS NULL THEN tweet.truncated
+                            WHEN excluded.truncated IS TRUE AND LENGTH(tweet.text) >= LENGTH(excluded.text)
+                                 AND tweet.current_id IS NOT DISTINCT FROM excluded.current_id
+                            THEN COALESCE(tweet.truncated, FALSE)
+                            ELSE excluded.truncated END,
+    author_id        = COALESCE(excluded.author_id, tweet.author_id),
+    author_name      = COALESCE(excluded.author_name, tweet.author_name),
+    lang             = COALESCE(excluded.lang, tweet.lang),
+    reply_to         = COALESCE(excluded.reply_to, tweet.reply_to),
+    retweet_of       = COALESCE(excluded.retweet_of, tweet.retweet_of),
+    quote_of         = COALESCE(excluded.quote_of, tweet.quote_of),
+    conversation_id  = COALESCE(excluded.conversation_id, tweet.conversation_id),
+    reply_settings   = COALESCE(excluded.reply_settings, tweet.reply_settings),
+    raw              = COALESCE(excluded.raw, tweet.raw),
+    unreadable       = excluded.unreadable,
     retweet_count    = COALESCE(excluded.retweet_count, tweet.retweet_count),
     favorite_count   = COALESCE(excluded.favorite_count, tweet.favorite_count),
     reply_count      = COALESCE(excluded.reply_count, tweet.reply_count),
@@ -23,7 +38,7 @@ ON CONFLICT (namespace, id) DO UPDATE SET
     impression_count = COALESCE(excluded.impression_count, tweet.impression_count),
     withheld_in      = CASE WHEN excluded.raw IS NULL THEN tweet.withheld_in ELSE excluded.withheld_in END,
     -- Broken is no answer: the post is as old as it was.
-    checked_at       = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.checked_at
+    checked_at       = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.checked_at
                             ELSE excluded.checked_at END,
     -- The first answer with a count opens the history, whatever the starter had put into the row;
     -- after it, only a count that is given and differs continues it.
@@ -38,11 +53,11 @@ ON CONFLICT (namespace, id) DO UPDATE SET
         THEN excluded.checked_at
         ELSE tweet.changed_at END,
     next_due         = excluded.next_due,
-    lookups          = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.lookups
+    lookups          = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.lookups
                             ELSE tweet.lookups + excluded.lookups END,
-    misses           = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.misses
+    misses           = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.misses
                             ELSE excluded.misses END,
-    missing_since    = CASE WHEN excluded.raw IS NULL AND excluded.missing_since IS NULL THEN tweet.missing_since
+    missing_since    = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.missing_since
                             ELSE excluded.missing_since END
 -- The same answer again (equal times) changes nothing, neither does an older one, nor any to the dead.
 WHERE tweet.state <> 'dead' AND (tweet.checked_at IS NULL OR tweet.checked_at < excluded.checked_at)

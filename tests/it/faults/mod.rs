@@ -2,6 +2,7 @@
 //! on by itself.
 
 mod crash;
+mod edits;
 mod network;
 mod poison;
 mod redis;

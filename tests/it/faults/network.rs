@@ -10,7 +10,7 @@ use twitter_updater::clock::wall_ms;
 use twitter_updater::lane::Lane;
 use twitter_updater::queue::{NewJob, Place, RedisQueue};
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::NewTweet;
+use twitter_updater::store::{NewTweet, Way};
 use twitter_updater::tweet::TweetId;
 use twitter_updater::updater::NAMESPACE;
 
@@ -134,7 +134,7 @@ async fn feed(world: &World, before: u32) -> Vec<String> {
     let now = wall_ms();
     let ids: Vec<String> = (0..OLD).map(|n| TweetId::at(now - 86_400_000, before + n).to_string()).collect();
     let new = |id: &String| NewTweet { id: id.clone(), created_at: now, next_due: Some(now), content: None };
-    world.store.record(NAMESPACE, now, &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
+    world.store.record(NAMESPACE, now, &Way::of("enqueue"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
     let lane = Lane::new("30d", Duration::from_secs(3_600));
     let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
     world.queue.schedule(&jobs).await.unwrap();

@@ -12,7 +12,7 @@ use twitter_updater::clock::wall_ms;
 use twitter_updater::lane::Lane;
 use twitter_updater::queue::{NewJob, Place};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
-use twitter_updater::store::{NewTweet, SqliteStore, Store};
+use twitter_updater::store::{NewTweet, SqliteStore, Store, Way};
 use twitter_updater::tweet::TweetId;
 use twitter_updater::updater::NAMESPACE;
 
@@ -108,7 +108,7 @@ impl Fleet {
         }
         let new = |id: &String| NewTweet { id: id.clone(), created_at: now, next_due: Some(now), content: None };
         let tweets: Vec<NewTweet> = ids.iter().map(new).collect();
-        self.world.store.record(NAMESPACE, now, &tweets).await.unwrap();
+        self.world.store.record(NAMESPACE, now, &Way::of("enqueue"), &tweets).await.unwrap();
         let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
         self.world.queue.schedule(&jobs).await.unwrap();
         self.ids.extend(ids.iter().cloned());

@@ -88,6 +88,7 @@ fn tweet(id: &str, text: &str, likes: i64) -> Tweet {
         author_name: Some("<i>me</i>".to_owned()),
         metrics: Metrics { favorite_count: Some(likes), retweet_count: Some(1), ..Metrics::default() },
         raw: "{}".to_owned(),
+        ..Tweet::default()
     }
 }
 
@@ -174,6 +175,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
             seen: Seen::Found(tweet(&id, text, likes)),
             state: TweetState::Live,
             next_due: Some(wall_ms() + 60_000),
+            follow: None,
         };
         assert_eq!(store.save(NAMESPACE, &[observation]).await.unwrap().saved, 1);
     }

@@ -190,6 +190,7 @@ impl Poller {
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
             sources,
+            queries: BTreeMap::new(),
             pace: Pace { shortest: Duration::from_millis(100), longest: Duration::from_millis(500), fill: 0.5 },
             pages: 3,
             starter: Starter::new(

@@ -14,8 +14,8 @@ use twitter_updater::queue::{
     Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
-    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
-    StoreError, StoredTweet,
+    self, Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
+    StateCounts, Store, StoreError, StoredTweet,
 };
 
 use super::network::{Lost, Service, Way};
@@ -224,9 +224,28 @@ impl Store for LinkedStore {
         pass_on!(self.store.check())
     }
 
-    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        way: &store::Way,
+        tweets: &[NewTweet],
+    ) -> Result<Recorded, StoreError> {
         let (store, namespace, tweets) = (self.store.clone(), namespace.to_owned(), tweets.to_vec());
-        self.call(async move { store.record(&namespace, at, &tweets).await }).await
+        let way = way.clone();
+        self.call(async move { store.record(&namespace, at, &way, &tweets).await }).await
+    }
+
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        self.store.changes(namespace, id).await
+    }
+
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, store::Way)>, StoreError> {
+        self.store.ways(namespace, id).await
+    }
+
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+        self.store.fill_details(details_of).await
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {

@@ -181,7 +181,7 @@ impl Provider {
         let odd_minute = now.div_euclid(60_000) % 2 == 1;
         match self.nature(id) {
             Some(Nature::Withheld) if odd_minute => {
-                Outcome::Withheld { tweet: Tweet { text: None, ..self.tweet(id) }, countries: "XY".to_owned() }
+                Outcome::Found(Tweet { text: None, withheld_in: Some("XY".to_owned()), ..self.tweet(id) })
             }
             Some(Nature::Broken) if odd_minute => Outcome::Broken("no id".to_owned()),
             Some(Nature::GoneAt(since)) if now >= since => Outcome::Unavailable,
@@ -201,6 +201,7 @@ impl Provider {
             author_name: None,
             metrics: Metrics { retweet_count: Some(self.now()), ..Metrics::default() },
             raw: String::new(),
+            ..Tweet::default()
         }
     }
 }

@@ -14,8 +14,8 @@ use twitter_updater::queue::{
     Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
 use twitter_updater::store::{
-    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing, StateCounts, Store,
-    StoreError, StoredTweet,
+    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
+    StateCounts, Store, StoreError, StoredTweet, Way,
 };
 use twitter_updater::tweet::TweetState;
 
@@ -181,9 +181,27 @@ impl Store for WatchedStore {
         self.inner.check().await
     }
 
-    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        way: &Way,
+        tweets: &[NewTweet],
+    ) -> Result<Recorded, StoreError> {
         self.log.note(format_args!("record {}", names(tweets.iter().map(|tweet| &tweet.id))));
-        self.inner.record(namespace, at, tweets).await
+        self.inner.record(namespace, at, way, tweets).await
+    }
+
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        self.inner.changes(namespace, id).await
+    }
+
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+        self.inner.ways(namespace, id).await
+    }
+
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+        self.inner.fill_details(details_of).await
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {

@@ -8,7 +8,7 @@ use twitter_updater::clock::{self, Millis};
 use twitter_updater::queue::{Lane, NewJob, Queue, QueueError, Scheduled};
 use twitter_updater::retry::RetryPolicy;
 use twitter_updater::starter::{Lanes, Rebuild, Refresh, Starter};
-use twitter_updater::store::{NewTweet, Store, StoreError};
+use twitter_updater::store::{self, NewTweet, Store, StoreError};
 use twitter_updater::tweet::TweetId;
 use twitter_updater::tweet_age::AgeTable;
 use twitter_updater::updater::{UNAVAILABLE_LANE, UnavailableSettings};
@@ -170,7 +170,7 @@ impl World {
             jobs.push(NewJob { id: id.clone(), lane: lane.clone(), delay });
         }
         let told = |why: StoreError| why.to_string();
-        store.record(NAMESPACE, now, &tweets).await.map_err(told)?;
+        store.record(NAMESPACE, now, &store::Way::of("enqueue"), &tweets).await.map_err(told)?;
         let answers = queue.schedule(&jobs).await.map_err(|why: QueueError| why.to_string())?;
         // Whoever has it may be about to end its life.
         if answers.contains(&Scheduled::Leased) { Err("a worker has it".to_owned()) } else { Ok(()) }

@@ -5,12 +5,12 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::store::{
-    Exhumed, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store, StoreError,
-    StoredTweet,
+    Change, Exhumed, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store,
+    StoreError, StoredTweet, Way,
 };
-use twitter_updater::tweet::{Metrics, TweetState};
+use twitter_updater::tweet::{Details, Metrics, Tweet, TweetState};
 
-use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, withheld};
+use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, way, withheld};
 
 /// Runs each case on each backend, in a world of its own: `bare` ones without tables.
 macro_rules! contract {
@@ -54,7 +54,9 @@ contract! {
     what_the_starter_knew_lasts_until_the_first_answer
     an_edited_tweet_has_a_current_id
     a_withheld_tweet_keeps_its_text
-    a_tweet_withheld_at_first_has_no_text
+    a_text_that_was_delivered_is_stored_though_withheld
+    a_text_that_is_cut_short_does_not_replace_a_longer_one
+    every_way_by_which_a_tweet_came_is_kept
     a_missing_tweet_keeps_all_else
     a_broken_answer_only_moves_the_due_time
     a_promoted_post_is_due_sooner_and_never_later
@@ -122,7 +124,7 @@ async fn without_tables_every_call_says_migrate(store: &dyn Store) {
     let id = ["1".to_owned()];
     let errors = [
         store.check().await.unwrap_err(),
-        store.record(NS, T, &[new_tweet("1", T, None)]).await.unwrap_err(),
+        store.record(NS, T, &way(), &[new_tweet("1", T, None)]).await.unwrap_err(),
         store.standing(NS, &id).await.unwrap_err(),
         store.save(NS, &[broken("1", T)]).await.unwrap_err(),
         store.bury(NS, T, &[("1".into(), "why".into())]).await.unwrap_err(),
@@ -148,7 +150,7 @@ async fn migrations_may_run_twice_and_at_once(store: &dyn Store) {
 }
 
 async fn nothing_asked_nothing_done(store: &dyn Store) {
-    assert_eq!(store.record(NS, T, &[]).await.unwrap(), Recorded::default());
+    assert_eq!(store.record(NS, T, &way(), &[]).await.unwrap(), Recorded::default());
     assert_eq!(store.standing(NS, &[]).await.unwrap(), []);
     assert_eq!(store.save(NS, &[]).await.unwrap(), Saved::default());
     store.bury(NS, T, &[]).await.unwrap();
@@ -162,25 +164,14 @@ async fn nothing_asked_nothing_done(store: &dyn Store) {
 async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
     let tweets = [new_tweet("1", T - 5, Some(T + 10)), new_tweet("2", T - 9, None)];
     let expected = Recorded { new: 2, known: 0, revived: 0 };
-    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), expected);
+    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), expected);
     let live = StoredTweet {
         id: "1".into(),
         state: TweetState::Live,
         created_at: Some(T - 5),
-        current_id: None,
-        text: None,
-        author_id: None,
-        author_name: None,
-        metrics: Metrics::default(),
-        withheld_in: None,
-        raw: None,
         first_seen: T,
-        checked_at: None,
         next_due: Some(T + 10),
-        lookups: 0,
-        misses: 0,
-        missing_since: None,
-        reason: None,
+        ..StoredTweet::default()
     };
     let ended = StoredTweet {
         id: "2".into(),
@@ -193,7 +184,7 @@ async fn a_recorded_tweet_is_live_or_ended(store: &dyn Store) {
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 1, ended: 1, ..StateCounts::default() });
 
     let again = Recorded { new: 0, known: 2, revived: 0 };
-    assert_eq!(store.record(NS, T + 1, &tweets).await.unwrap(), again);
+    assert_eq!(store.record(NS, T + 1, &way(), &tweets).await.unwrap(), again);
 }
 
 async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Store) {
@@ -206,10 +197,10 @@ async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Stor
 
     // Without a due time there is no life to give.
     let without = [new_tweet("1", T, None), new_tweet("2", T, None)];
-    assert_eq!(store.record(NS, T, &without).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &without).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
     let with = [new_tweet("1", T - 7, Some(T + 50)), new_tweet("2", T - 7, Some(T + 60))];
     let unavailable = get(store, "1").await;
-    assert_eq!(store.record(NS, T, &with).await.unwrap(), Recorded { new: 0, known: 1, revived: 1 });
+    assert_eq!(store.record(NS, T, &way(), &with).await.unwrap(), Recorded { new: 0, known: 1, revived: 1 });
 
     let (one, two) = (get(store, "1").await, get(store, "2").await);
     assert_eq!(one, unavailable, "sent again, a deleted post comes no sooner and its misses count on");
@@ -218,7 +209,7 @@ async fn recording_revives_the_ended_and_leaves_the_unavailable(store: &dyn Stor
     // What is known of it stays: also when it was made, unless that was unknown.
     assert_eq!((one.created_at, two.created_at), (Some(T), Some(T - 7)));
     assert_eq!((one.text.as_deref(), one.metrics, one.checked_at), (Some("text of 1"), counts(1, 1), Some(T + 1)));
-    assert_eq!(store.record(NS, T, &with).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &with).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
 }
 
 async fn recording_leaves_the_live_and_the_dead(store: &dyn Store) {
@@ -228,34 +219,26 @@ async fn recording_leaves_the_live_and_the_dead(store: &dyn Store) {
     let before = (get(store, "1").await, get(store, "2").await);
     let mut again = [new_tweet("1", T - 9, Some(T + 1)), new_tweet("2", T - 9, Some(T + 1))];
     again[0].content = Some(tweet("1", counts(9, 9)));
-    assert_eq!(store.record(NS, T + 9, &again).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
+    assert_eq!(store.record(NS, T + 9, &way(), &again).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
     assert_eq!((get(store, "1").await, get(store, "2").await), before);
 }
 
 async fn an_id_recorded_twice_at_once_is_new_once(store: &dyn Store) {
     let tweets = [new_tweet("1", T, None), new_tweet("2", T, Some(T)), new_tweet("1", T, Some(T + 5))];
-    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), Recorded { new: 2, known: 1, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), Recorded { new: 2, known: 1, revived: 0 });
     // The one that gives it a life is the one that is kept.
     assert_eq!(get(store, "1").await.next_due, Some(T + 5));
 
     let mut last = missing("1", T, 1, T);
     (last.state, last.next_due) = (TweetState::Ended, None);
     saved(store, last).await;
-    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), Recorded { new: 0, known: 2, revived: 1 });
+    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), Recorded { new: 0, known: 2, revived: 1 });
 }
 
 async fn standing_comes_in_the_order_asked(store: &dyn Store) {
-    store.record(NS, T, &[new_tweet("1", T - 1, Some(T)), new_tweet("3", T - 3, Some(T))]).await.unwrap();
+    store.record(NS, T, &way(), &[new_tweet("1", T - 1, Some(T)), new_tweet("3", T - 3, Some(T))]).await.unwrap();
     saved(store, missing("2", T + 2, 3, T - 2)).await;
-    let one = Standing {
-        state: TweetState::Live,
-        created_at: Some(T - 1),
-        checked_at: None,
-        misses: 0,
-        missing_since: None,
-        first_seen: T,
-        lookups: 0,
-    };
+    let one = Standing { created_at: Some(T - 1), first_seen: T, ..Standing::default() };
     let two = Standing {
         state: TweetState::Unavailable,
         created_at: None,
@@ -264,6 +247,7 @@ async fn standing_comes_in_the_order_asked(store: &dyn Store) {
         missing_since: Some(T - 2),
         first_seen: T + 2,
         lookups: 1,
+        ..Standing::default()
     };
     let three = Standing { created_at: Some(T - 3), ..one.clone() };
     let asked = ["3", "nobody", "2", "1", "3"].map(String::from);
@@ -285,20 +269,16 @@ async fn a_found_tweet_is_stored_whole(store: &dyn Store) {
         id: "1".into(),
         state: TweetState::Live,
         created_at: Some(T),
-        current_id: None,
         text: Some("text of 1".into()),
         author_id: Some("12".into()),
         author_name: Some("jack".into()),
         metrics,
-        withheld_in: None,
         raw: Some(r#"{"id_str":"1"}"#.into()),
         first_seen: T + 1,
         checked_at: Some(T + 1),
         next_due: Some(T + 60_001),
         lookups: 1,
-        misses: 0,
-        missing_since: None,
-        reason: None,
+        ..StoredTweet::default()
     };
     assert_eq!(stored, expected);
     assert_eq!(store.history(NS, "1").await.unwrap(), [MetricsAt { checked_at: T + 1, metrics }]);
@@ -326,10 +306,10 @@ async fn what_an_answer_does_not_say_stays(store: &dyn Store) {
     };
     assert_eq!(stored, expected);
 
-    // A stored date of birth is not replaced either; a missing one is filled.
+    // What the API says of a date is better than what was stored of it; a missing one is filled.
     let mut other = tweet("1", counts(1, 2));
     other.created_at = Some(T - 99);
-    assert_eq!(saved(store, super::observation("1", T + 2, Seen::Found(other.clone()))).await.created_at, Some(T));
+    assert_eq!(saved(store, super::observation("1", T + 2, Seen::Found(other.clone()))).await.created_at, Some(T - 99));
     assert_eq!(saved(store, broken("2", T)).await.created_at, None);
     other.id = "2".into();
     assert_eq!(saved(store, super::observation("2", T + 1, Seen::Found(other))).await.created_at, Some(T - 99));
@@ -338,7 +318,7 @@ async fn what_an_answer_does_not_say_stays(store: &dyn Store) {
 async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
     let mut new = new_tweet("1", T - 5, Some(T));
     new.content = Some(tweet("7", Metrics { quote_count: Some(8), ..counts(50, 60) }));
-    store.record(NS, T, &[new]).await.unwrap();
+    store.record(NS, T, &way(), &[new]).await.unwrap();
     let stored = get(store, "1").await;
     assert_eq!((stored.text.as_deref(), stored.current_id.as_deref()), (Some("text of 7"), Some("7")));
     assert_eq!((stored.created_at, stored.checked_at, stored.lookups), (Some(T - 5), None, 0));
@@ -360,11 +340,29 @@ async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
 
 async fn an_edited_tweet_has_a_current_id(store: &dyn Store) {
     let edited = |at, id: &str| super::observation("1", at, Seen::Found(tweet(id, counts(1, 1))));
-    assert_eq!(saved(store, edited(T, "5")).await.current_id.as_deref(), Some("5"));
-    assert_eq!(saved(store, edited(T + 1, "6")).await.current_id.as_deref(), Some("6"));
-    // An answer under the asked id says nothing of a newer one.
-    assert_eq!(saved(store, edited(T + 2, "1")).await.current_id.as_deref(), Some("6"));
-    assert_eq!(store.tweet(NS, "6").await.unwrap(), None);
+    let mut first = edited(T, "1");
+    first.follow = Some("5".into());
+    let stored = saved(store, first).await;
+    assert_eq!((stored.current_id.as_deref(), stored.text.as_deref()), (Some("5"), Some("text of 1")));
+    assert_eq!(store.standing(NS, &["1".into()]).await.unwrap()[0].as_ref().unwrap().current_id.as_deref(), Some("5"));
+    let mut later = edited(T + 1, "5");
+    if let Seen::Found(tweet) = &mut later.seen {
+        tweet.created_at = Some(T + 1);
+    }
+    let stored = saved(store, later).await;
+    assert_eq!((stored.current_id.as_deref(), stored.text.as_deref()), (Some("5"), Some("text of 5")));
+    assert_eq!(stored.created_at, Some(T), "an edit makes it no younger");
+    assert_eq!(store.tweet(NS, "5").await.unwrap(), None);
+    let change = |at, field: &str, old: Option<&str>, new: &str| Change {
+        at,
+        field: field.into(),
+        old: old.map(str::to_owned),
+        new: Some(new.into()),
+    };
+    let expected = [change(T + 1, "text", Some("text of 1"), "text of 5")];
+    assert_eq!(store.changes(NS, "1").await.unwrap(), expected);
+    // Missing, it is asked for by its first id again, which names what there is.
+    assert_eq!(saved(store, missing("1", T + 2, 1, T + 2)).await.current_id, None);
 }
 
 async fn a_withheld_tweet_keeps_its_text(store: &dyn Store) {
@@ -374,29 +372,69 @@ async fn a_withheld_tweet_keeps_its_text(store: &dyn Store) {
     let expected = StoredTweet {
         metrics: counts(3, 4),
         withheld_in: Some("DE,FR".into()),
+        author_name: Some("withheld".into()),
+        raw: Some(r#"{"withheld":true}"#.into()),
         checked_at: Some(T + 2),
         next_due: Some(T + 60_002),
         lookups: 3,
         ..before
     };
-    assert_eq!(stored, expected);
+    assert_eq!(stored, expected, "a notice in place of the text is no text; all else is of the newest answer");
     assert_eq!(saved(store, withheld("1", T + 3, counts(3, 4), "XY")).await.withheld_in.as_deref(), Some("XY"));
     assert_eq!(store.history(NS, "1").await.unwrap().len(), 2);
+    saved(store, found("1", T + 4, counts(3, 4))).await;
+    let changes = store.changes(NS, "1").await.unwrap();
+    let told: Vec<_> = changes
+        .iter()
+        .map(|change| (change.at - T, &*change.field, change.old.as_deref(), change.new.as_deref()))
+        .collect();
+    let expected = [
+        (1, "state", Some("live"), Some("unavailable")),
+        (2, "withheld_in", None, Some("DE,FR")),
+        (2, "state", Some("unavailable"), Some("live")),
+        (3, "withheld_in", Some("DE,FR"), Some("XY")),
+        (4, "withheld_in", Some("XY"), None),
+    ];
+    assert_eq!(told, expected);
 }
 
-async fn a_tweet_withheld_at_first_has_no_text(store: &dyn Store) {
-    let mut answer = withheld("1", T, counts(3, 4), "XY");
-    if let Seen::Withheld { tweet, .. } = &mut answer.seen {
-        // Whatever the provider's adapter left there.
-        tweet.text = Some("This tweet is withheld in: Everywhere".into());
+async fn a_text_that_was_delivered_is_stored_though_withheld(store: &dyn Store) {
+    let mut answer = withheld("1", T, counts(3, 4), "DE");
+    if let Seen::Found(tweet) = &mut answer.seen {
+        tweet.text = Some("what it says elsewhere".into());
     }
     let stored = saved(store, answer).await;
-    assert_eq!((stored.text, stored.withheld_in.as_deref(), stored.metrics), (None, Some("XY"), counts(3, 4)));
-    assert_eq!(stored.author_id.as_deref(), Some("12"));
-    let stored = saved(store, found("1", T + 1, counts(3, 4))).await;
-    assert_eq!((stored.text.as_deref(), stored.withheld_in), (Some("text of 1"), None));
-    assert_eq!(stored.raw.as_deref(), Some(r#"{"id_str":"1"}"#));
-    assert_eq!(stored.author_name.as_deref(), Some("jack"));
+    assert_eq!((stored.text.as_deref(), stored.withheld_in.as_deref()), (Some("what it says elsewhere"), Some("DE")));
+    let mut new = new_tweet("2", T, Some(T));
+    new.content = Some(Tweet { withheld_in: Some("FR".into()), ..tweet("2", counts(1, 1)) });
+    store.record(NS, T, &way(), &[new]).await.unwrap();
+    assert_eq!(get(store, "2").await.withheld_in.as_deref(), Some("FR"), "an ingested one is marked, too");
+}
+
+async fn a_text_that_is_cut_short_does_not_replace_a_longer_one(store: &dyn Store) {
+    let answer = |at, id: &str, text: &str, truncated| {
+        let details = Details { truncated: Some(truncated), ..Details::default() };
+        super::observation("1", at, Seen::Found(Tweet { text: Some(text.into()), details, ..tweet(id, counts(1, 1)) }))
+    };
+    let text = |stored: StoredTweet| (stored.text.unwrap(), stored.details.truncated.unwrap());
+    assert_eq!(text(saved(store, answer(T, "1", "cut…", true)).await), ("cut…".into(), true));
+    assert_eq!(text(saved(store, answer(T + 1, "1", "cut no more", false)).await), ("cut no more".into(), false));
+    assert_eq!(store.changes(NS, "1").await.unwrap(), [], "no edit");
+    assert_eq!(text(saved(store, answer(T + 2, "1", "cut…", true)).await), ("cut no more".into(), false));
+    assert_eq!(text(saved(store, answer(T + 3, "1", "short", false)).await), ("short".into(), false), "whole");
+    assert_eq!(text(saved(store, answer(T + 4, "7", "new…", true)).await), ("new…".into(), true), "another version");
+}
+
+async fn every_way_by_which_a_tweet_came_is_kept(store: &dyn Store) {
+    let new = [new_tweet("1", T, Some(T)), new_tweet("2", T, Some(T))];
+    let polled = Way { pipeline: "poll".into(), source: "cats".into(), query: Some("cats OR kittens".into()) };
+    store.record(NS, T, &polled, &new[..1]).await.unwrap();
+    for at in [T + 1, T + 2] {
+        store.record(NS, at, &way(), &new).await.unwrap();
+    }
+    assert_eq!(store.ways(NS, "1").await.unwrap(), [(T, polled), (T + 1, way())]);
+    assert_eq!(store.ways(NS, "2").await.unwrap(), [(T + 1, way())]);
+    assert_eq!(store.ways("other", "1").await.unwrap(), []);
 }
 
 async fn a_missing_tweet_keeps_all_else(store: &dyn Store) {
@@ -424,12 +462,13 @@ async fn a_broken_answer_only_moves_the_due_time(store: &dyn Store) {
     let mut answer = broken("1", T + 2);
     answer.state = TweetState::Unavailable;
     let stored = saved(store, answer).await;
-    let expected = StoredTweet { next_due: Some(T + 60_002), ..before };
+    let expected = StoredTweet { next_due: Some(T + 60_002), unreadable: Some("no text".into()), ..before };
     assert_eq!(stored, expected, "it is no answer, so the post looks no fresher");
+    assert_eq!(saved(store, found("1", T + 3, counts(1, 2))).await.unreadable, None);
 }
 
 async fn a_promoted_post_is_due_sooner_and_never_later(store: &dyn Store) {
-    store.record(NS, T, &["1", "2", "3", "4"].map(|id| new_tweet(id, T, Some(T + 100)))).await.unwrap();
+    store.record(NS, T, &way(), &["1", "2", "3", "4"].map(|id| new_tweet(id, T, Some(T + 100)))).await.unwrap();
     saved(store, missing("2", T, 1, T)).await;
     bury(store, "3", "why").await;
     let mut last = missing("4", T, 9, T - 8);
@@ -486,7 +525,7 @@ async fn a_repeat_after_a_revival_does_not_end_it_again(store: &dyn Store) {
     let mut last = found("1", T, counts(1, 2));
     (last.state, last.next_due) = (TweetState::Ended, None);
     save(store, std::slice::from_ref(&last)).await;
-    store.record(NS, T, &[new_tweet("1", T, Some(T + 7))]).await.unwrap();
+    store.record(NS, T, &way(), &[new_tweet("1", T, Some(T + 7))]).await.unwrap();
     assert_eq!(save(store, &[last]).await, Saved { saved: 1, older: 0, changed: 0 });
     let stored = get(store, "1").await;
     assert_eq!((stored.state, stored.next_due), (TweetState::Live, Some(T + 7)));
@@ -559,7 +598,7 @@ async fn the_dead_stay_dead(store: &dyn Store) {
     for answer in [found("1", T + 9, counts(5, 5)), missing("1", T + 1, 3, T - 1), broken("1", T + 9)] {
         assert_eq!(save(store, &[answer]).await, Saved { saved: 0, older: 1, changed: 0 });
     }
-    let again = store.record(NS, T + 9, &[new_tweet("1", T, Some(T))]).await.unwrap();
+    let again = store.record(NS, T + 9, &way(), &[new_tweet("1", T, Some(T))]).await.unwrap();
     assert_eq!(again, Recorded { new: 0, known: 1, revived: 0 });
     assert_eq!(get(store, "1").await, dead);
     assert_eq!(store.history(NS, "1").await.unwrap().len(), 1);
@@ -606,14 +645,14 @@ async fn the_exhumed_live_again_or_end(store: &dyn Store) {
 
 async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
     let all: Vec<_> = (100..135).map(|n| new_tweet(&n.to_string(), T - n, (n % 5 > 0).then_some(T + n))).collect();
-    store.record(NS, T, &all).await.unwrap();
+    store.record(NS, T, &way(), &all).await.unwrap();
     saved(store, missing("101", T, 1, T)).await;
     for id in ["102", "131"] {
         bury(store, id, &format!("why {id}")).await;
     }
     // Neither another pipeline nor an id that is greater by number alone.
-    store.record("other", T, &[new_tweet("120", T, Some(T))]).await.unwrap();
-    store.record(NS, T, &[new_tweet("99", T, Some(T))]).await.unwrap();
+    store.record("other", T, &way(), &[new_tweet("120", T, Some(T))]).await.unwrap();
+    store.record(NS, T, &way(), &[new_tweet("99", T, Some(T))]).await.unwrap();
 
     let living: Vec<String> = ["99".to_owned()]
         .into_iter()
@@ -637,11 +676,11 @@ async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
 }
 
 async fn a_page_moves_on_while_rows_come_and_go(store: &dyn Store) {
-    store.record(NS, T, &["1", "3", "5", "7", "9"].map(|id| new_tweet(id, T, Some(T)))).await.unwrap();
+    store.record(NS, T, &way(), &["1", "3", "5", "7", "9"].map(|id| new_tweet(id, T, Some(T)))).await.unwrap();
     let first = store.page(NS, Listing::Living, None, 2).await.unwrap();
     assert_eq!(ids(&first), ["9", "7"]);
     // Above it and below it: some come, some go, one changes its state and its due time.
-    store.record(NS, T, &["2", "8"].map(|id| new_tweet(id, T, Some(T - 9)))).await.unwrap();
+    store.record(NS, T, &way(), &["2", "8"].map(|id| new_tweet(id, T, Some(T - 9)))).await.unwrap();
     bury(store, "7", "why").await;
     bury(store, "5", "why").await;
     saved(store, missing("3", T + 1, 1, T)).await;
@@ -696,7 +735,7 @@ async fn counts_have_64_bits(store: &dyn Store) {
 async fn thousands_of_rows_in_one_call(store: &dyn Store) {
     let ids: Vec<String> = (0..2_500).map(|n| n.to_string()).collect();
     let tweets: Vec<_> = ids.iter().map(|id| new_tweet(id, T, Some(T))).collect();
-    assert_eq!(store.record(NS, T, &tweets).await.unwrap(), Recorded { new: 2_500, known: 0, revived: 0 });
+    assert_eq!(store.record(NS, T, &way(), &tweets).await.unwrap(), Recorded { new: 2_500, known: 0, revived: 0 });
     let batch: Vec<_> = ids.iter().map(|id| found(id, T, counts(1, 2))).collect();
     assert_eq!(save(store, &batch).await, Saved { saved: 2_500, older: 0, changed: 2_500 });
     assert!(store.standing(NS, &ids).await.unwrap().iter().flatten().all(|known| known.checked_at == Some(T)));
@@ -752,7 +791,7 @@ async fn overlapping_calls_of_every_kind_at_once(store: &dyn Store) {
             match caller % 3 {
                 0 => {
                     let tweets: Vec<_> = ids.iter().map(|id| new_tweet(id, T, Some(at))).collect();
-                    let recorded = store.record(NS, at, &tweets).await.unwrap();
+                    let recorded = store.record(NS, at, &way(), &tweets).await.unwrap();
                     assert_eq!(recorded.new + recorded.known + recorded.revived, 40);
                 }
                 1 => {

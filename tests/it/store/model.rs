@@ -6,10 +6,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::clock::Millis;
 use twitter_updater::store::{
-    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store,
-    StoredTweet,
+    Change, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts,
+    Store, StoredTweet, Way,
 };
-use twitter_updater::tweet::{Metrics, Tweet, TweetState};
+use twitter_updater::tweet::{Details, Metrics, Tweet, TweetState};
 
 use super::{T, postgres_world, sqlite_world};
 
@@ -22,29 +22,39 @@ const IDS: [&str; 5] = ["1", "2", "3", "30", "9223372036854775807"];
 struct Model {
     rows: BTreeMap<String, StoredTweet>,
     history: BTreeMap<String, Vec<MetricsAt>>,
+    changes: BTreeMap<String, Vec<Change>>,
+    ways: BTreeMap<String, Vec<(Millis, Way)>>,
+}
+
+/// The changes from one row to the next, the state's last.
+fn changes_of(was: &StoredTweet, is: &StoredTweet) -> Vec<Change> {
+    if was.checked_at == is.checked_at {
+        return Vec::new();
+    }
+    let answered = was.checked_at.is_some();
+    let state = |of: &StoredTweet| Some(of.state.as_str().to_owned());
+    let unavailable = [was.state, is.state].contains(&TweetState::Unavailable);
+    let fields = [
+        ("current_id", was.current_id.clone(), is.current_id.clone(), true),
+        (
+            "reply_settings",
+            was.details.reply_settings.clone(),
+            is.details.reply_settings.clone(),
+            was.details.reply_settings.is_some(),
+        ),
+        ("text", was.text.clone(), is.text.clone(), was.text.is_some() && was.details.truncated != Some(true)),
+        ("withheld_in", was.withheld_in.clone(), is.withheld_in.clone(), answered),
+        ("state", state(was), state(is), answered && unavailable),
+    ];
+    let changed = fields.into_iter().filter(|(_, old, new, counts)| *counts && old != new);
+    let at = is.checked_at.unwrap();
+    changed.map(|(field, old, new, _)| Change { at, field: field.to_owned(), old, new }).collect()
 }
 
 impl Model {
     fn row(&mut self, id: &str, first_seen: Millis) -> &mut StoredTweet {
-        self.rows.entry(id.to_owned()).or_insert_with(|| StoredTweet {
-            id: id.to_owned(),
-            state: TweetState::Live,
-            created_at: None,
-            current_id: None,
-            text: None,
-            author_id: None,
-            author_name: None,
-            metrics: Metrics::default(),
-            withheld_in: None,
-            raw: None,
-            first_seen,
-            checked_at: None,
-            next_due: None,
-            lookups: 0,
-            misses: 0,
-            missing_since: None,
-            reason: None,
-        })
+        let blank = || StoredTweet { id: id.to_owned(), first_seen, ..StoredTweet::default() };
+        self.rows.entry(id.to_owned()).or_insert_with(blank)
     }
 
     fn record(&mut self, at: Millis, tweets: &[NewTweet]) -> Recorded {
@@ -63,8 +73,7 @@ impl Model {
                     recorded.new += 1;
                     let row = self.row(&new.id, at);
                     if let Some(content) = &new.content {
-                        take(row, content);
-                        row.text.clone_from(&content.text);
+                        take(row, content, None);
                     }
                     row.created_at = Some(new.created_at);
                     row.next_due = new.next_due;
@@ -80,6 +89,16 @@ impl Model {
             }
         }
         recorded
+    }
+
+    fn came(&mut self, at: Millis, way: &Way, tweets: &[NewTweet]) {
+        for new in tweets {
+            let ways = self.ways.entry(new.id.clone()).or_default();
+            if !ways.iter().any(|(_, known)| known == way) {
+                ways.push((at, way.clone()));
+            }
+            ways.sort_by_key(|(at, way)| (*at, way.pipeline.clone(), way.source.clone()));
+        }
     }
 
     fn save(&mut self, observations: &[Observation]) -> Saved {
@@ -103,38 +122,30 @@ impl Model {
             if row.checked_at == Some(answer.answered_at) {
                 continue;
             }
-            let before = row.metrics;
+            let (before, was) = (row.metrics, row.clone());
             row.state = answer.state;
             row.next_due = answer.next_due;
             // Broken is no answer; a row that is made by one has nothing else to be dated by.
-            if !known || !matches!(answer.seen, Seen::Broken) {
+            if !known || !matches!(answer.seen, Seen::Broken(_)) {
                 row.checked_at = Some(answer.answered_at);
                 row.lookups += 1;
             }
             let mut counted = false;
             match &answer.seen {
                 Seen::Found(tweet) => {
-                    take(row, tweet);
-                    row.text = tweet.text.clone().or(row.text.take());
-                    row.withheld_in = None;
-                    (row.misses, row.missing_since) = (0, None);
+                    take(row, tweet, answer.follow.as_ref());
+                    (row.misses, row.missing_since, row.unreadable) = (0, None, None);
                     counted = tweet.metrics != Metrics::default();
                 }
-                Seen::Withheld { tweet, countries } => {
-                    let (author_id, author_name, raw) =
-                        (row.author_id.clone(), row.author_name.clone(), row.raw.clone());
-                    take(row, tweet);
-                    row.author_id = author_id.or(row.author_id.take());
-                    row.author_name = author_name.or(row.author_name.take());
-                    row.raw = raw.or(row.raw.take());
-                    row.withheld_in = Some(countries.clone());
-                    (row.misses, row.missing_since) = (0, None);
-                    counted = tweet.metrics != Metrics::default();
+                Seen::Missing { misses, since } => {
+                    (row.misses, row.missing_since) = (*misses, Some(*since));
+                    (row.current_id, row.unreadable) = (None, None);
                 }
-                Seen::Missing { misses, since } => (row.misses, row.missing_since) = (*misses, Some(*since)),
-                Seen::Broken => {}
+                Seen::Broken(why) => row.unreadable = Some(why.clone()),
             }
+            let changes = if known { changes_of(&was, row) } else { Vec::new() };
             let (metrics, checked_at) = (row.metrics, answer.answered_at);
+            self.changes.entry(answer.id.clone()).or_default().extend(changes);
             let history = self.history.entry(answer.id.clone()).or_default();
             if metrics != before || (counted && history.is_empty()) {
                 history.push(MetricsAt { checked_at, metrics });
@@ -194,6 +205,8 @@ impl Model {
             missing_since: row.missing_since,
             first_seen: row.first_seen,
             lookups: row.lookups,
+            current_id: row.current_id.clone(),
+            unreadable: row.unreadable.clone(),
         })
     }
 
@@ -208,12 +221,36 @@ impl Model {
     }
 }
 
-/// What a tweet says goes into the row, but for its text; what it does not say stays.
-fn take(row: &mut StoredTweet, tweet: &Tweet) {
-    row.created_at = row.created_at.or(tweet.created_at);
-    if tweet.id != row.id {
-        row.current_id = Some(tweet.id.clone());
+/// What a tweet says goes into the row; what it does not say stays. A text that is cut short is no better than a longer one.
+fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
+    let current = follow.or(Some(&tweet.id).filter(|id| **id != row.id)).cloned();
+    let same_version = current == row.current_id;
+    row.created_at = match current {
+        Some(_) => row.created_at.or(tweet.created_at),
+        None => tweet.created_at.or(row.created_at),
+    };
+    row.current_id = current;
+    let is_cut = tweet.details.truncated == Some(true)
+        && same_version
+        && row
+            .text
+            .as_ref()
+            .zip(tweet.text.as_ref())
+            .is_some_and(|(old, new)| old.chars().count() >= new.chars().count());
+    if !is_cut {
+        row.text = tweet.text.clone().or(row.text.take());
     }
+    let (old, new) = (row.details.clone(), tweet.details.clone());
+    row.details = Details {
+        lang: new.lang.or(old.lang),
+        reply_to: new.reply_to.or(old.reply_to),
+        retweet_of: new.retweet_of.or(old.retweet_of),
+        quote_of: new.quote_of.or(old.quote_of),
+        conversation_id: new.conversation_id.or(old.conversation_id),
+        reply_settings: new.reply_settings.or(old.reply_settings),
+        truncated: if is_cut { Some(old.truncated.unwrap_or(false)) } else { new.truncated.or(old.truncated) },
+    };
+    row.withheld_in.clone_from(&tweet.withheld_in);
     row.author_id = tweet.author_id.clone().or(row.author_id.take());
     row.author_name = tweet.author_name.clone().or(row.author_name.take());
     row.raw = Some(tweet.raw.clone());
@@ -263,16 +300,33 @@ impl Random {
         }
     }
 
+    fn details(&mut self, mark: u32) -> Details {
+        let truncated = self.0.random_bool(0.5);
+        let reply_settings = self.one(&["everyone", "following"]).to_owned();
+        Details {
+            lang: self.maybe("pt".to_owned()),
+            reply_to: self.maybe(mark.to_string()),
+            retweet_of: self.maybe(mark.to_string()),
+            quote_of: self.maybe(mark.to_string()),
+            conversation_id: self.maybe(mark.to_string()),
+            reply_settings: self.maybe(reply_settings),
+            truncated: self.maybe(truncated),
+        }
+    }
+
     fn tweet(&mut self, id: &str) -> Tweet {
         let mark: u32 = self.0.random();
         let created_at = self.time();
         Tweet {
             id: if self.0.random_bool(0.8) { id.to_owned() } else { mark.to_string() },
             created_at: self.maybe(created_at),
-            text: self.maybe(format!("text {mark}")),
+            text: self.maybe("text ".repeat((mark % 4) as usize + 1)),
             author_id: self.maybe(mark.to_string()),
             author_name: self.maybe(format!("author {mark}")),
             metrics: self.metrics(),
+            details: self.details(mark),
+            withheld_in: self.0.random_bool(0.3).then(|| self.one(&["DE", "XY", "DE,FR"]).to_owned()),
+            newer: Vec::new(),
             raw: format!("{{\"mark\":{mark}}}"),
         }
     }
@@ -286,11 +340,12 @@ impl Random {
     fn observation(&mut self) -> Observation {
         let id = self.one(&IDS);
         let seen = match self.0.random_range(0..8) {
-            0..4 => Seen::Found(self.tweet(id)),
-            4 | 5 => Seen::Withheld { tweet: self.tweet(id), countries: self.one(&["DE", "XY", "DE,FR"]).into() },
+            0..6 => Seen::Found(self.tweet(id)),
             6 => Seen::Missing { misses: self.0.random_range(1..9), since: self.time() },
-            _ => Seen::Broken,
+            _ => Seen::Broken(self.one(&["no text", "no id"]).to_owned()),
         };
+        let follow =
+            (matches!(seen, Seen::Found(_)) && self.0.random_bool(0.2)).then(|| self.one(&["77", "78"]).to_owned());
         let next_due = self.time();
         Observation {
             id: id.into(),
@@ -298,6 +353,7 @@ impl Random {
             seen,
             state: self.one(&[TweetState::Live, TweetState::Unavailable, TweetState::Ended]),
             next_due: self.maybe(next_due),
+            follow,
         }
     }
 
@@ -332,9 +388,12 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
     match random.0.random_range(0..22) {
         0..6 => {
             let (at, tweets) = (random.time(), random.many(Random::new_tweet));
+            let way =
+                Way { source: random.one(&["", "a", "b"]).to_owned(), ..Way::of(random.one(&["enqueue", "poll"])) };
             let expected = model.record(at, &tweets);
+            model.came(at, &way, &tweets);
             for store in stores {
-                let recorded = store.record(namespace, at, &tweets).await.unwrap();
+                let recorded = store.record(namespace, at, &way, &tweets).await.unwrap();
                 assert_eq!(recorded, expected, "{store:?} {namespace} {tweets:#?}");
             }
         }
@@ -372,6 +431,9 @@ async fn compare(model: &Model, store: &dyn Store, namespace: &str) {
         assert_eq!(stored.as_ref(), model.rows.get(id), "{store:?} {namespace}");
         let history = store.history(namespace, id).await.unwrap();
         assert_eq!(&history, model.history.get(id).unwrap_or(&Vec::new()), "{store:?} {namespace} {id}");
+        let (changes, ways) = (store.changes(namespace, id).await.unwrap(), store.ways(namespace, id).await.unwrap());
+        assert_eq!(&changes, model.changes.get(id).unwrap_or(&Vec::new()), "{store:?} {namespace} {id}");
+        assert_eq!(&ways, model.ways.get(id).unwrap_or(&Vec::new()), "{store:?} {namespace} {id}");
     }
     let standing = store.standing(namespace, &IDS.map(String::from)).await.unwrap();
     assert_eq!(standing, IDS.map(|id| model.standing(id)), "{store:?} {namespace}");

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use twitter_updater::store::{Listing, PostgresStore, Saved, Seen, Store, StoreError};
 
-use super::{NS, PATIENCE, T, counts, found, new_tweet, open_postgres};
+use super::{NS, PATIENCE, T, counts, found, new_tweet, open_postgres, way};
 use crate::support::postgres;
 use crate::support::wait::{until, until_true};
 
@@ -303,8 +303,8 @@ async fn a_page_is_read_from_its_index() {
     let (store, mut connection) = migrated().await;
     let ended: Vec<_> = (10_000..20_000).map(|n| new_tweet(&n.to_string(), T, None)).collect();
     let live: Vec<_> = (20_000..22_000).map(|n| new_tweet(&n.to_string(), T, Some(T))).collect();
-    store.record(NS, T, &ended).await.unwrap();
-    store.record(NS, T, &live).await.unwrap();
+    store.record(NS, T, &way(), &ended).await.unwrap();
+    store.record(NS, T, &way(), &live).await.unwrap();
     let dead: Vec<_> = (0..2_000).map(|n| (format!("dead{n}"), "why".to_owned())).collect();
     store.bury(NS, T, &dead).await.unwrap();
     connection.execute("ANALYZE tweet").await.unwrap();

@@ -8,9 +8,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
 use twitter_updater::store::{Saved, SqliteStore, Store, StoreError};
 
-use super::{NS, PATIENCE, T, counts, found, new_tweet};
+use super::{NS, PATIENCE, T, counts, found, new_tweet, way};
 
-async fn plain(path: &Path) -> SqliteConnection {
+pub(super) async fn plain(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).connect().await.unwrap()
 }
 
@@ -48,7 +48,7 @@ async fn two_stores_share_a_file() {
                 let batch: Vec<_> = (0..20).map(|id| found(&id.to_string(), at, counts(at - T, 0))).collect();
                 let saved = store.save(NS, &batch).await.unwrap();
                 assert_eq!(saved.saved + saved.older, 20);
-                store.record(NS, at, &[new_tweet(&format!("{writer}-{round}"), T, Some(at))]).await.unwrap();
+                store.record(NS, at, &way(), &[new_tweet(&format!("{writer}-{round}"), T, Some(at))]).await.unwrap();
             }
         })
     });
@@ -95,7 +95,17 @@ async fn the_file_is_durable_and_shared() {
         .fetch_all(&mut other)
         .await
         .unwrap();
-    assert_eq!(tables, ["source_gap", "source_position", "store_migrations", "tweet", "tweet_metrics"]);
+    let ours = [
+        "source_gap",
+        "source_position",
+        "store_migrations",
+        "tweet",
+        "tweet_change",
+        "tweet_fill",
+        "tweet_metrics",
+        "tweet_way",
+    ];
+    assert_eq!(tables, ours);
     store.save(NS, &[found("1", T, counts(1, 2))]).await.unwrap();
     drop(store);
     let again = SqliteStore::open(&path, PATIENCE).await.unwrap();

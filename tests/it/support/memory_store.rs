@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard};
 use async_trait::async_trait;
 use twitter_updater::clock::Millis;
 use twitter_updater::store::{
-    Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store,
-    StoreError, StoredTweet,
+    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing,
+    StateCounts, Store, StoreError, StoredTweet, Way,
 };
 use twitter_updater::tweet::{Metrics, Tweet, TweetState};
 
@@ -48,25 +48,7 @@ fn key(namespace: &str, id: &str) -> Key {
 }
 
 fn blank(id: &str, first_seen: Millis) -> StoredTweet {
-    StoredTweet {
-        id: id.to_owned(),
-        state: TweetState::Live,
-        created_at: None,
-        current_id: None,
-        text: None,
-        author_id: None,
-        author_name: None,
-        metrics: Metrics::default(),
-        withheld_in: None,
-        raw: None,
-        first_seen,
-        checked_at: None,
-        next_due: None,
-        lookups: 0,
-        misses: 0,
-        missing_since: None,
-        reason: None,
-    }
+    StoredTweet { id: id.to_owned(), first_seen, ..StoredTweet::default() }
 }
 
 /// The newer counts, where there are any, over the older.
@@ -81,22 +63,21 @@ fn over(new: Metrics, old: Metrics) -> Metrics {
     }
 }
 
-/// The counts of an answer, and what else it says of a tweet that is there.
-fn take_counts(row: &mut StoredTweet, tweet: &Tweet) {
+/// What an answer says of a tweet that is there.
+fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
+    let current = follow.or(Some(&tweet.id).filter(|id| **id != row.id));
+    row.created_at = match current {
+        Some(_) => row.created_at.or(tweet.created_at),
+        None => tweet.created_at.or(row.created_at),
+    };
+    row.current_id = current.cloned();
     row.metrics = over(tweet.metrics, row.metrics);
-    row.created_at = tweet.created_at.or(row.created_at);
-    if tweet.id != row.id {
-        row.current_id = Some(tweet.id.clone());
-    }
-    (row.misses, row.missing_since) = (0, None);
-}
-
-/// Text, author and raw object: not of a withheld tweet.
-fn take_content(row: &mut StoredTweet, tweet: &Tweet) {
     row.text = tweet.text.clone().or(row.text.take());
     row.author_id = tweet.author_id.clone().or(row.author_id.take());
     row.author_name = tweet.author_name.clone().or(row.author_name.take());
+    row.withheld_in.clone_from(&tweet.withheld_in);
     row.raw = Some(tweet.raw.clone());
+    (row.misses, row.missing_since, row.unreadable) = (0, None, None);
 }
 
 #[async_trait]
@@ -109,7 +90,13 @@ impl Store for MemoryStore {
         self.lock().map(|_| ())
     }
 
-    async fn record(&self, namespace: &str, at: Millis, tweets: &[NewTweet]) -> Result<Recorded, StoreError> {
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        _way: &Way,
+        tweets: &[NewTweet],
+    ) -> Result<Recorded, StoreError> {
         let mut inner = self.lock()?;
         let mut recorded = Recorded::default();
         for tweet in tweets {
@@ -122,8 +109,8 @@ impl Store for MemoryStore {
                     row.state = TweetState::Ended;
                 }
                 if let Some(content) = &tweet.content {
-                    take_content(&mut row, content);
-                    row.metrics = content.metrics;
+                    take(&mut row, content, None);
+                    row.created_at = Some(tweet.created_at);
                 }
                 inner.tweets.insert(key, row);
                 recorded.new += 1;
@@ -150,6 +137,8 @@ impl Store for MemoryStore {
             missing_since: row.missing_since,
             first_seen: row.first_seen,
             lookups: row.lookups,
+            current_id: row.current_id.clone(),
+            unreadable: row.unreadable.clone(),
         };
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
     }
@@ -175,18 +164,14 @@ impl Store for MemoryStore {
             let mut counted = None;
             match &seen.seen {
                 Seen::Found(tweet) => {
-                    take_counts(row, tweet);
-                    take_content(row, tweet);
-                    row.withheld_in = None;
+                    take(row, tweet, seen.follow.as_ref());
                     counted = Some(over(tweet.metrics, before));
                 }
-                Seen::Withheld { tweet, countries } => {
-                    take_counts(row, tweet);
-                    row.withheld_in = Some(countries.clone());
-                    counted = Some(over(tweet.metrics, before));
+                Seen::Missing { misses, since } => {
+                    (row.misses, row.missing_since) = (*misses, Some(*since));
+                    (row.current_id, row.unreadable) = (None, None);
                 }
-                Seen::Missing { misses, since } => (row.misses, row.missing_since) = (*misses, Some(*since)),
-                Seen::Broken => {}
+                Seen::Broken(why) => row.unreadable = Some(why.clone()),
             }
             if counted.is_some_and(|after| after != before) {
                 let at = MetricsAt { checked_at: seen.answered_at, metrics: row.metrics };
@@ -194,7 +179,7 @@ impl Store for MemoryStore {
                 saved.changed += 1;
             }
             let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
-            if fresh || !matches!(seen.seen, Seen::Broken) {
+            if fresh || !matches!(seen.seen, Seen::Broken(_)) {
                 row.checked_at = Some(seen.answered_at);
                 row.lookups += 1;
             }
@@ -275,6 +260,18 @@ impl Store for MemoryStore {
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
         Ok(self.lock()?.history.get(&key(namespace, id)).cloned().unwrap_or_default())
+    }
+
+    async fn changes(&self, _namespace: &str, _id: &str) -> Result<Vec<Change>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn ways(&self, _namespace: &str, _id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn fill_details(&self, _details_of: DetailsOf) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {

@@ -465,7 +465,7 @@ impl Rig {
 fn observation(id: &str, ago: Millis, seen: Seen, state: TweetState) -> Observation {
     let answered_at = wall_ms() - ago;
     let next_due = (state != TweetState::Ended).then_some(answered_at + HOUR);
-    Observation { id: id.to_owned(), answered_at, seen, state, next_due }
+    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None }
 }
 
 /// What was stored of a tweet earlier: nothing the simulator says.
@@ -478,5 +478,6 @@ pub fn tweet_before(id: &str) -> Tweet {
         author_name: Some("before".to_owned()),
         metrics: Counts { retweet_count: Some(-1), ..Counts::default() },
         raw: "{}".to_owned(),
+        ..Tweet::default()
     }
 }

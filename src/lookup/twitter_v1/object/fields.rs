@@ -24,6 +24,12 @@ enum Field {
     QuoteCount,
     WithheldCopyright,
     WithheldInCountries,
+    Lang,
+    InReplyToStatusIdStr,
+    QuotedStatusIdStr,
+    RetweetedStatus,
+    ExtendedTweet,
+    Truncated,
     #[serde(other)]
     Other,
 }
@@ -54,6 +60,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
                         Field::QuoteCount => &mut object.quote_count,
                         Field::WithheldCopyright => &mut object.withheld_copyright,
                         Field::WithheldInCountries => &mut object.withheld_in_countries,
+                        Field::Lang => &mut object.lang,
+                        Field::InReplyToStatusIdStr => &mut object.in_reply_to_status_id_str,
+                        Field::QuotedStatusIdStr => &mut object.quoted_status_id_str,
+                        Field::RetweetedStatus => &mut object.retweeted_status,
+                        Field::ExtendedTweet => &mut object.extended_tweet,
+                        Field::Truncated => &mut object.truncated,
                         Field::User => {
                             object.author = map.next_value()?;
                             continue;

@@ -1,0 +1,136 @@
+//! A store that the version before has filled: its rows get what this version reads out of their objects.
+//!
+//! `MIGRATION_ROWS=1000000 cargo test --test it store::migration -- --nocapture --test-threads 1` has the figures of a large
+//! one.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use twitter_updater::lookup::details_of;
+use twitter_updater::provider::NAMESPACE;
+use twitter_updater::store::{SqliteStore, Store};
+
+use super::{PATIENCE, on_sqlite, open_postgres};
+use crate::support::postgres;
+
+/// Nobody waits longer for a row while the tables change.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+fn rows() -> u64 {
+    std::env::var("MIGRATION_ROWS").map_or(5_000, |rows| rows.parse().unwrap())
+}
+
+/// Takes away what the last migration made; `version` is its number.
+fn undo(version: u32, trigger: &str) -> String {
+    let columns =
+        ["lang", "reply_to", "retweet_of", "quote_of", "conversation_id", "reply_settings", "truncated", "unreadable"];
+    let columns: String = columns.map(|column| format!("ALTER TABLE tweet DROP COLUMN {column};")).concat();
+    format!(
+        "{trigger}; DROP TABLE tweet_change; DROP TABLE tweet_way; DROP TABLE tweet_fill; {columns}
+         DELETE FROM store_migrations WHERE version = {version};"
+    )
+}
+
+/// Fills the table with objects of 4 KB, their ids in no order; `series` gives n from 0 on.
+fn fill(series: &str) -> String {
+    // A prime above, so that each n has another id.
+    let id = "(1400000000000000000 + (n * 7919) % 10000019)";
+    let object = format!(
+        r#"'{{"id_str":"' || {id} || '","created_at":"Tue Mar 21 20:50:14 +0000 2006","full_text":"n ' || n ||
+           '","lang":"pt","in_reply_to_status_id_str":"20","user":{{"id_str":"12","screen_name":"jack"}},"entities":"{}"}}'"#,
+        "4 KB of them ".repeat(300)
+    );
+    format!(
+        "INSERT INTO tweet (namespace, id, state, text, raw, first_seen, checked_at, lookups, misses)
+         SELECT '{NAMESPACE}', {id} || '', 'live', 'n ' || n, {object}, 0, 1, 1, 0 FROM {series}"
+    )
+}
+
+/// Migrates and fills in; in between it ends and begins again.
+async fn migrated(store: &dyn Store, again: &dyn Store, what: &str) {
+    let watch = Instant::now();
+    store.migrate().await.unwrap();
+    let tables = watch.elapsed();
+    let mut filled = store.fill_details(details_of).await.unwrap();
+    loop {
+        match again.fill_details(details_of).await.unwrap() {
+            0 => break,
+            rows => filled += rows,
+        }
+    }
+    let pages = rows() / 1_000 + 1;
+    assert!((rows()..=rows() + pages).contains(&filled), "{filled}: each page once");
+    println!("{what}: {} rows; tables after {tables:?}, all filled in after {:?}", rows(), watch.elapsed());
+    let stored = again.tweet(NAMESPACE, "1400000000000000000").await.unwrap().unwrap();
+    let details = stored.details;
+    assert_eq!(
+        (details.lang.as_deref(), details.reply_to.as_deref(), details.truncated),
+        (Some("pt"), Some("20"), Some(false))
+    );
+    assert_eq!((stored.text.as_deref(), stored.checked_at.is_some()), (Some("n 0"), true));
+    assert_eq!(again.changes(NAMESPACE, "1400000000000000000").await.unwrap(), [], "filled in is no change");
+}
+
+const FILLED: &str = "SELECT count(*) FROM tweet WHERE lang = 'pt' AND reply_to = '20'";
+
+#[tokio::test]
+async fn of_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tweets.db");
+    let open = async || SqliteStore::open(&path, PATIENCE).await.unwrap();
+    open().await.migrate().await.unwrap();
+    let mut plain = on_sqlite::plain(&path).await;
+    plain.execute(AssertSqlSafe(undo(4, "DROP TRIGGER tweet_changes"))).await.unwrap();
+    let series = format!(
+        "(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {}) SELECT n FROM s)",
+        rows()
+    );
+    plain.execute(AssertSqlSafe(fill(&series))).await.unwrap();
+    migrated(&open().await, &open().await, "SQLite").await;
+    let filled: i64 = sqlx::query_scalar(FILLED).fetch_one(&mut plain).await.unwrap();
+    assert_eq!(filled as u64, rows());
+}
+
+#[tokio::test]
+async fn of_postgres_while_others_write() {
+    let server = postgres::own();
+    let url = server.url("postgres");
+    open_postgres(&url).await.migrate().await.unwrap();
+    let mut plain = PgConnection::connect(&url).await.unwrap();
+    plain
+        .execute(AssertSqlSafe(undo(5, "DROP TRIGGER tweet_changes ON tweet; DROP FUNCTION tweet_changes")))
+        .await
+        .unwrap();
+    let series = format!("generate_series(0::bigint, {}) AS s (n)", rows() - 1);
+    plain.execute(AssertSqlSafe(fill(&series))).await.unwrap();
+
+    // What the version before does all the while: a batch of rows, written in the order of their ids.
+    let (done, longest_ms, writes) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let others = async {
+        let mut connection = PgConnection::connect(&url).await.unwrap();
+        while !done.load(Ordering::Relaxed) {
+            let watch = Instant::now();
+            connection
+                .execute(
+                    "WITH locked AS MATERIALIZED (SELECT id FROM tweet ORDER BY namespace, id LIMIT 100 FOR UPDATE)
+                     UPDATE tweet SET favorite_count = COALESCE(favorite_count, 0) + 1, checked_at = checked_at + 1
+                     FROM locked WHERE tweet.id = locked.id",
+                )
+                .await
+                .unwrap();
+            longest_ms.fetch_max(watch.elapsed().as_millis() as u64, Ordering::Relaxed);
+            writes.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let migrating = async {
+        migrated(&open_postgres(&url).await, &open_postgres(&url).await, "PostgreSQL").await;
+        done.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(others, migrating);
+    let (longest, writes) = (Duration::from_millis(longest_ms.into_inner()), writes.into_inner());
+    println!("{writes} batches of others meanwhile; the longest took {longest:?}");
+    assert!(writes > 1 && longest < LONGEST_WAIT, "{writes} batches, {longest:?}");
+    let filled: i64 = sqlx::query_scalar(FILLED).fetch_one(&mut plain).await.unwrap();
+    assert_eq!(filled as u64, rows());
+}
