@@ -42,7 +42,12 @@ fn changes_of(was: &StoredTweet, is: &StoredTweet) -> Vec<Change> {
             is.details.reply_settings.clone(),
             was.details.reply_settings.is_some(),
         ),
-        ("text", was.text.clone(), is.text.clone(), was.text.is_some() && was.details.truncated != Some(true)),
+        (
+            "text",
+            was.text.clone(),
+            is.text.clone(),
+            was.text.is_some() && was.details.truncated != Some(true) && is.details.retweet_of.is_none(),
+        ),
         ("withheld_in", was.withheld_in.clone(), is.withheld_in.clone(), answered),
         ("state", state(was), state(is), answered && unavailable),
     ];
@@ -306,7 +311,7 @@ impl Random {
         Details {
             lang: self.maybe("pt".to_owned()),
             reply_to: self.maybe(mark.to_string()),
-            retweet_of: self.maybe(mark.to_string()),
+            retweet_of: self.0.random_bool(0.2).then(|| mark.to_string()),
             quote_of: self.maybe(mark.to_string()),
             conversation_id: self.maybe(mark.to_string()),
             reply_settings: self.maybe(reply_settings),

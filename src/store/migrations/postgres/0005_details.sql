@@ -37,12 +37,13 @@ COMMENT ON TABLE tweet_change IS 'Changes of a tweet itself: its text and versio
 COMMENT ON COLUMN tweet_change.at IS 'When the answer was given that showed it, ms since the epoch';
 
 -- Written beside the row by the database itself, so that no writer can forget it. What stands in the row before its first
--- answer came from an ingest: only its text and version are compared. A text that was cut short and is whole now is no edit.
+-- answer came from an ingest: only its text and version are compared. A text that was cut short and is whole now is no edit,
+-- and neither is another text of a retweet: retweets cannot be edited, and the version before stored their texts cut short.
 CREATE FUNCTION tweet_changes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO tweet_change
     SELECT NEW.namespace, NEW.id, NEW.checked_at, 'text', OLD.text, NEW.text
-    WHERE NEW.text <> OLD.text AND OLD.truncated IS NOT TRUE
+    WHERE NEW.text <> OLD.text AND OLD.truncated IS NOT TRUE AND NEW.retweet_of IS NULL
     UNION ALL
     SELECT NEW.namespace, NEW.id, NEW.checked_at, 'current_id', OLD.current_id, NEW.current_id
     WHERE NEW.current_id IS DISTINCT FROM OLD.current_id
