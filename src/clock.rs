@@ -19,7 +19,7 @@ use tokio::time::Instant;
 pub type Millis = i64;
 
 thread_local! {
-    /// What a simulation's wall clock showed when it was set, and the time since.
+    /// A simulation's wall clock: the time it was set to, and the time since.
     static SIMULATED: Cell<Option<QueueTime>> = const { Cell::new(None) };
 }
 

@@ -24,7 +24,7 @@ pub struct Maintenance {
     pub name: String,
     /// Where the handler reads whether there is a wave.
     pub wave: Live<Option<Wave>>,
-    /// What brings look-ups forward after a wave.
+    /// Brings look-ups forward after a wave.
     pub refresh: Refresh,
     /// How much later than its lane allows a post may be due: longer than any lease.
     pub slack: Duration,

@@ -137,7 +137,11 @@ async fn open(
             sources,
             pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
             pages: poll.pages,
-            queries: poll.sources.iter().map(|(name, source)| (name.clone(), source.asks_for())).collect(),
+            queries: poll
+                .sources
+                .iter()
+                .filter_map(|(name, source)| Some((name.clone(), source.asks_for()?)))
+                .collect(),
             starter: starter.clone(),
             positions: positions.clone(),
             credentials: credentials.clone(),

@@ -64,7 +64,7 @@ pub struct SourceSettings {
 }
 
 impl SourceSettings {
-    /// What it asks for, in one text: a query, an account; `None` where its kind says all.
+    /// The query or account that it asks for; `None` where its kind says all.
     #[must_use]
     pub fn asks_for(&self) -> Option<String> {
         let texts = [&self.query, &self.screen_name, &self.list_id, &self.user_id, &self.hashtag, &self.account_id];

@@ -193,7 +193,7 @@ impl Settings {
         })
     }
 
-    /// What X is asked for of each post.
+    /// The fields and expansions that X is asked for.
     ///
     /// # Errors
     /// A name is unknown; says which there are.

@@ -108,7 +108,7 @@ impl fmt::Display for Came {
 }
 
 impl Change {
-    /// What changed, from what to what, in one line.
+    /// The change in one line: the field, its old value and its new one.
     #[must_use]
     pub fn words(&self) -> String {
         let name = match &*self.field {

@@ -65,8 +65,8 @@ pub struct SourcePoll {
     pub endpoint: &'static str,
     /// By name.
     pub sources: BTreeMap<String, Arc<dyn Timeline>>,
-    /// What each asks for: a query, an account.
-    pub queries: BTreeMap<String, Option<String>>,
+    /// The query or account that each asks for, of those that ask for one.
+    pub queries: BTreeMap<String, String>,
     /// How often they are polled.
     pub pace: Pace,
     /// Pages in one poll, at the most.
@@ -266,8 +266,8 @@ impl SourcePoll {
         if posts.is_empty() {
             return Ok(0);
         }
-        let query = self.queries.get(name).cloned().flatten();
-        let way = Way { pipeline: "poll".to_owned(), source: name.to_owned(), query };
+        let query = self.queries.get(name).cloned();
+        let way = Way { source: name.to_owned(), query, ..Way::of("poll") };
         let starter = self.starter.clone().by(way);
         let answers = self.in_time(starter.queue_tweets(posts)).await?;
         // It was there to be read, so it is no bad post: most likely our clock is far behind, and dates are

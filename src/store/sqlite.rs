@@ -404,13 +404,13 @@ impl Store for SqliteStore {
             .map_err(judge)?;
         let filled = rows::filled(&namespace, &page, details_of);
         let mut transaction = self.begin().await?;
-        for statement in [FILL, if page.is_empty() { rows::FILLED } else { rows::FILLED_TO }] {
-            sqlx::query(statement)
-                .bind(&namespace)
-                .bind(if statement == FILL { &filled } else { page.last().map_or(&after, |(id, _)| id) })
-                .execute(&mut *transaction)
-                .await
-                .map_err(judge)?;
+        let (end, last) = match page.last() {
+            Some((last, _)) => (rows::FILLED_TO, last),
+            None => (rows::FILLED, &after),
+        };
+        for (statement, value) in [(FILL, &filled), (end, last)] {
+            let statement = sqlx::query(statement).bind(&namespace).bind(value);
+            statement.execute(&mut *transaction).await.map_err(judge)?;
         }
         transaction.commit().await.map_err(judge)?;
         // An empty page is counted, too: there may be another namespace.

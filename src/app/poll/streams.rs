@@ -113,9 +113,9 @@ pub async fn open(
             feed: Feed {
                 name: name.clone(),
                 starter: source.starter.clone().by(Way {
-                    pipeline: "stream".to_owned(),
                     source: name.clone(),
                     query: poll.streams.get(&name).and_then(StreamSettings::asks_for),
+                    ..Way::of("stream")
                 }),
                 save_timeout: settings.updater.save_timeout,
                 metrics: metrics.clone(),

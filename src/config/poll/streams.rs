@@ -23,7 +23,7 @@ pub struct StreamSettings {
 }
 
 impl StreamSettings {
-    /// What it asks for, in one text; `None` where X's rules say it.
+    /// The words, accounts and places that it asks for, as one text; `None` where X's rules say it.
     #[must_use]
     pub fn asks_for(&self) -> Option<String> {
         let named = [("track", &self.track), ("follow", &self.follow), ("locations", &self.locations)];
