@@ -1,8 +1,8 @@
 //! The store in PostgreSQL.
 //!
 //! Each call is one statement over the whole batch, its rows as arrays (`UNNEST`), so it is one round
-//! trip and its own transaction. Rows are written, and so locked, in the order of their ids: two
-//! batches that overlap wait for each other and cannot deadlock.
+//! trip and its own transaction. Rows are written, and so locked, in the order of their ids, as they stand in the arrays
+//! (`UNNEST` reads these from first to last): two batches that overlap wait for each other and cannot deadlock.
 
 mod positions;
 
@@ -60,8 +60,7 @@ macro_rules! insert_rows {
              $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
              $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
              $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
-             $32::text[]) AS fresh (id) \
-             ORDER BY fresh.id COLLATE \"C\"\n"
+             $32::text[]) AS fresh (id)\n"
         )
     };
 }
