@@ -201,10 +201,21 @@ pub struct UpdaterSettings {
 #[allow(missing_docs)]
 pub struct StarterSettings {
     pub bearer_token_file: PathBuf,
+    #[serde(deserialize_with = "word")]
+    pub without_token: WithoutToken,
     /// From the environment alone.
     #[serde(default, serialize_with = "masked_secret")]
     pub bearer_token: Option<SecretString>,
     pub max_body_bytes: usize,
+}
+
+/// `starter.without_token`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum WithoutToken {
+    Loopback,
+    Anybody,
 }
 
 /// `[http]`
@@ -213,6 +224,10 @@ pub struct StarterSettings {
 #[allow(missing_docs)]
 pub struct HttpSettings {
     pub listen: String,
+    /// With commas between them.
+    #[serde(deserialize_with = "names")]
+    pub hosts: String,
+    pub connections: usize,
     #[serde(with = "humantime_serde")]
     pub drain_notice: Duration,
 }

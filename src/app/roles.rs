@@ -15,13 +15,13 @@ use super::{
     Follower, InForce, Service, Updater, callers, credentials, follow, live_budget, open_lookup, open_store,
     open_store_and_positions, polled, starter, tuning, upkeep,
 };
-use crate::config::Settings;
+use crate::config::{BadConfig, Settings, WithoutToken};
 use crate::credential::Budget;
 use crate::health::{Health, Vitals};
 use crate::live::Live;
 use crate::lookup::capabilities;
 use crate::metrics::Metrics;
-use crate::ops::{self, Archive, Server, Shown, Site, Terms, WholeQueue};
+use crate::ops::{self, Archive, Door, Server, Shown, Site, Terms, WholeQueue};
 use crate::provider::Provider;
 use crate::queue::Queue;
 use crate::shutdown::Stop;
@@ -87,7 +87,7 @@ impl Watched {
         let vitals = Vitals::new(pipelines.iter().map(|one| (one.namespace.clone(), one.health.clone())));
         let metrics = ops::of_process(pipelines.iter().map(|one| (one.namespace.clone(), one.metrics.clone())));
         let router = ops::router(vitals, metrics);
-        let serving = Server::bind(addr).await?.run(router, std::future::pending());
+        let serving = bind(settings, addr).await?.run(router, std::future::pending());
         Ok(Some(AbortOnDropHandle::new(tokio::spawn(serving))))
     }
 }
@@ -160,7 +160,15 @@ pub async fn run_starter(
     stop: &Stop,
 ) -> Result<()> {
     let token = settings.starter_token()?;
-    let server = Server::bind(address(settings, listen, STARTER_LISTENS)?).await?;
+    let addr = address(settings, listen, STARTER_LISTENS)?;
+    if token.is_none() && settings.starter.without_token == WithoutToken::Loopback && !addr.ip().is_loopback() {
+        return Err(BadConfig(format!(
+            "{addr} is reached from elsewhere, and the starter has no token: give it one (starter.bearer_token_file), or \
+             say that whoever reaches it may send tweets (starter.without_token = \"anybody\")"
+        ))
+        .into());
+    }
+    let server = bind(settings, addr).await?;
     let health = Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, stop.clone()));
     let providers = settings.providers()?;
     let opened = tokio::select! {
@@ -207,7 +215,7 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
         callers(settings, provider)?; // what is wrong with them is said before anything listens
     }
     settings.ops_token()?;
-    let server = Server::bind(address(settings, listen, OPS_LISTENS)?).await?;
+    let server = bind(settings, address(settings, listen, OPS_LISTENS)?).await?;
     let service = Service::new(settings)?;
     let mut queues = Vec::new();
     for provider in providers {
@@ -328,6 +336,12 @@ fn address(settings: &Settings, listen: Option<SocketAddr>, default: SocketAddr)
         Some(listen) => listen,
         None => settings.listen()?.unwrap_or(default),
     })
+}
+
+/// Listens there, as the settings say.
+async fn bind(settings: &Settings, addr: SocketAddr) -> Result<Server> {
+    let http = &settings.http;
+    Ok(Server::bind(addr).await?.guarded(Door::new(&http.hosts), http.connections))
 }
 
 /// What is in work at the end of it has as long again.

@@ -11,7 +11,7 @@ use crate::backend::redis::address;
 type Of<T> = fn(&Settings) -> T;
 
 /// Whole numbers: the least and the greatest that may be.
-const NUMBERS: [(&str, Of<u64>, u64, u64); 12] = [
+const NUMBERS: [(&str, Of<u64>, u64, u64); 13] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
     ("lookup.max_body_bytes", |of| whole(of.lookup.max_body_bytes), 1, u64::MAX),
@@ -22,6 +22,7 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 12] = [
     ("updater.unavailable_limit", |of| of.updater.unavailable_limit.into(), 1, u64::MAX),
     ("updater.max_deliveries", |of| of.updater.max_deliveries.into(), 1, u64::MAX),
     ("starter.max_body_bytes", |of| whole(of.starter.max_body_bytes), 1, u64::MAX),
+    ("http.connections", |of| whole(of.http.connections), 8, 100_000),
     ("rebuild.rate", |of| of.rebuild.rate.into(), 1, u64::MAX),
     ("poll.pages", |of| of.poll.pages.into(), 1, 1_000),
     // What a shell or a TOML file can hold, so that the settings in effect can be shown.

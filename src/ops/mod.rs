@@ -39,5 +39,5 @@ pub use self::page::{Shown, Site};
 pub use self::probe::probe;
 pub use self::probes::router;
 pub use self::reader::{Reader, StoreAtHand};
-pub use self::server::{Server, ServerError};
+pub use self::server::{Door, Server, ServerError};
 pub use self::whole_queue::WholeQueue;

@@ -36,8 +36,10 @@ use crate::queue::QueueError;
 /// What it answers, in OpenAPI 3.1.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
-/// Bodies of the largest size that may be in work at once, or as many more smaller ones.
+/// Bodies of the largest size that are taken at once, or as many more smaller ones,
 const LARGEST_AT_ONCE: usize = 8;
+/// and of these so many are in work: what is made of a body takes several times its memory.
+const LARGEST_IN_WORK: usize = 2;
 /// What a body is counted for at the least, in bytes: what a connection and a request take by themselves.
 const LEAST_BYTES: usize = 4 << 10;
 /// A body comes within this time: whoever trickles it holds a place.
@@ -47,7 +49,7 @@ const REST_PATIENCE: Duration = Duration::from_secs(2);
 /// Tweets handed over at once,
 const BATCH: usize = 1_000;
 /// and bytes of them.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 /// After how many seconds to try again, when all places are taken,
 const BUSY_S: &str = "1";
 /// when a service is out,
@@ -78,6 +80,7 @@ pub struct Hook {
     token: Option<SecretString>,
     max_body_bytes: usize,
     room: Arc<Semaphore>,
+    work: Arc<Semaphore>,
     health: Arc<Health>,
     metrics: HookMetrics,
 }
@@ -93,9 +96,9 @@ impl Hook {
         max_body_bytes: usize,
         health: Arc<Health>,
     ) -> Self {
-        let room = max_body_bytes.max(LEAST_BYTES).saturating_mul(LARGEST_AT_ONCE).min(Semaphore::MAX_PERMITS);
-        let (room, metrics) = (Arc::new(Semaphore::new(room)), HookMetrics::default());
-        Self { starters, token, max_body_bytes, room, health, metrics }
+        let of_largest = |count| max_body_bytes.max(LEAST_BYTES).saturating_mul(count).min(Semaphore::MAX_PERMITS);
+        let [room, work] = [LARGEST_AT_ONCE, LARGEST_IN_WORK].map(|count| Arc::new(Semaphore::new(of_largest(count))));
+        Self { starters, token, max_body_bytes, room, work, health, metrics: HookMetrics::default() }
     }
 
     /// Shows what it counts.
@@ -138,14 +141,16 @@ impl Hook {
     async fn take(&self, uri: &Uri, headers: &HeaderMap, body: &mut BodyDataStream) -> Result<Receipt, Refusal> {
         self.let_in(headers)?;
         let (provider, starter) = self.starter(uri)?;
-        check_type(headers)?;
+        check_type(headers, self.token.is_some())?;
         let _room = self.room_for(headers)?;
-        let bytes = tokio::time::timeout(BODY_PATIENCE, self.read(body)).await.map_err(|_| {
+        let bytes = tokio::time::timeout(BODY_PATIENCE, self.read(headers, body)).await.map_err(|_| {
             Refusal::new(
                 StatusCode::REQUEST_TIMEOUT,
                 format!("the body did not come within {} s", BODY_PATIENCE.as_secs()),
             )
         })??;
+        let share = u32::try_from(bytes.len().max(LEAST_BYTES)).unwrap_or(u32::MAX);
+        let _work = self.work.acquire_many(share).await;
         self.hand_over(provider, starter, &bytes).await
     }
 
@@ -183,7 +188,7 @@ impl Hook {
 
     /// Room for a body: as much as it says that it has, or as the largest takes.
     fn room_for(&self, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Refusal> {
-        let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        let declared = declared(headers);
         if declared.is_some_and(|bytes| bytes > self.max_body_bytes) {
             return Err(self.too_large());
         }
@@ -192,8 +197,9 @@ impl Hook {
         self.room.clone().try_acquire_many_owned(bytes).map_err(|_| Refusal::later("too much in work at once", BUSY_S))
     }
 
-    async fn read(&self, body: &mut BodyDataStream) -> Result<Vec<u8>, Refusal> {
-        let mut bytes = Vec::new();
+    async fn read(&self, headers: &HeaderMap, body: &mut BodyDataStream) -> Result<Vec<u8>, Refusal> {
+        // What was declared at once: grown piece by piece it would have been twice that in between.
+        let mut bytes = Vec::with_capacity(declared(headers).unwrap_or(0).min(self.max_body_bytes));
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
             if bytes.len() + chunk.len() > self.max_body_bytes {
@@ -292,8 +298,14 @@ impl Hook {
     }
 }
 
-/// JSON, lines of JSON, or lines of text; not packed.
-fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
+/// How many bytes a body says that it has.
+fn declared(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// JSON, lines of JSON, or lines of text; not packed. Text, or what is not named at all, a browser sends for any page
+/// without asking: it needs a token.
+fn check_type(headers: &HeaderMap, has_token: bool) -> Result<(), Refusal> {
     let word = |name: HeaderName| {
         let value = headers.get(name).map(|value| value.to_str().unwrap_or("?").to_ascii_lowercase());
         value.map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
@@ -303,10 +315,12 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
         return refuse("send the body as it is, without Content-Encoding");
     }
     match word(CONTENT_TYPE).as_deref() {
-        None
-        | Some(
-            "application/json" | "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "text/plain",
-        ) => Ok(()),
+        Some("application/json" | "application/x-ndjson" | "application/ndjson" | "application/jsonl") => Ok(()),
+        None | Some("text/plain") if has_token => Ok(()),
+        None | Some("text/plain") => refuse(
+            "text needs a token, since a page of any site could send it: send Content-Type: application/x-ndjson, or \
+             give the starter a token (starter.bearer_token_file)",
+        ),
         Some(_) => refuse("send Content-Type: application/json, application/x-ndjson or text/plain"),
     }
 }

@@ -5,6 +5,7 @@ mod docs;
 mod image;
 mod metrics;
 mod redis;
+mod reach;
 mod roles;
 
 use std::collections::BTreeMap;

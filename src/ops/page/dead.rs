@@ -1,11 +1,11 @@
 //! The dead: who they are and why, back to life, or to the end of it.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::rejection::{FormRejection, QueryRejection};
-use axum::extract::{Form, Query, State};
-use axum::http::header::{HOST, HeaderMap, ORIGIN};
-use axum::http::{StatusCode, Uri};
+use axum::extract::{ConnectInfo, Form, Query, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use secrecy::{ExposeSecret, SecretString};
@@ -63,28 +63,28 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 /// `POST /dead/retry`
 pub(super) async fn retry(
     page: State<Arc<Page>>,
-    headers: HeaderMap,
+    from: ConnectInfo<SocketAddr>,
     form: Result<Form<Ask>, FormRejection>,
 ) -> Response {
-    act(page, &headers, form, Act::Retry).await
+    act(page, from, form, Act::Retry).await
 }
 
 /// `POST /dead/drop`
 pub(super) async fn drop(
     page: State<Arc<Page>>,
-    headers: HeaderMap,
+    from: ConnectInfo<SocketAddr>,
     form: Result<Form<Ask>, FormRejection>,
 ) -> Response {
-    act(page, &headers, form, Act::Drop).await
+    act(page, from, form, Act::Drop).await
 }
 
 async fn act(
     State(page): State<Arc<Page>>,
-    headers: &HeaderMap,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
     form: Result<Form<Ask>, FormRejection>,
     act: Act,
 ) -> Response {
-    match page.act(headers, form, act).await {
+    match page.act(from.ip(), form, act).await {
         Ok((id, tally)) => {
             let done = match act {
                 _ if tally.done == 0 => "already",
@@ -97,23 +97,10 @@ async fn act(
     }
 }
 
-/// Whether a browser says that another site's page sends this.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    let text = |value: Option<&axum::http::HeaderValue>| value.map(|value| value.to_str().unwrap_or("?").to_owned());
-    let site = text(headers.get("sec-fetch-site"));
-    let own = text(headers.get(HOST)).unwrap_or_default();
-    let origin = text(headers.get(ORIGIN));
-    let same = |origin: &String| {
-        origin.parse::<Uri>().ok().and_then(|origin| Some(origin.authority()?.as_str().eq_ignore_ascii_case(&own)))
-    };
-    site.is_some_and(|site| site != "same-origin" && site != "none")
-        || origin.is_some_and(|origin| same(&origin) != Some(true))
-}
-
 impl Page {
     async fn act(
         &self,
-        headers: &HeaderMap,
+        from: IpAddr,
         form: Result<Form<Ask>, FormRejection>,
         act: Act,
     ) -> Result<(PostId, Tally), (StatusCode, String)> {
@@ -122,15 +109,17 @@ impl Page {
             let why = "The page is read-only: to retry or drop the dead here, give it a token (ops.token_file).";
             return refuse(StatusCode::FORBIDDEN, why);
         };
-        if is_from_elsewhere(headers) {
-            return refuse(StatusCode::FORBIDDEN, "This was sent from another site’s page: do it here.");
-        }
         let Ok(Form(Ask { id, token: sent })) = form else {
             return refuse(StatusCode::BAD_REQUEST, "Nothing was done: send a form with the fields id and token.");
         };
+        if let Some(wait) = self.guesses.wait(from) {
+            let why = format!("Nothing was done: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
+            return refuse(StatusCode::TOO_MANY_REQUESTS, &why);
+        }
         // In a time that does not tell how much of it was right.
         if !bool::from(sent.expose_secret().as_bytes().ct_eq(token.expose_secret().as_bytes())) {
-            tracing::warn!("a wrong token was sent to the page");
+            self.guesses.wrong(from);
+            tracing::warn!(%from, "a wrong token was sent to the page");
             return refuse(StatusCode::FORBIDDEN, "Nothing was done: that is not the token.");
         }
         let id = PostId::parse(&id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
@@ -256,35 +245,6 @@ pub(super) fn tweet_link(ways: &Ways, id: &str) -> Markup {
         @match PostId::parse(id) {
             Ok(id) => a href=(ways.to_tweet(id.as_str())) { (id.as_str()) },
             Err(_) => (one_line(id)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_another_site_sends_is_seen() {
-        let from = |headers: &[(&'static str, &str)]| {
-            let headers = headers.iter().map(|(name, value)| {
-                (axum::http::HeaderName::from_static(name), axum::http::HeaderValue::from_str(value).unwrap())
-            });
-            is_from_elsewhere(&headers.collect())
-        };
-        let host = ("host", "127.0.0.1:8082");
-        // A program says nothing of it.
-        assert!(!from(&[host]));
-        assert!(!from(&[host, ("origin", "http://127.0.0.1:8082"), ("sec-fetch-site", "same-origin")]));
-        assert!(!from(&[host, ("sec-fetch-site", "none")]));
-        for (name, value) in [
-            ("origin", "http://127.0.0.1:8081"),
-            ("origin", "https://example.com"),
-            ("origin", "null"),
-            ("sec-fetch-site", "cross-site"),
-            ("sec-fetch-site", "same-site"),
-        ] {
-            assert!(from(&[host, (name, value)]), "{name}: {value}");
         }
     }
 }

@@ -20,6 +20,7 @@ mod chart;
 mod dead;
 mod events;
 mod front;
+mod guesses;
 mod ids;
 mod layout;
 mod overview;
@@ -43,6 +44,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::front::Front;
+use self::guesses::Guesses;
 pub use self::site::{Shown, Site};
 use self::ways::Ways;
 use self::young::Young;
@@ -73,6 +75,8 @@ struct Page {
     /// The last that were buried, when there were so many.
     latest: Mutex<(u64, Vec<Buried>)>,
     young: Young,
+    /// At the token, here or on another namespace's page.
+    guesses: Arc<Guesses>,
     /// Where no other page shows them.
     polled: Option<Arc<Polled>>,
 }
@@ -83,7 +87,7 @@ impl Page {
         shown: Shown,
         ways: Ways,
         token: Option<SecretString>,
-        places: Arc<Semaphore>,
+        (places, guesses): (Arc<Semaphore>, Arc<Guesses>),
         polled: Option<Arc<Polled>>,
         is_alone: bool,
     ) -> Arc<Self> {
@@ -110,6 +114,7 @@ impl Page {
             made: Mutex::default(),
             latest: Mutex::default(),
             young: Young::default(),
+            guesses,
             polled,
         })
     }

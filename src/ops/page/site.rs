@@ -13,6 +13,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
+use super::guesses::Guesses;
 use super::ways::Ways;
 use super::{Archive, Page, assets, events, overview};
 use crate::health::Vitals;
@@ -67,7 +68,9 @@ impl Site {
         let in_common = ways.first().map(Ways::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
         let is_alone = names.len() == 1;
-        let page = |(one, ways)| Page::new(one, ways, token.cloned(), places.clone(), polled.clone(), is_alone);
+        let guesses: Arc<Guesses> = Arc::default();
+        let shared = || (places.clone(), guesses.clone());
+        let page = |(one, ways)| Page::new(one, ways, token.cloned(), shared(), polled.clone(), is_alone);
         let pages = shown.into_iter().zip(ways).map(page).collect();
         Arc::new(Self { pages, ways: in_common, places, polled })
     }

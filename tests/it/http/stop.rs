@@ -15,8 +15,10 @@ async fn held_back(role: &Role, id: &str) -> TcpStream {
     let mut answer = [0; 512];
     assert!(stream.read(&mut answer).await.unwrap() > 0);
     let (length, part) = (id.len(), &id[..id.len() - 1]);
-    let head =
-        format!("POST /tweets HTTP/1.1\r\nhost: {addr}\r\ncontent-length: {length}\r\nexpect: 100-continue\r\n\r\n");
+    let head = format!(
+        "POST /tweets HTTP/1.1\r\nhost: {addr}\r\ncontent-type: application/x-ndjson\r\ncontent-length: {length}\r\n\
+         expect: 100-continue\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     // It says that it reads the body now.
     let read = stream.read(&mut answer).await.unwrap();

@@ -139,7 +139,7 @@ fn probes_ask_paths_that_are_served_at_ports_that_are_open() {
 }
 
 /// Whether a pod carries the labels that a selector asks for.
-fn selects(selector: &Value, labels: &Value) -> bool {
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let wanted = selector.get("matchLabels").and_then(Value::as_object);
     wanted.is_none_or(|wanted| wanted.iter().all(|(label, value)| labels.get(label) == Some(value)))
         && list(selector, "/matchExpressions").all(|expression| {

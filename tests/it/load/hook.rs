@@ -47,7 +47,7 @@ async fn ingest(url: String, store: Arc<PostgresStore>, seen: Arc<Seen>) -> Vec<
             // 4,096 ids a millisecond and machine: far apart in time, so that none is twice.
             ids = (first..first + TWEETS_EACH).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
         }
-        match client.post(&url).body(ids.join("\n")).send().await {
+        match client.post(&url).header("content-type", "application/x-ndjson").body(ids.join("\n")).send().await {
             Ok(answer) if answer.status() == 202 => {
                 let receipt: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
                 let done = receipt["scheduled"].as_u64().unwrap() + receipt["known"].as_u64().unwrap();

@@ -2,6 +2,7 @@
 //! time after the others.
 
 mod demo;
+mod doors;
 mod enqueue;
 mod fairness;
 mod fault_table;

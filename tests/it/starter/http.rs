@@ -148,7 +148,7 @@ async fn an_object_an_array_and_lines_are_taken() {
     let lines = format!("{}\n\n{}\r\n", tweet(5), tweet(1));
     let ndjson = served.post_as("application/x-ndjson", lines);
     assert_eq!(served.answer(ndjson).await, (202, receipt(1, 1)));
-    let ids = served.post_as("text/plain; charset=utf-8", format!("{}\n\"{}\"\n", id(6), id(7)));
+    let ids = served.post_as("application/jsonl; charset=utf-8", format!("{}\n\"{}\"\n", id(6), id(7)));
     assert_eq!(served.answer(ids).await, (202, receipt(2, 0)));
     for n in 1..=7 {
         assert_eq!(served.world.places(&id(n)).await.len(), 1);
@@ -304,7 +304,7 @@ async fn what_is_no_body_of_tweets_is_refused_by_its_head() {
 async fn begun(url: &str, length: &str) -> TcpStream {
     let addr = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(addr).await.unwrap();
-    let head = format!("POST /tweets HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n{length}\r\n\r\n");
+    let head = format!("POST /tweets HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\ncontent-type: application/x-ndjson\r\n{length}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     stream
 }

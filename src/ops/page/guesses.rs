@@ -1,0 +1,81 @@
+//! Guesses at the token: each address may be wrong a few times, then it waits.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::ops::server::household;
+
+/// Wrong tokens an address may send at once,
+const AT_ONCE: u32 = 5;
+/// and how soon it may send one more: some 8,600 a day.
+const EVERY: Duration = Duration::from_secs(10);
+/// Addresses that are remembered. Of more, the one whose last guess is oldest is forgotten.
+const ADDRESSES: usize = 4_096;
+
+/// Who has guessed, and until when that counts: each wrong token adds [`EVERY`].
+#[derive(Debug, Default)]
+pub(super) struct Guesses(Mutex<HashMap<IpAddr, Instant>>);
+
+impl Guesses {
+    /// How long an address has to wait before a token of its is looked at; none where it may send one now.
+    pub fn wait(&self, from: IpAddr) -> Option<Duration> {
+        let guesses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = guesses.get(&household(from))?;
+        let allowed = EVERY * (AT_ONCE - 1);
+        until.checked_duration_since(Instant::now() + allowed).filter(|wait| !wait.is_zero())
+    }
+
+    /// The token that came from there was wrong.
+    pub fn wrong(&self, from: IpAddr) {
+        let now = Instant::now();
+        let mut guesses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        guesses.retain(|_, until| *until > now);
+        if guesses.len() >= ADDRESSES {
+            let oldest = guesses.iter().min_by_key(|(_, until)| **until).map(|(from, _)| *from);
+            oldest.and_then(|oldest| guesses.remove(&oldest));
+        }
+        let until = guesses.entry(household(from)).or_insert(now);
+        *until += EVERY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_is_wrong_a_few_times_and_then_once_in_a_while() {
+        let (guesses, one, other) = (Guesses::default(), IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        for _ in 0..AT_ONCE {
+            assert_eq!(guesses.wait(one), None);
+            guesses.wrong(one);
+        }
+        assert_eq!(guesses.wait(one), Some(EVERY));
+        assert_eq!(guesses.wait(other), None);
+        let mut tried = 0;
+        for _ in 0..3_600 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if guesses.wait(one).is_none() {
+                guesses.wrong(one);
+                tried += 1;
+            }
+        }
+        assert_eq!(tried, 360);
+        tokio::time::advance(EVERY * AT_ONCE).await;
+        guesses.wrong(other);
+        assert_eq!(guesses.0.lock().unwrap().len(), 1, "what is over is forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_addresses_are_remembered_and_no_more() {
+        let guesses = Guesses::default();
+        for n in 0..u32::try_from(ADDRESSES).unwrap() + 100 {
+            guesses.wrong(IpAddr::from(n.to_be_bytes()));
+        }
+        assert_eq!(guesses.0.lock().unwrap().len(), ADDRESSES);
+    }
+}
