@@ -11,6 +11,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use crate::clock::Millis;
 use crate::lateness::Lateness;
 
+/// Reasons that are counted apart,
+const REASONS: usize = 32;
+/// and what the others are counted as.
+const ANOTHER_REASON: &str = "another reason";
+
 macro_rules! counters {
     ($(#[doc = $of:literal])* $Counters:ident { $(#[doc = $doc:literal] $name:ident),* $(,)? }) => {
         $(#[doc = $of])*
@@ -200,6 +205,8 @@ pub struct Metrics {
     untold_lateness: Mutex<Lateness>,
     /// Of the namespaces whose sources are polled.
     polls: Mutex<BTreeMap<String, Arc<Polls>>>,
+    /// Answers that could not be read, by the reason.
+    unreadable: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Default for Metrics {
@@ -223,6 +230,7 @@ impl Metrics {
             lateness: Mutex::new(lateness),
             untold_lateness: Mutex::default(),
             polls: Mutex::default(),
+            unreadable: Mutex::new([(ANOTHER_REASON.to_owned(), 0)].into()),
         }
     }
 
@@ -237,6 +245,25 @@ impl Metrics {
     #[must_use]
     pub fn all_polls(&self) -> BTreeMap<String, Arc<Polls>> {
         self.polls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An answer that could not be read. What it quotes of the answer is left out, so that there are few reasons.
+    pub fn unreadable(&self, why: &str) {
+        let mut reason = String::new();
+        for (at, part) in why.split('"').enumerate() {
+            reason += if at % 2 == 0 { part } else { "…" };
+        }
+        let mut reasons = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if reasons.len() >= REASONS && !reasons.contains_key(&reason) {
+            ANOTHER_REASON.clone_into(&mut reason);
+        }
+        *reasons.entry(reason).or_default() += 1;
+    }
+
+    /// How many answers could not be read, by the reason.
+    #[must_use]
+    pub fn unreadable_by_reason(&self) -> BTreeMap<String, u64> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes how late jobs were claimed, in ms; early ones count as 0.
@@ -290,6 +317,19 @@ mod tests {
         untold.told();
         assert_eq!(polls.untold().counts(), [("posts_seen", 2)]);
         assert_eq!(metrics.all_polls().len(), 1);
+    }
+
+    #[test]
+    fn reasons_are_few_whatever_an_answer_says() {
+        let metrics = Metrics::new();
+        for n in 0..100 {
+            metrics.unreadable(&format!("created_at \"{n}\" is not a date"));
+            metrics.unreadable(&format!("it fails in way {n}"));
+        }
+        let by_reason = metrics.unreadable_by_reason();
+        assert_eq!(by_reason["created_at … is not a date"], 100);
+        assert_eq!((by_reason.len(), by_reason.values().sum::<u64>()), (REASONS, 200), "{by_reason:?}");
+        assert!(by_reason[ANOTHER_REASON] > 60);
     }
 
     #[test]

@@ -83,6 +83,20 @@ fn constant(counter: &Counter) -> ConstCounter<u64> {
     ConstCounter::new(u64::try_from(counter.get()).unwrap_or(0))
 }
 
+impl Pipelines {
+    fn unreadable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let what = "Answers that could not be read, by the reason.";
+        let mut family = encoder.encode_descriptor("unreadable", what, None, MetricType::Counter)?;
+        for (namespace, metrics) in &self.0 {
+            for (reason, count) in metrics.unreadable_by_reason() {
+                let labels = [("namespace", namespace.as_str()), ("reason", reason.as_str())];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Collector for Pipelines {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some((_, any)) = self.0.first() else { return Ok(()) };
@@ -101,6 +115,7 @@ impl Collector for Pipelines {
             };
             self.family(&mut encoder, name, what, of)?;
         }
+        self.unreadable(&mut encoder)?;
         self.polls(&mut encoder)
     }
 }
@@ -132,6 +147,7 @@ mod tests {
         metrics[0].counters.found.add(7);
         metrics[1].in_flight.inc();
         metrics[1].histograms.batch_ids.observe(20.0);
+        metrics[0].unreadable("created_at \"x\" is not a date");
         metrics[0].polls("source:poll:search/tweets").posts_new.add(3);
         metrics[1].polls("source:poll:timelines/home").posts_new.add(4);
         let text = text(&of_process(pipelines));
@@ -142,6 +158,7 @@ mod tests {
             "twitter_updater_in_flight{namespace=\"mastodon:update:social\"} 1\n",
             "twitter_updater_batch_ids_count{namespace=\"mastodon:update:social\"} 1\n",
             "twitter_updater_batch_ids_bucket{le=\"20.0\",namespace=\"mastodon:update:social\"} 1\n",
+            "twitter_updater_unreadable_total{namespace=\"tweet:update\",reason=\"created_at … is not a date\"} 1\n",
             "# HELP twitter_updater_found Tweets found.\n",
             "twitter_updater_posts_new_total{namespace=\"source:poll:search/tweets\"} 3\n",
             "twitter_updater_posts_new_total{namespace=\"source:poll:timelines/home\"} 4\n",

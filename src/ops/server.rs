@@ -221,4 +221,3 @@ impl HttpBody for Answering {
         self.body.size_hint()
     }
 }
-

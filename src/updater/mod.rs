@@ -268,6 +268,7 @@ impl TweetUpdate {
             }
             Outcome::Broken(why) => {
                 counters.broken.add(1);
+                self.metrics.unreadable(&why);
                 // Said once, not each round.
                 if standing.and_then(|known| known.unreadable.as_ref()) != Some(&why) {
                     let namespace = &*self.namespace;

@@ -1,8 +1,8 @@
 //! The roles as they are seen over HTTP: probes, metrics, the hook as a process, and how they stop.
 
 mod budget;
-mod doors;
 mod documents;
+mod doors;
 mod page;
 mod stop;
 
@@ -80,7 +80,14 @@ fn young(count: u32) -> Vec<String> {
 }
 
 async fn post(role: &Role, ids: &[String]) -> (u16, String) {
-    let response = role.client.post(format!("{}/tweets", role.url)).header("content-type", "application/json").body(json!(ids).to_string()).send().await.unwrap();
+    let response = role
+        .client
+        .post(format!("{}/tweets", role.url))
+        .header("content-type", "application/json")
+        .body(json!(ids).to_string())
+        .send()
+        .await
+        .unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
 }
 

@@ -4,8 +4,8 @@
 mod docs;
 mod image;
 mod metrics;
-mod redis;
 mod reach;
+mod redis;
 mod roles;
 
 use std::collections::BTreeMap;

@@ -108,7 +108,9 @@ mod tests {
         ] {
             assert!(door.knows(own), "{own}");
         }
-        for other in ["example.org", "evil.tweets.example.org", "127.0.0.1.example.org:8080", "localhost.example.org", "1.2"] {
+        for other in
+            ["example.org", "evil.tweets.example.org", "127.0.0.1.example.org:8080", "localhost.example.org", "1.2"]
+        {
             assert!(!door.knows(other), "{other}");
         }
     }
@@ -117,7 +119,8 @@ mod tests {
     fn what_another_sites_page_sends_is_seen() {
         let from = |method: Method, headers: &[(&'static str, &str)]| {
             let headers = headers.iter();
-            let headers = headers.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
+            let headers =
+                headers.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
             is_from_elsewhere(&method, &headers.collect())
         };
         let host = ("host", "127.0.0.1:8082");

@@ -75,10 +75,8 @@ async fn a_page_of_another_site_posts_nothing_and_text_needs_a_token() {
 fn a_starter_without_a_token_listens_on_the_loopback_alone() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("home.db");
-    let settings = variables(&[
-        ("queue.embedded.path", file.to_str().unwrap()),
-        ("store.sqlite.path", file.to_str().unwrap()),
-    ]);
+    let settings =
+        variables(&[("queue.embedded.path", file.to_str().unwrap()), ("store.sqlite.path", file.to_str().unwrap())]);
     let refused = run(&["starter", "--listen", "0.0.0.0:0"], &settings);
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(64), "{said}");

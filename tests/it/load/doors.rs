@@ -23,7 +23,8 @@ const MEMORY_LIMIT_MB: u64 = 256;
 fn taken(pid: u32) -> (usize, u64) {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     (open, peak.unwrap() / 1024)
 }
 

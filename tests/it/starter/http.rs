@@ -304,7 +304,9 @@ async fn what_is_no_body_of_tweets_is_refused_by_its_head() {
 async fn begun(url: &str, length: &str) -> TcpStream {
     let addr = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(addr).await.unwrap();
-    let head = format!("POST /tweets HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\ncontent-type: application/x-ndjson\r\n{length}\r\n\r\n");
+    let head = format!(
+        "POST /tweets HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\ncontent-type: application/x-ndjson\r\n{length}\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream
 }
