@@ -598,7 +598,7 @@ fn warn_of_exposed(settings: &Settings) {
         tracing::warn!(
             setting,
             file = %file.display(),
-            "every user of this machine can read this secret: take the right from others (chmod o-r), or mount it with a mode like 0440"
+            "every user of this machine can read this secret: chmod o-r, or mount it with the mode 0440"
         );
     }
 }

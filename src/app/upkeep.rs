@@ -152,9 +152,11 @@ fn show(display: &ProgressDisplay, done: &Rebuilt) {
 pub async fn open_dead(settings: &Settings, provider: &Provider, only_looks: bool) -> Result<Dead> {
     if only_looks {
         files::queue_is_there(settings)?;
-        files::store_is_there(settings)?;
     }
     let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+    if only_looks {
+        files::store_is_there(settings)?;
+    }
     Ok(dead_of(settings, provider, queue, open_store(settings).await?))
 }
 

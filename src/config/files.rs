@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::BadConfig;
+use super::{BadConfig, Settings};
 
 /// The texts of configuration files as they stood when they were read, in the order in which they go over
 /// each other. Two are equal when nothing was changed in between.
@@ -61,12 +61,31 @@ impl std::fmt::Debug for Files {
 /// The most that a configuration file may hold, in bytes: as much as a ConfigMap.
 const LONGEST_FILE: u64 = 1024 * 1024;
 
+const NOT_REGULAR: &str = "cannot be read: it is a folder, a device or a pipe, and has to be a regular file";
+
+impl Settings {
+    /// The files with certificates and their key are regular ones, where they are there: a device might never end.
+    ///
+    /// # Errors
+    /// One is not.
+    pub fn tls_files_are_regular(&self) -> Result<(), BadConfig> {
+        let redis = &self.queue.redis;
+        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
+        {
+            if std::fs::metadata(file).is_ok_and(|about| !about.is_file()) {
+                return Err(BadConfig(format!("queue.redis.{key} {} {NOT_REGULAR}", file.display())));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The text of a regular file (or of one that a link leads to) of so many bytes at the most; says otherwise why not. A
 /// device or a pipe might never end.
 pub(super) fn text(file: &Path, most: u64) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     if !std::fs::metadata(file).map_err(cannot)?.is_file() {
-        return Err("cannot be read: it is a folder, a device or a pipe, and has to be a regular file".to_owned());
+        return Err(NOT_REGULAR.to_owned());
     }
     let mut bytes = Vec::new();
     // One byte more shows that there are more.
@@ -90,7 +109,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::Settings;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -162,5 +180,11 @@ mod tests {
             assert!(read(other).unwrap_err().contains("a regular file"), "{other}");
         }
         assert!(read("none").unwrap_err().contains("cannot be read: No such file"));
+        let variables = [
+            ("TWITTER_UPDATER__QUEUE__REDIS__URL", "rediss://h"),
+            ("TWITTER_UPDATER__QUEUE__REDIS__KEY_FILE", "/dev/zero"),
+        ];
+        let error = Settings::load_with(&[], None, &variables).unwrap().tls_files_are_regular().unwrap_err();
+        assert!(error.to_string().contains("queue.redis.key_file /dev/zero cannot be read"), "{error}");
     }
 }

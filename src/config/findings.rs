@@ -26,7 +26,7 @@ pub(super) struct Findings(Vec<(String, BadConfig)>);
 impl Findings {
     /// Notes what is wrong at that place.
     pub fn add(&mut self, place: impl Into<String>, why: String) {
-        self.0.push((place.into(), BadConfig(why)));
+        self.0.push((place.into(), BadConfig(plain(&why))));
     }
 
     /// The same, unless it only follows from what is wrong elsewhere: a setting that it names, or all.
@@ -69,6 +69,11 @@ impl Findings {
             false => Err(BadConfigs(self.0.into_iter().map(|(_, wrong)| wrong).collect())),
         }
     }
+}
+
+/// In one line, and without what would steer a terminal: a key may hold anything.
+pub(super) fn plain(text: &str) -> String {
+    text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a text names a setting, and not one whose name only begins or ends like it.

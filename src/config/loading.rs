@@ -5,7 +5,7 @@ use std::path::Path;
 
 use config::{Config, ConfigError, File, FileFormat, Value, ValueKind};
 
-use super::findings::{BadConfigs, Findings};
+use super::findings::{BadConfigs, Findings, plain};
 use super::{BadConfig, DEFAULT, Files, Settings, credentials, variables};
 
 /// Settings, and everything that is wrong with them.
@@ -221,11 +221,6 @@ fn not_toml(file: &Path, text: &str, error: &toml::de::Error) -> BadConfig {
     let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
     let why = plain(error.message().lines().next().unwrap_or_default());
     BadConfig(format!("{} is not TOML, line {line}: {why}", file.display()))
-}
-
-/// In one line, and without what would steer a terminal: a key may hold anything.
-fn plain(text: &str) -> String {
-    text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:

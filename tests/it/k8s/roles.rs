@@ -234,6 +234,7 @@ fn the_autoscaler_asks_what_status_answers() {
     let file = folder.path().join("queue.db");
     let file = file.to_str().unwrap();
     let variables = process::variables(&[("queue.embedded.path", file), ("twitter.api", "http://127.0.0.1:9")]);
+    process::run_with_input(&["enqueue", "--no-store"], &variables, b""); // makes the file
     let output = process::run(&["status", "--json"], &variables);
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     let keda = Kustomization::of("components/keda");
