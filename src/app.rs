@@ -1,5 +1,7 @@
 //! The only wiring: settings → backends → roles.
 
+mod checking;
+mod files;
 mod follow;
 mod heartbeat;
 mod logging;
@@ -18,11 +20,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use futures::future::join_all;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
+pub use self::checking::check;
+pub use self::files::enough_files_may_be_open;
 pub use self::follow::{Follower, InForce, follow};
 pub use self::logging::{LogLevel, start_logging};
 pub use self::maintenance::Maintenance;
@@ -101,11 +105,18 @@ async fn connect_store(settings: &Settings) -> Result<(Arc<dyn Store>, Arc<dyn P
     })
 }
 
-/// Creates or updates the store's tables.
+/// Creates or updates the store's tables. Stopped on the way, it leaves each migration done or undone.
 ///
 /// # Errors
-/// The store is not there.
-pub async fn migrate(settings: &Settings) -> Result<()> {
+/// The store is not there, or it was stopped.
+pub async fn migrate(settings: &Settings, stop: &Stop) -> Result<()> {
+    tokio::select! {
+        migrated = make_tables(settings) => migrated,
+        () = stop.draining() => bail!("migrate was stopped: run it again, it goes on where it was"),
+    }
+}
+
+async fn make_tables(settings: &Settings) -> Result<()> {
     let store = connect_store(settings).await?.0;
     store.migrate().await.context("the store's tables cannot be made")?;
     fill_details(&*store).await.context("what was stored before cannot be filled in; run it again")
@@ -139,6 +150,7 @@ pub async fn status(settings: &Settings) -> Result<Report> {
         let names: Vec<String> = callers(settings, &provider)?.into_iter().map(|(name, _)| name).collect();
         asked.push((provider, names));
     }
+    files::queue_is_there(settings)?;
     let service = Service::new(settings)?;
     let store = polled::store_as_it_is(settings).await.map(|(store, _)| store).map_err(|error| format!("{error:#}"));
     let store = StoreAtHand::new(store);
@@ -210,6 +222,7 @@ pub async fn accounts(settings: &Settings, provider: &Provider, check: bool) -> 
     let unusable = || service.unusable("quota ledger");
     let endpoint = capabilities(provider).endpoint;
     if !check {
+        files::queue_is_there(settings)?;
         let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
         let known = service.ledger(provider).await?.accounts(endpoint, &names).await.with_context(unusable)?;
         let reads = reads(settings, provider, &*service.ledger(provider).await?).await.with_context(unusable)?;
@@ -253,13 +266,20 @@ pub struct Unavailable(pub String);
 /// Puts a file (or standard input, `-`) into the queue, with a progress bar on a terminal.
 ///
 /// # Errors
-/// A service is out; the message says up to which line all is done.
-pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool) -> Result<Summary> {
+/// A service is out, or it was stopped; the message says up to which line all is done.
+pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool, stop: &Stop) -> Result<Summary> {
     let provider = settings.provider()?;
-    // A file that is not there leaves nothing behind, the embedded queue's file neither.
-    let input = Input::open(file).await?;
-    let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
-    let store = if with_store { Some(open_store(settings).await?) } else { None };
+    let opened = async {
+        // A file that is not there leaves nothing behind, the embedded queue's file neither.
+        let input = Input::open(file).await?;
+        let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+        let store = if with_store { Some(open_store(settings).await?) } else { None };
+        Ok::<_, anyhow::Error>((input, queue, store))
+    };
+    let (input, queue, store) = tokio::select! {
+        opened = opened => opened?,
+        () = stop.draining() => bail!("enqueue was stopped before it read anything"),
+    };
     let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
     let starter = starter(&provider, queue, store, settings.tweet_age.clone()).by(way);
     let display = ProgressDisplay::new(&input.name, input.bytes);
@@ -274,7 +294,7 @@ pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool) ->
         input.source,
         &input.name,
         &starter,
-        &EnqueueOptions::default(),
+        &EnqueueOptions { stop: stop.clone(), ..EnqueueOptions::default() },
         |progress| display.show(progress),
         refused,
     )

@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use serde::Serialize;
 
 use crate::app::{self, Follower, Unavailable};
-use crate::config::{BadConfig, DEMO, Files, Settings};
+use crate::config::{BadConfig, BadConfigs, DEMO, Examined, Files, Settings};
 use crate::dead::{Act, Tally};
 use crate::demo::{self, DemoOptions};
 use crate::ops;
@@ -22,6 +22,9 @@ use crate::queue::QueueError;
 use crate::shutdown::Stop;
 use crate::starter::{EnqueueError, Living, Moment, Refreshed, StarterError, Which};
 use crate::store::StoreError;
+
+/// The environment's name for --config.
+const CONFIG_VARIABLE: &str = "TWITTER_UPDATER_CONFIG";
 
 /// What the process ends with, as in `sysexits.h` where it has a word for it.
 pub mod exit {
@@ -45,7 +48,7 @@ pub mod exit {
 )]
 pub struct Cli {
     /// A configuration file, or a folder of them: every *.toml in it, in the order of the names. It goes over
-    /// the defaults, and the environment over both.
+    /// the defaults, and the environment over both. Without it, the one that TWITTER_UPDATER_CONFIG names.
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
     /// Whose posts: twitter, x, mastodon:NAME or bluesky; over the setting providers.
@@ -215,11 +218,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print the configuration in effect, without secrets; exits with 64 when it cannot be.
+    /// Print the configuration in effect, without secrets; exits with 64 when it cannot be, and says everything that is wrong.
     #[command(
-        after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml | grep lookahead\n  twitter-updater check --json | jq .settings.updater\n\nConnects to nothing. The first line is the revision that workers show in `status`."
+        after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml --offline\n  twitter-updater check --config updater.toml | grep lookahead\n  twitter-updater check --json | jq .settings.updater\n\nConnects to nothing. The first line is the revision that workers show in `status`."
     )]
     Check {
+        /// Go by the settings alone: no secret is asked for, and no file that a setting names.
+        #[arg(long)]
+        offline: bool,
         /// One JSON object: the revision and the settings.
         #[arg(long)]
         json: bool,
@@ -364,6 +370,9 @@ pub fn main() -> ExitCode {
             return if wrong { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS };
         }
     };
+    if let Err(error) = app::enough_files_may_be_open(None) {
+        return failed(&error);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
@@ -377,9 +386,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// One line on standard error, and the code that says what kind of failure it is.
+/// One line on standard error (for each thing that is wrong with the configuration one), and the code that says what
+/// kind of failure it is.
 fn failed(error: &anyhow::Error) -> ExitCode {
-    say(&format!("{error:#}"));
+    match error.downcast_ref() {
+        Some(BadConfigs(all)) => all.iter().for_each(|wrong| say(&wrong.to_string())),
+        None => say(&format!("{error:#}")),
+    }
     ExitCode::from(code_of(error))
 }
 
@@ -391,7 +404,10 @@ fn code_of(error: &anyhow::Error) -> u8 {
             || cause.is::<Unavailable>()
             || matches!(cause.downcast_ref(), Some(EnqueueError::HandOver { .. }))
     };
-    if error.chain().any(|cause| cause.is::<BadConfig>() || cause.is::<BadTweetsPerDay>()) {
+    let bad = |cause: &(dyn std::error::Error + 'static)| {
+        cause.is::<BadConfig>() || cause.is::<BadConfigs>() || cause.is::<BadTweetsPerDay>()
+    };
+    if error.chain().any(bad) {
         exit::USAGE
     } else if error.chain().any(service_out) {
         exit::UNAVAILABLE
@@ -400,7 +416,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
-async fn run(cli: Cli) -> Result<u8> {
+async fn run(mut cli: Cli) -> Result<u8> {
     if let Command::Health { url } = &cli.command {
         // Every few seconds, beside a process that has read its settings already.
         return match ops::probe(url).await {
@@ -416,9 +432,18 @@ async fn run(cli: Cli) -> Result<u8> {
         return Ok(0);
     }
     let layers: &[&'static str] = if matches!(cli.command, Command::Demo { .. }) { &[DEMO] } else { &[] };
+    cli.config = configuration(cli.config)?;
     let files = Files::read(cli.config.as_deref())?;
-    let settings = Settings::load(layers, &files, cli.provider.as_deref())?;
+    let examined = Settings::examine(layers, &files, cli.provider.as_deref());
+    if let Command::Check { offline, json } = cli.command {
+        return check(examined, offline, json);
+    }
+    let settings = examined.sound()?;
+    app::enough_files_may_be_open(Some(&settings))?;
     let log = app::start_logging(&settings)?;
+    if cli.command.reads_secrets() {
+        warn_of_exposed(&settings);
+    }
     let follower = || Follower::new(layers, cli.config, files, cli.provider, log);
     let stop = Stop::new();
     match cli.command {
@@ -437,7 +462,8 @@ async fn run(cli: Cli) -> Result<u8> {
             Ok(if summary.lost == 0 && summary.doubled == 0 { 0 } else { exit::FAILED })
         }
         Command::Enqueue { file, no_store, json } => {
-            let summary = app::enqueue_file(&settings, &file, !no_store).await?;
+            stop.on_signals(settings.updater.drain_deadline)?;
+            let summary = app::enqueue_file(&settings, &file, !no_store, &stop).await?;
             app::write_answer(json, &summary, &summary.to_string())?;
             Ok(if summary.is_clean() { 0 } else { exit::INPUT })
         }
@@ -461,7 +487,7 @@ async fn run(cli: Cli) -> Result<u8> {
             app::run_ops(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
-        Command::Health { .. } | Command::Completions { .. } => Ok(0), // above
+        Command::Health { .. } | Command::Completions { .. } | Command::Check { .. } => Ok(0), // above
         Command::Status { json } => {
             let report = app::status(&settings).await?;
             app::write_answer(json, &report, &report.to_string())?;
@@ -512,20 +538,9 @@ async fn run(cli: Cli) -> Result<u8> {
             app::write_answer(json, &plan, &plan.to_string())?;
             Ok(0)
         }
-        Command::Check { json } => {
-            for provider in settings.providers()? {
-                app::open_lookup(&settings, &provider)?;
-                app::credentials(&settings, &provider)?;
-            }
-            app::Service::new(&settings)?;
-            settings.starter_token()?;
-            settings.ops_token()?;
-            let text = format!("# config_revision: {}\n{}", settings.revision(), settings.shown());
-            app::write_answer(json, &Checked { config_revision: settings.revision(), settings }, &text)?;
-            Ok(0)
-        }
         Command::Migrate => {
-            app::migrate(&settings).await?;
+            stop.on_signals(settings.updater.drain_deadline)?;
+            app::migrate(&settings, &stop).await?;
             app::write_line("the store's tables are up to date")?;
             Ok(0)
         }
@@ -534,6 +549,57 @@ async fn run(cli: Cli) -> Result<u8> {
             app::run_simulator(&settings, listen, replay, &stop).await?;
             Ok(0)
         }
+    }
+}
+
+impl Command {
+    /// Whether it reads the files with secrets.
+    fn reads_secrets(&self) -> bool {
+        matches!(
+            self,
+            Self::Updater { .. }
+                | Self::Starter { .. }
+                | Self::Poll { .. }
+                | Self::Ops { .. }
+                | Self::Credentials { check: true, .. }
+        )
+    }
+}
+
+/// The configuration file or folder: what the command line says, or else the environment.
+fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
+    match named.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from)) {
+        Some(path) if path.as_os_str().is_empty() => {
+            Err(BadConfig(format!("--config or {CONFIG_VARIABLE} is empty: name a file or a folder, or leave it out")))
+        }
+        named => Ok(named),
+    }
+}
+
+/// Prints the configuration in effect, or everything that is wrong with it.
+fn check(examined: Examined, offline: bool, json: bool) -> Result<u8> {
+    let wrong = app::check(&examined, offline);
+    if !wrong.is_empty() {
+        return Err(BadConfigs(wrong).into());
+    }
+    let settings = examined.sound()?;
+    app::start_logging(&settings)?;
+    if !offline {
+        warn_of_exposed(&settings);
+    }
+    let text = format!("# config_revision: {}\n{}", settings.revision(), settings.shown());
+    app::write_answer(json, &Checked { config_revision: settings.revision(), settings }, &text)?;
+    Ok(0)
+}
+
+/// Secrets that everybody may read still work, so it is no error.
+fn warn_of_exposed(settings: &Settings) {
+    for (setting, file) in settings.exposed_secrets() {
+        tracing::warn!(
+            setting,
+            file = %file.display(),
+            "every user of this machine can read this secret: chmod o-r, or mount it with the mode 0440"
+        );
     }
 }
 
@@ -552,7 +618,8 @@ async fn refresh(settings: &Settings, ids: &[String], which: Which, json: bool, 
 }
 
 async fn look_after_the_dead(command: DeadCommand, settings: &Settings) -> Result<u8> {
-    let dead = app::open_dead(settings, &settings.provider()?).await?;
+    let only_looks = matches!(command, DeadCommand::List { .. } | DeadCommand::Show { .. });
+    let dead = app::open_dead(settings, &settings.provider()?, only_looks).await?;
     let (act, Whom { ids, all, json }) = match command {
         DeadCommand::List { limit, json } => {
             let list = dead.list(limit).await?;

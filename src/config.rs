@@ -7,16 +7,19 @@ mod change;
 mod contradictions;
 mod credentials;
 mod files;
+mod findings;
+mod loading;
 mod masking;
 mod poll;
 mod providers;
+mod variables;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::{Config, Environment, File, FileFormat};
 use secrecy::SecretString;
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -25,6 +28,8 @@ pub use self::change::{Change, Changed, LIVE};
 pub use self::contradictions::allowed;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
 pub use self::files::Files;
+pub use self::findings::BadConfigs;
+pub use self::loading::Examined;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
 pub use self::poll::{PollSettings, SourceKind, SourceSettings, StreamProvider, StreamSettings};
@@ -274,7 +279,7 @@ pub struct SimulatorSettings {
 }
 
 /// A configuration that cannot be: one line that names the place, the reason and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("configuration: {0}")]
 pub struct BadConfig(pub String);
 
@@ -283,9 +288,15 @@ impl Settings {
     /// says: `providers`.
     ///
     /// # Errors
-    /// An unknown key, a value of the wrong form, or a contradiction.
+    /// Unknown keys, values of the wrong form, and contradictions: all of them.
     pub fn load(layers: &[&str], files: &Files, providers: Option<&str>) -> Result<Self, BadConfig> {
-        Self::load_from(layers, files, Environment::with_prefix(ENVIRONMENT_PREFIX), providers)
+        Ok(Self::examine(layers, files, providers).sound()?)
+    }
+
+    /// As [`Settings::load`], and what is wrong beside the settings.
+    #[must_use]
+    pub fn examine(layers: &[&str], files: &Files, providers: Option<&str>) -> Examined {
+        loading::examine(layers, files, variables::of_process(), providers)
     }
 
     /// As [`Settings::load`], with the file or folder of that name, and these variables in place of the
@@ -294,7 +305,7 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`] and [`Files::read`].
     pub fn load_with(layers: &[&str], path: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_from(layers, &Files::read(path)?, environment(variables), None)
+        Ok(loading::examine(layers, &Files::read(path)?, given(variables), None).sound()?)
     }
 
     /// As [`Settings::load_with`], with a file of this name and text, which need not be there.
@@ -302,47 +313,7 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`].
     pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
-        Self::load_from(&[], &Files::of(file, text), environment(variables), None)
-    }
-
-    fn load_from(
-        layers: &[&str],
-        files: &Files,
-        environment: Environment,
-        providers: Option<&str>,
-    ) -> Result<Self, BadConfig> {
-        let mut all = Config::builder();
-        for layer in std::iter::once(&DEFAULT).chain(layers) {
-            all = all.add_source(File::from_str(layer, FileFormat::Toml));
-        }
-        let compiled_in = all.clone();
-        for (file, text) in files.texts() {
-            // Read here first, for an error without a drawing of the line: it may hold a password.
-            toml::from_str::<toml::Table>(text).map_err(|error| not_toml(file, text, &error))?;
-            all = all.add_source(File::from_str(text, FileFormat::Toml));
-        }
-        let all = all.build().map_err(|error| BadConfig(one_line(&error)))?;
-        credentials::no_secret_in_files(&all)?;
-        let environment = environment.prefix_separator("__").separator("__");
-        let given =
-            Config::builder().add_source(all).add_source(environment).set_override_option("providers", providers);
-        let given = given.and_then(|given| given.build());
-        let wrong = |error: config::ConfigError| {
-            // The first file without which all was well; the environment, where all the files are well.
-            let mut so_far = compiled_in.clone();
-            for (file, text) in files.texts() {
-                so_far = so_far.add_source(File::from_str(text, FileFormat::Toml));
-                if let Err(error) = so_far.clone().build().and_then(Config::try_deserialize::<Self>) {
-                    return BadConfig(format!("{}: {}", file.display(), one_line(&error)));
-                }
-            }
-            BadConfig(format!("environment: {}", one_line(&error)))
-        };
-        let given = given.map_err(&wrong)?;
-        let mut settings: Self = given.clone().try_deserialize().map_err(wrong)?;
-        settings.masked = settings.what_is_masked(&given);
-        settings.contradictions()?;
-        Ok(settings)
+        Ok(loading::examine(&[], &Files::of(file, text), given(variables), None).sound()?)
     }
 
     /// `http.listen` as an address; `None` where it is empty.
@@ -363,22 +334,8 @@ impl Settings {
     }
 }
 
-/// An environment of these variables alone.
-fn environment(variables: &[(&str, &str)]) -> Environment {
-    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Environment::with_prefix(ENVIRONMENT_PREFIX).source(Some(variables))
-}
-
-/// One line that names the line and not what it says.
-fn not_toml(file: &Path, text: &str, error: &toml::de::Error) -> BadConfig {
-    let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
-    let why = plain(error.message().lines().next().unwrap_or_default());
-    BadConfig(format!("{} is not TOML, line {line}: {why}", file.display()))
-}
-
-/// In one line, and without what would steer a terminal: a key may hold anything.
-fn plain(text: &str) -> String {
-    text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
+    variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
 }
 
 /// One of a few words: an error says which there are, which the `config` crate's own does not.
@@ -399,19 +356,6 @@ fn names<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
         Names::Text(names) => names,
         Names::List(names) => names.join(","),
     })
-}
-
-/// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:
-/// it may be a password.
-fn one_line(error: &config::ConfigError) -> String {
-    let mut text = plain(&error.to_string());
-    if text.contains("expected a duration") {
-        text += "; write it like 500ms, 5s or 18m";
-    }
-    match (text.find("string \""), text.rfind("\", expected")) {
-        (Some(start), Some(end)) if start < end => format!("{}a text{}", &text[..start], &text[end + 1..]),
-        _ => text,
-    }
 }
 
 #[cfg(test)]
@@ -495,8 +439,8 @@ mod tests {
         let given = credentials(token(" word\n").unwrap()).unwrap();
         let [(name, Secrets::Bearer(secret))] = &given[..] else { panic!("{given:?}") };
         assert_eq!((name.as_str(), secret.expose_secret()), (BEARER, "word"));
-        assert!(credentials(token("").unwrap()).unwrap().is_empty());
-        assert!(token("").unwrap().shown().contains("bearer_token = \"(not set)\""));
+        let none = Settings::load_with(&[], None, &[]).unwrap();
+        assert!(none.shown().contains("bearer_token = \"(not set)\"") && credentials(none).unwrap().is_empty());
         for cannot in ["canary two", "canary\ntwo", "canarü"] {
             let error = credentials(token(cannot).unwrap()).unwrap_err().to_string();
             assert!(error.contains("twitter.bearer_token") && !error.contains("canar"), "{error}");
@@ -524,5 +468,53 @@ mod tests {
             assert_eq!(masked(odd), "(not an address)");
         }
         assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
+    }
+
+    #[test]
+    fn a_secret_that_is_blank_is_not_one_that_is_not_set() {
+        for key in [
+            "TWITTER_UPDATER__TWITTER__BEARER_TOKEN",
+            "TWITTER_UPDATER__X__BEARER_TOKEN",
+            "TWITTER_UPDATER__STARTER__BEARER_TOKEN",
+            "TWITTER_UPDATER__OPS__TOKEN",
+            "TWITTER_UPDATER__TWITTER__CREDENTIALS__MAIN__TOKEN_SECRET",
+            "TWITTER_UPDATER__X__CREDENTIALS__MAIN__BEARER_TOKEN",
+            "TWITTER_UPDATER__MASTODON__INSTANCES__SOCIAL__BEARER_TOKEN",
+        ] {
+            for blank in ["", " \n"] {
+                let api = ("TWITTER_UPDATER__MASTODON__INSTANCES__SOCIAL__API", "https://mastodon.social");
+                let error = Settings::load_with(&[], None, &[api, (key, blank)]).unwrap_err().to_string();
+                assert!(error.contains(&format!("is empty: give {key} the secret")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_secret_has_one_name() {
+        let user = |name: &str, token: &str| {
+            let part = |part: &str, value: &str| {
+                (format!("TWITTER_UPDATER__TWITTER__CREDENTIALS__{name}__{part}"), value.to_owned())
+            };
+            [part("KIND", "both"), part("CONSUMER_KEY", "ck-canary"), part("CONSUMER_SECRET", "cs-canary")]
+                .into_iter()
+                .chain([part("TOKEN", token), part("TOKEN_SECRET", "ts-canary")])
+                .collect::<Vec<_>>()
+        };
+        let of = |variables: Vec<(String, String)>| {
+            let variables: Vec<_> = variables.iter().map(|(key, value)| (&**key, &**value)).collect();
+            Settings::load_with(&[], None, &variables).unwrap().every_credential(&Provider::Twitter)
+        };
+        assert_eq!(of(user("A", "canary")).unwrap().len(), 2, "the user and the application are counted apart");
+        let BadConfigs(all) = of([user("A", "canary"), user("B", "canary")].concat()).unwrap_err();
+        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert!(all[0].contains("twitter: the credentials \"a\" and \"b\" have the same token:"), "{all:?}");
+        assert!(all[1].contains("the credentials \"a-app\" and \"b-app\" have the same consumer_key:"), "{all:?}");
+        assert!(all.len() == 2 && !all.concat().contains("canary"), "{all:?}");
+        let bearer = ["TWITTER__BEARER_TOKEN", "TWITTER__CREDENTIALS__C__BEARER_TOKEN"];
+        let bearer = bearer.map(|key| (format!("TWITTER_UPDATER__{key}"), "canary".to_owned()));
+        let kind = ("TWITTER_UPDATER__TWITTER__CREDENTIALS__C__KIND".to_owned(), "app".to_owned());
+        let error = of([&bearer[..], &[kind]].concat()).unwrap_err().to_string();
+        assert!(error.contains("\"bearer\" and \"c\" have the same bearer_token"), "{error}");
+        assert!(!error.contains("canary"), "{error}");
     }
 }

@@ -119,6 +119,9 @@ impl SameDay {
     }
 }
 
+/// The longest age and interval: 100 years.
+const LONGEST: Duration = Duration::from_secs(100 * 31_557_600);
+
 /// Why a text is no age table; says where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAgeTable {
@@ -141,6 +144,9 @@ pub enum BadAgeTable {
     /// A zero age or interval.
     #[error("{0:?} has a zero; ages and intervals are at least 1ms")]
     Zero(String),
+    /// An age or interval that no clock reckons with.
+    #[error("{0:?} is longer than 100 years; ages and intervals are shorter")]
+    TooLong(String),
     /// Ages must rise.
     #[error("the ages must rise: {0:?} does not lie above the one before")]
     NotRising(String),
@@ -158,6 +164,9 @@ impl FromStr for AgeTable {
             let every = duration(every, bracket)?;
             if under.as_millis() == 0 || every.as_millis() == 0 {
                 return Err(BadAgeTable::Zero(bracket.to_owned()));
+            }
+            if under > LONGEST || every > LONGEST {
+                return Err(BadAgeTable::TooLong(bracket.to_owned()));
             }
             let under = clock::millis(under);
             if brackets.last().is_some_and(|before| before.under >= under) {

@@ -119,7 +119,7 @@ pub(super) async fn learn_lookup(
 /// # Errors
 /// A secret is missing or unfit, or none is given for an API that needs one.
 pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Credential>> {
-    let named = settings.credentials(provider)?;
+    let named = settings.every_credential(provider)?;
     if !named.is_empty() {
         let credential = |(name, secrets)| Credential { name, kind: kind(secrets) };
         return Ok(named.into_iter().map(credential).collect());

@@ -38,6 +38,7 @@ impl Service {
     /// Its address is none, or a file with certificates holds none.
     pub fn new(settings: &Settings) -> Result<Self> {
         let redis = &settings.queue.redis;
+        settings.tls_files_are_regular()?;
         Ok(match settings.queue.backend {
             QueueBackend::Redis => Self::Redis {
                 pool: RedisPool::new(&RedisOptions {

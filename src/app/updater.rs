@@ -1,6 +1,7 @@
 //! Everything an updater needs.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,6 +14,7 @@ use super::provider::learn_lookup;
 use super::tuning::Tuning;
 use super::upkeep::rebuild_of;
 use super::{InForce, Service, Unavailable, Watched, open_credentials, starter};
+use crate::chance;
 use crate::clock;
 use crate::config::Settings;
 use crate::live::Live;
@@ -30,15 +32,31 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 /// How often `incoming` is looked at when it was empty.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// A worker's name: as set, or the host's name and the process id.
+/// Where every process of a machine without containers is.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// A worker's name: as set, or the host's name and the process id. In a container a random part is added, the same for as
+/// long as the process lives: each container has a process 1, and several may share the host's name.
 pub(super) fn worker_name(settings: &Settings) -> String {
+    static LOT: LazyLock<u64> = LazyLock::new(chance::number);
     if !settings.updater.name.is_empty() {
         return settings.updater.name.clone();
     }
     let host = std::env::var("HOSTNAME")
         .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
         .map_or_else(|_| "worker".to_owned(), |host| host.trim().to_owned());
-    format!("{host}-{}", std::process::id())
+    let pid = std::process::id();
+    let namespace = std::fs::read_link("/proc/self/ns/pid");
+    let is_contained = pid == 1 || namespace.is_ok_and(|namespace| namespace != Path::new(FIRST_PID_NAMESPACE));
+    default_name(&host, pid, is_contained.then_some(*LOT))
+}
+
+fn default_name(host: &str, pid: u32, lot: Option<u64>) -> String {
+    match lot {
+        // Eight letters are enough to tell workers apart.
+        Some(lot) => format!("{host}-{pid}-{:08x}", lot & 0xffff_ffff),
+        None => format!("{host}-{pid}"),
+    }
 }
 
 /// Everything an updater needs.
@@ -200,5 +218,22 @@ impl Updater {
         }
         tracing::info!(worker = name, namespace, "updater stopped");
         worked.map_err(|message| Unavailable(message).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_of_one_host_have_names_of_their_own() {
+        assert_eq!(default_name("host", 7, None), "host-7");
+        let names = [1, 2, u64::MAX].map(|lot| default_name("host", 1, Some(lot)));
+        assert_eq!(names, ["host-1-00000001", "host-1-00000002", "host-1-ffffffff"]);
+        // One process has one, however often it is asked for.
+        let settings = Settings::load_with(&[], None, &[]).unwrap();
+        assert_eq!(worker_name(&settings), worker_name(&settings));
+        let named = Settings::load_with(&[], None, &[("TWITTER_UPDATER__UPDATER__NAME", "mine")]).unwrap();
+        assert_eq!(worker_name(&named), "mine");
     }
 }

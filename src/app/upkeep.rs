@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Service, open_store, write_answer};
+use super::{Service, files, open_store, write_answer};
 use crate::config::Settings;
 use crate::dead::Dead;
 use crate::live::Live;
@@ -145,12 +145,18 @@ fn show(display: &ProgressDisplay, done: &Rebuilt) {
     display.show_rows(done.rows, &format!("{} put back", done.put_back));
 }
 
-/// The dead, for the commands that look after them.
+/// The dead, for the commands that look after them. One that `only_looks` makes no file.
 ///
 /// # Errors
 /// A service is out.
-pub async fn open_dead(settings: &Settings, provider: &Provider) -> Result<Dead> {
+pub async fn open_dead(settings: &Settings, provider: &Provider, only_looks: bool) -> Result<Dead> {
+    if only_looks {
+        files::queue_is_there(settings)?;
+    }
     let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+    if only_looks {
+        files::store_is_there(settings)?;
+    }
     Ok(dead_of(settings, provider, queue, open_store(settings).await?))
 }
 

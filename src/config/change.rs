@@ -110,7 +110,7 @@ impl Settings {
     }
 
     /// `section.key` → value, secrets masked.
-    fn flat(&self) -> BTreeMap<String, String> {
+    pub(super) fn flat(&self) -> BTreeMap<String, String> {
         let mut flat = BTreeMap::new();
         // What cannot be shown has no settings that could be compared: see `Settings::shown`.
         if let Ok(table) = toml::Table::try_from(self) {
@@ -150,6 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::findings::Findings;
 
     /// A setting of each kind: its name, and other values than the default.
     const OTHERS: [(&str, [&str; 2]); 15] = [
@@ -197,7 +198,9 @@ mod tests {
                 prop_assert!(of.iter().any(|change| change.setting == *key), "{} is not in {:?}", key, changed);
             }
             let tuned = old.tuned(&new);
-            prop_assert!(tuned.contradictions().is_ok());
+            let mut found = Findings::default();
+            tuned.contradictions(&mut found);
+            prop_assert!(found.is_empty());
             prop_assert_eq!(old.changed(&tuned), Changed { live: changed.live, ..Changed::default() });
             prop_assert_eq!(tuned.changed(&new), Changed { waiting: changed.waiting, ..Changed::default() });
             prop_assert_eq!(old.revision() == new.revision(), was == is);

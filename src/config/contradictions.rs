@@ -5,7 +5,8 @@ use std::time::Duration;
 use humantime::format_duration;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{BadConfig, Settings};
+use super::Settings;
+use super::findings::Findings;
 use crate::backend::redis::address;
 
 type Of<T> = fn(&Settings) -> T;
@@ -40,20 +41,32 @@ const SHARES: [(&str, Of<f64>, f64, f64); 7] = [
     ("simulator.edited_share", |of| of.simulator.edited_share, 0.0, 1.0),
 ];
 
-/// Durations: the shortest that may be.
-const DURATIONS: [(&str, Of<Duration>, Duration); 11] = [
-    ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT),
-    ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT),
-    ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT),
-    ("lookup.timeout", |of| of.lookup.timeout, MOMENT),
-    ("lookup.connect_timeout", |of| of.lookup.connect_timeout, MOMENT),
+/// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
+/// reckons with it.
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 22] = [
+    ("queue.embedded.busy_timeout", |of| of.queue.embedded.busy_timeout, Duration::ZERO, HOUR),
+    ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT, HOUR),
+    ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT, HOUR),
+    ("store.sqlite.busy_timeout", |of| of.store.sqlite.busy_timeout, Duration::ZERO, HOUR),
+    ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT, HOUR),
+    ("lookup.timeout", |of| of.lookup.timeout, MOMENT, HOUR),
+    ("lookup.connect_timeout", |of| of.lookup.connect_timeout, MOMENT, HOUR),
     // A worker asks once per wait: shorter ones would be all that the queue hears.
-    ("updater.buffer_ttl", |of| of.updater.buffer_ttl, Duration::from_millis(10)),
-    ("updater.save_timeout", |of| of.updater.save_timeout, MOMENT),
-    ("updater.unavailable_after", |of| of.updater.unavailable_after, MOMENT),
-    ("updater.unavailable_every", |of| of.updater.unavailable_every, MOMENT),
-    ("poll.shortest", |of| of.poll.shortest, SECOND),
-    ("simulator.window", |of| of.simulator.window, MOMENT),
+    ("updater.buffer_ttl", |of| of.updater.buffer_ttl, Duration::from_millis(10), DAY),
+    ("updater.lease", |of| of.updater.lease, MOMENT, DAY),
+    ("updater.save_timeout", |of| of.updater.save_timeout, MOMENT, HOUR),
+    ("updater.drain_deadline", |of| of.updater.drain_deadline, Duration::ZERO, DAY),
+    ("updater.unavailable_after", |of| of.updater.unavailable_after, MOMENT, YEARS),
+    ("updater.unavailable_every", |of| of.updater.unavailable_every, MOMENT, YEARS),
+    ("updater.unavailable_for", |of| of.updater.unavailable_for, Duration::ZERO, YEARS),
+    ("http.drain_notice", |of| of.http.drain_notice, Duration::ZERO, DAY),
+    ("poll.shortest", |of| of.poll.shortest, SECOND, MONTH),
+    ("poll.longest", |of| of.poll.longest, SECOND, MONTH),
+    ("poll.out_of_order", |of| of.poll.out_of_order, Duration::ZERO, DAY),
+    ("simulator.latency", |of| of.simulator.latency, Duration::ZERO, HOUR),
+    ("simulator.jitter", |of| of.simulator.jitter, Duration::ZERO, HOUR),
+    ("simulator.window", |of| of.simulator.window, MOMENT, MONTH),
+    ("simulator.growth", |of| of.simulator.growth, Duration::ZERO, YEARS),
 ];
 
 /// Prices in US dollars: the greatest that may be. None is below nothing.
@@ -63,6 +76,11 @@ const PRICES: [(&str, Of<f64>, f64); 1] = [("x.price_per_read", |of| of.x.price_
 const MOMENT: Duration = Duration::from_millis(1);
 /// More often, one source would take the quota of all.
 const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+const MONTH: Duration = Duration::from_secs(30 * 86_400);
+/// Ten of them.
+const YEARS: Duration = Duration::from_secs(10 * 31_557_600);
 
 /// What a number, a share or a duration may be, in words; `None` for a setting that is bounded by its type alone,
 /// or otherwise.
@@ -74,7 +92,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub fn allowed(setting: &str) -> Option<String> {
     let number = NUMBERS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| between(*least, *most));
     let share_of = || SHARES.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| share(*least, *most));
-    let duration = || DURATIONS.iter().find(|(key, ..)| *key == setting).map(|(.., least)| at_least(*least));
+    let duration = || DURATIONS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| span(*least, *most));
     let price = || PRICES.iter().find(|(key, ..)| *key == setting).map(|(.., most)| price(*most));
     number.or_else(share_of).or_else(duration).or_else(price)
 }
@@ -91,8 +109,13 @@ fn price(most: f64) -> String {
     format!("US dollars, from 0 to {most}")
 }
 
-fn at_least(least: Duration) -> String {
-    format!("at least {}", format_duration(least))
+fn span(least: Duration, most: Duration) -> String {
+    format!("{} to {}", format_duration(least), format_duration(most))
+}
+
+/// The longest that `poll.out_of_order` may be, which a source may have of its own.
+pub(super) fn is_out_of_order_for(of: Duration) -> Result<(), String> {
+    if of <= DAY { Ok(()) } else { Err(format!(" ({}) must be {}", format_duration(of), span(Duration::ZERO, DAY))) }
 }
 
 fn whole(number: usize) -> u64 {
@@ -101,85 +124,88 @@ fn whole(number: usize) -> u64 {
 
 impl Settings {
     /// What each setting allows by itself but not together, or not at all.
-    pub(super) fn contradictions(&self) -> Result<(), BadConfig> {
-        self.each_by_itself()?;
-        self.leases()?;
-        self.poll.contradictions()?;
-        self.sources_have_providers()?;
-        self.listen()?;
-        self.addresses()
+    pub(super) fn contradictions(&self, found: &mut Findings) {
+        self.each_by_itself(found);
+        self.leases(found);
+        self.poll.contradictions(found);
+        self.sources_have_providers(found);
+        found.take("http.listen", self.listen());
+        self.addresses(found);
     }
 
-    fn each_by_itself(&self) -> Result<(), BadConfig> {
-        let refuse = |key, value, allowed| Err(BadConfig(format!("{key} ({value}) must be {allowed}")));
+    fn each_by_itself(&self, found: &mut Findings) {
+        let mut refuse = |key: &str, value: String, allowed: String| {
+            found.add_unless_it_follows(key, format!("{key} ({value}) must be {allowed}"));
+        };
         for (key, of, least, most) in NUMBERS {
             let value = of(self);
             if !(least..=most).contains(&value) {
-                return refuse(key, value.to_string(), between(least, most));
+                refuse(key, value.to_string(), between(least, most));
             }
         }
         for (key, of, least, most) in SHARES {
             let value = of(self);
             if !(least..=most).contains(&value) {
-                return refuse(key, value.to_string(), share(least, most));
+                refuse(key, value.to_string(), share(least, most));
             }
         }
         for (key, of, most) in PRICES {
             let value = of(self);
             if !(0.0..=most).contains(&value) {
-                return refuse(key, value.to_string(), price(most));
+                refuse(key, value.to_string(), price(most));
             }
         }
-        for (key, of, least) in DURATIONS {
+        for (key, of, least, most) in DURATIONS {
             let value = of(self);
-            if value < least {
-                return refuse(key, format_duration(value).to_string(), at_least(least));
+            if !(least..=most).contains(&value) {
+                refuse(key, format_duration(value).to_string(), span(least, most));
             }
         }
-        Ok(())
     }
 
-    fn leases(&self) -> Result<(), BadConfig> {
+    fn leases(&self, found: &mut Findings) {
         let needed = self.lookup.timeout.saturating_add(self.updater.save_timeout);
-        if self.updater.lease > needed {
-            return Ok(());
+        if self.updater.lease <= needed {
+            found.add_unless_it_follows(
+                "updater.lease",
+                format!(
+                    "updater.lease ({}) must be longer than lookup.timeout + updater.save_timeout ({}), or a living \
+                     worker loses what it works on",
+                    format_duration(self.updater.lease),
+                    format_duration(needed)
+                ),
+            );
         }
-        Err(BadConfig(format!(
-            "updater.lease ({}) must be longer than lookup.timeout + updater.save_timeout ({}), or a living worker \
-             loses what it works on",
-            format_duration(self.updater.lease),
-            format_duration(needed)
-        )))
     }
 
-    fn addresses(&self) -> Result<(), BadConfig> {
-        let refuse = |text: String| Err(BadConfig(text));
+    fn addresses(&self, found: &mut Findings) {
         let redis = &self.queue.redis;
         if let Err(why) = address::check(redis.url.expose_secret()) {
-            return refuse(format!("queue.redis.url cannot be used: {why}"));
+            found.add_unless_it_follows("queue.redis.url", format!("queue.redis.url cannot be used: {why}"));
         }
         for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
         {
             if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
-                return refuse(format!("queue.redis.{key} is for TLS: queue.redis.url has to begin with rediss"));
+                let key = format!("queue.redis.{key}");
+                let why = format!("{key} is for TLS: queue.redis.url has to begin with rediss");
+                found.add_unless_it_follows(key, why);
             }
         }
         let scheme = |url: &SecretString| {
             reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
         };
         if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
-            return refuse(
-                "store.postgres.url is not a postgres:// address: write it like postgres://user@host/database"
-                    .to_owned(),
-            );
+            let why = "store.postgres.url is not a postgres:// address: write it like postgres://user@host/database";
+            found.add_unless_it_follows("store.postgres.url", why.to_owned());
         }
-        self.providers_can_be()
+        self.providers_can_be(found);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::BadConfig;
 
     fn with(key: &str, value: &str) -> Result<Settings, BadConfig> {
         let variable = format!("TWITTER_UPDATER__{}", key.to_uppercase().replace('.', "__"));
@@ -217,9 +243,45 @@ mod tests {
             refused(key, "-0.01");
             refused(key, "nan");
         }
-        for (key, _, least) in DURATIONS {
-            with(key, &format_duration(least).to_string()).unwrap();
-            refused(key, &format_duration(least - Duration::from_micros(1)).to_string());
+        for (key, _, least, most) in DURATIONS {
+            // At a bound it may contradict another setting; it is not out of bounds.
+            for bound in [least, most] {
+                let refused = with(key, &format_duration(bound).to_string()).err().map(|error| error.to_string());
+                assert!(!refused.as_ref().is_some_and(|why| why.contains(&allowed(key).unwrap())), "{refused:?}");
+            }
+            if least > Duration::ZERO {
+                refused(key, &format_duration(least - Duration::from_micros(1)).to_string());
+            }
+            refused(key, &format_duration(most + Duration::from_micros(1)).to_string());
+            refused(key, "500000000years");
+        }
+    }
+
+    #[test]
+    fn every_duration_has_its_bounds() {
+        let defaults: toml::Table = super::super::DEFAULT.parse().unwrap();
+        let mut durations = Vec::new();
+        for (section, settings) in &defaults {
+            let toml::Value::Table(settings) = settings else { continue };
+            for (key, value) in settings {
+                let nested = value.as_table().into_iter().flatten();
+                durations.extend(nested.map(|(inner, value)| (format!("{section}.{key}.{inner}"), value)));
+                durations.push((format!("{section}.{key}"), value));
+            }
+        }
+        durations.retain(|(_, value)| value.as_str().is_some_and(|text| humantime::parse_duration(text).is_ok()));
+        assert!(durations.len() >= DURATIONS.len(), "{durations:?}");
+        for (key, _) in durations {
+            assert!(DURATIONS.iter().any(|(known, ..)| *known == key), "{key} has no bounds");
+        }
+        let source = "[poll.sources.a]\nkind = \"home\"\nout_of_order = \"500000000years\"\n";
+        for (file, says) in [
+            (source, "poll.sources.a.out_of_order (500000000years) must be 0s to 1day"),
+            ("tweet_age = \"500000000years: 1m\"", "tweet_age"),
+            ("tweet_age = \"1h: 500000000years\"", "tweet_age"),
+        ] {
+            let error = Settings::load_text(std::path::Path::new("a.toml"), file, &[]).unwrap_err().to_string();
+            assert!(error.contains(says), "{file}: {error}");
         }
     }
 }

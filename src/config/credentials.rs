@@ -9,8 +9,10 @@ use config::Config;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::findings::{BadConfigs, Findings};
 use super::masking::masked_secret;
-use super::{BadConfig, ENVIRONMENT_PREFIX, word};
+use super::variables::variable;
+use super::{BadConfig, files, word};
 use crate::credential::Caller;
 
 /// The name of the credential that a provider's `bearer_token` gives.
@@ -96,6 +98,17 @@ pub enum Secrets {
     Bearer(SecretString),
 }
 
+impl Secrets {
+    /// By what the API counts it: the part's name, and the secret.
+    fn counted_by(&self) -> (&'static str, &SecretString) {
+        match self {
+            Self::User { token, .. } => ("token", token),
+            Self::App { consumer_key, .. } => ("consumer_key", consumer_key),
+            Self::Bearer(token) => ("bearer_token", token),
+        }
+    }
+}
+
 /// What a provider's section names.
 pub(super) struct Named<'a> {
     /// The section: `twitter`.
@@ -112,14 +125,42 @@ impl Named<'_> {
     /// # Errors
     /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
     /// have one name.
-    pub(super) fn all_credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfig> {
-        self.all_callers()?;
+    pub(super) fn all_credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfigs> {
+        let mut found = Findings::default();
         let mut all: Vec<(String, Secrets)> = Vec::new();
-        all.extend(self.single_bearer_token()?.map(|token| (BEARER.to_owned(), Secrets::Bearer(token))));
+        let token = found.take(&format!("{}.bearer_token", self.at), self.single_bearer_token()).flatten();
+        all.extend(token.map(|token| (BEARER.to_owned(), Secrets::Bearer(token))));
         for (name, settings) in self.credentials {
-            all.extend(settings.read(&self.at, name)?);
+            all.extend(settings.read(&self.at, name, &mut found));
         }
-        Ok(all)
+        if found.is_empty() {
+            found.take(&self.at, self.all_callers());
+        }
+        if found.is_empty() {
+            self.no_secret_twice(&all, &mut found);
+        }
+        found.into_result().map(|()| all)
+    }
+
+    /// Two names for one token would be two windows in the ledger, where the API counts one.
+    fn no_secret_twice(&self, all: &[(String, Secrets)], found: &mut Findings) {
+        for (at, (name, secrets)) in all.iter().enumerate() {
+            let (part, secret) = secrets.counted_by();
+            let is_same = |(_, other): &&(String, Secrets)| {
+                let (of, other) = other.counted_by();
+                of == part && other.expose_secret() == secret.expose_secret()
+            };
+            if let Some((other, _)) = all[..at].iter().find(is_same) {
+                found.add(
+                    format!("{}.credentials.{name}", self.at),
+                    format!(
+                        "{}: the credentials {other:?} and {name:?} have the same {part}: the API counts them as one, so \
+                         its quota would be counted twice; take one of them out",
+                        self.at
+                    ),
+                );
+            }
+        }
     }
 
     /// The names of [`Named::all_credentials`], in the same order, and as whom each calls. No
@@ -129,7 +170,7 @@ impl Named<'_> {
     /// A name or a kind cannot be; two credentials have one name.
     pub(super) fn all_callers(&self) -> Result<Vec<(String, Caller)>, BadConfig> {
         let mut all: Vec<(String, Caller)> = Vec::new();
-        if given(self.bearer_token).is_some() || !is_empty(self.bearer_token_file) {
+        if self.bearer_token.is_some() || !is_empty(self.bearer_token_file) {
             all.push((BEARER.to_owned(), Caller::AppOnly));
         }
         for (name, settings) in self.credentials {
@@ -170,57 +211,89 @@ impl CredentialSettings {
         self.kind.ok_or_else(|| BadConfig(format!("{section}.credentials.{name}.kind is missing: user, app or both")))
     }
 
-    fn read(&self, section: &str, name: &str) -> Result<Vec<(String, Secrets)>, BadConfig> {
-        let at = format!("{section}.credentials.{name}");
-        let kind = self.known_kind(section, name)?;
-        let read = |part: &str, value, file| secret(&format!("{at}.{part}"), value, file);
-        let consumer_key = read("consumer_key", &self.consumer_key, &self.consumer_key_file)?;
-        let consumer_secret = read("consumer_secret", &self.consumer_secret, &self.consumer_secret_file)?;
-        let token = read("token", &self.token, &self.token_file)?;
-        let token_secret = read("token_secret", &self.token_secret, &self.token_secret_file)?;
-        let bearer_token = read("bearer_token", &self.bearer_token, &self.bearer_token_file)?;
+    /// Each part that is secret: its name, its value from the environment, and the file that it may be in.
+    pub(super) fn parts(&self) -> [(&'static str, &Option<SecretString>, &Path); 5] {
+        let [consumer_key, consumer_secret, token, token_secret, bearer_token] = PARTS;
+        [
+            (consumer_key, &self.consumer_key, &self.consumer_key_file),
+            (consumer_secret, &self.consumer_secret, &self.consumer_secret_file),
+            (token, &self.token, &self.token_file),
+            (token_secret, &self.token_secret, &self.token_secret_file),
+            (bearer_token, &self.bearer_token, &self.bearer_token_file),
+        ]
+    }
 
-        let needed = |part: &str, value: Option<SecretString>| {
-            let or =
-                if kind == CredentialUse::App { " (or a bearer_token in place of both consumer keys)" } else { "" };
-            value.ok_or_else(|| {
-                BadConfig(format!(
-                    "{at}.{part} is missing: kind = \"{kind}\" needs it{or}, in the environment as {} or in a file \
-                     that {at}.{part}_file names",
-                    variable(&format!("{at}.{part}"))
-                ))
-            })
-        };
-        let unused = |part: &str, value: &Option<SecretString>| match value {
-            Some(_) => Err(BadConfig(format!("{at}.{part} is of no use with kind = \"{kind}\": take it out"))),
-            None => Ok(()),
-        };
+    /// What it gives; nothing where a part is wrong, which is noted.
+    fn read(&self, section: &str, name: &str, found: &mut Findings) -> Vec<(String, Secrets)> {
+        let at = format!("{section}.credentials.{name}");
+        let Some(kind) = found.take(&at, self.known_kind(section, name)) else { return Vec::new() };
+        let [consumer_key, consumer_secret, token, token_secret, bearer_token] =
+            self.parts().map(|(part, value, file)| {
+                let key = format!("{at}.{part}");
+                Part { kind, secret: found.take(&key, secret(&key, value, file)).flatten(), key }
+            });
         if kind == CredentialUse::App {
-            unused("token", &token)?;
-            unused("token_secret", &token_secret)?;
-            if let Some(bearer_token) = bearer_token {
-                return match consumer_key.or(consumer_secret) {
-                    Some(_) => Err(BadConfig(format!(
-                        "both {at}.bearer_token and consumer keys to fetch one with are given; keep one"
-                    ))),
-                    None => Ok(vec![(name.to_owned(), Secrets::Bearer(bearer_token))]),
-                };
+            token.is_of_no_use(found);
+            token_secret.is_of_no_use(found);
+            if let Some(bearer_token) = bearer_token.secret {
+                if consumer_key.secret.or(consumer_secret.secret).is_some() {
+                    let why = format!("both {at}.bearer_token and consumer keys to fetch one with are given; keep one");
+                    found.add(at, why);
+                }
+                return vec![(name.to_owned(), Secrets::Bearer(bearer_token))];
             }
         } else {
-            unused("bearer_token", &bearer_token)?;
+            bearer_token.is_of_no_use(found);
         }
-        let consumer_key = needed("consumer_key", consumer_key)?;
-        let consumer_secret = needed("consumer_secret", consumer_secret)?;
-        let app = Secrets::App { consumer_key: consumer_key.clone(), consumer_secret: consumer_secret.clone() };
+        let keys = (consumer_key.needed(found), consumer_secret.needed(found));
         if kind == CredentialUse::App {
-            return Ok(vec![(name.to_owned(), app)]);
+            let (Some(consumer_key), Some(consumer_secret)) = keys else { return Vec::new() };
+            return vec![(name.to_owned(), Secrets::App { consumer_key, consumer_secret })];
         }
-        let (token, token_secret) = (needed("token", token)?, needed("token_secret", token_secret)?);
+        let tokens = (token.needed(found), token_secret.needed(found));
+        let ((Some(consumer_key), Some(consumer_secret)), (Some(token), Some(token_secret))) = (keys, tokens) else {
+            return Vec::new();
+        };
+        let app = Secrets::App { consumer_key: consumer_key.clone(), consumer_secret: consumer_secret.clone() };
         let mut all = vec![(name.to_owned(), Secrets::User { consumer_key, consumer_secret, token, token_secret })];
         if kind == CredentialUse::Both {
             all.push((app_of(name), app));
         }
-        Ok(all)
+        all
+    }
+}
+
+/// A part of a credential.
+struct Part {
+    kind: CredentialUse,
+    /// The setting's name.
+    key: String,
+    secret: Option<SecretString>,
+}
+
+impl Part {
+    /// The secret; notes that it is missing.
+    fn needed(self, found: &mut Findings) -> Option<SecretString> {
+        let Self { kind, key, secret } = self;
+        if secret.is_none() && !found.is_at(&key) {
+            let or =
+                if kind == CredentialUse::App { " (or a bearer_token in place of both consumer keys)" } else { "" };
+            let why = format!(
+                "{key} is missing: kind = \"{kind}\" needs it{or}, in the environment as {} or in a file that {key}_file \
+                 names",
+                variable(&key)
+            );
+            found.add(key, why);
+        }
+        secret
+    }
+
+    /// Notes it where it is there all the same.
+    fn is_of_no_use(&self, found: &mut Findings) {
+        let Self { kind, key, secret } = self;
+        if secret.is_some() {
+            found.add(key, format!("{key} is of no use with kind = \"{kind}\": take it out"));
+        }
     }
 }
 
@@ -229,57 +302,54 @@ fn app_of(name: &str) -> String {
     format!("{name}-app")
 }
 
-/// Refuses the secrets that stand in configuration files.
-pub(super) fn no_secret_in_files(files: &Config) -> Result<(), BadConfig> {
-    let refuse = |key: &str| {
-        let variable = variable(key);
-        Err(BadConfig(format!(
-            "{key} has no place in a configuration file: put it into the environment as {variable}, or into a file \
-             that {key}_file names"
-        )))
-    };
+/// Notes the secrets that stand in a configuration file, and answers where.
+pub(super) fn no_secret_in_files(origin: &str, file: &Config, found: &mut Findings) -> Vec<String> {
+    let mut there: Vec<String> = Vec::new();
     for key in ["twitter.bearer_token", "x.bearer_token", "starter.bearer_token", "ops.token"] {
-        if files.get::<String>(key).is_ok() {
-            return refuse(key);
+        if file.get::<String>(key).is_ok() {
+            there.push(key.to_owned());
         }
     }
     for tables in ["twitter.credentials", "x.credentials", "mastodon.instances"] {
-        for (name, settings) in files.get_table(tables).unwrap_or_default() {
+        for (name, settings) in file.get_table(tables).unwrap_or_default() {
             let Ok(settings) = settings.into_table() else { continue };
-            if let Some(part) = PARTS.iter().find(|part| settings.keys().any(|key| key.eq_ignore_ascii_case(part))) {
-                return refuse(&format!("{tables}.{name}.{part}"));
-            }
+            let is_secret = |key: &&String| PARTS.iter().any(|part| key.eq_ignore_ascii_case(part));
+            there.extend(settings.keys().filter(is_secret).map(|key| format!("{tables}.{name}.{key}")));
         }
     }
-    Ok(())
+    there.sort();
+    for key in &there {
+        let variable = variable(key);
+        found.add(
+            key,
+            format!(
+                "{origin}: {key} has no place in a configuration file: put it into the environment as {variable}, or \
+                 into a file that {key}_file names"
+            ),
+        );
+    }
+    there
 }
 
-/// The environment's name for a setting.
-fn variable(setting: &str) -> String {
-    format!("{ENVIRONMENT_PREFIX}__{}", setting.replace('.', "__")).to_uppercase()
-}
+/// The most that a file with a secret may hold, in bytes: more is another file.
+const LONGEST_SECRET: u64 = 64 * 1024;
 
 /// A secret from the environment or from its file; `None` where neither is given.
 pub(super) fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Result<Option<SecretString>, BadConfig> {
-    match (given(value), is_empty(file)) {
+    match (value, is_empty(file)) {
         (Some(_), false) => Err(BadConfig(format!("both {key} (environment) and {key}_file are given; keep one"))),
         (Some(secret), true) => sendable(secret.expose_secret(), key).map(Some),
         (None, true) => Ok(None),
         (None, false) => {
             let shown = file.display();
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| BadConfig(format!("{key}_file {shown} cannot be read: {error}")))?;
+            let text =
+                files::text(file, LONGEST_SECRET).map_err(|why| BadConfig(format!("{key}_file {shown} {why}")))?;
             match text.trim() {
                 "" => Err(BadConfig(format!("{key}_file {shown} is empty"))),
                 secret => sendable(secret, &format!("{key}_file")).map(Some),
             }
         }
     }
-}
-
-/// A variable that is there and empty is one that is not set: some manifests have no other way to say so.
-pub(super) fn given(secret: &Option<SecretString>) -> Option<&SecretString> {
-    secret.as_ref().filter(|secret| !secret.expose_secret().trim().is_empty())
 }
 
 /// A secret that a header can carry: one word of ASCII.

@@ -1,8 +1,9 @@
 //! The files that `--config` names: one, or all of a folder, as a mounted ConfigMap is.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::BadConfig;
+use super::{BadConfig, Settings};
 
 /// The texts of configuration files as they stood when they were read, in the order in which they go over
 /// each other. Two are equal when nothing was changed in between.
@@ -20,7 +21,7 @@ impl Files {
     pub fn read(path: Option<&Path>) -> Result<Self, BadConfig> {
         let Some(path) = path else { return Ok(Self::default()) };
         if !path.is_dir() {
-            return Ok(Self(vec![(path.to_owned(), text(path)?)]));
+            return Ok(Self(vec![(path.to_owned(), of_file(path)?)]));
         }
         let cannot = |error| cannot_be_read(path, &error);
         let mut names = Vec::new();
@@ -36,7 +37,7 @@ impl Files {
         }
         names.sort();
         let files = names.into_iter().map(|name| path.join(name));
-        Ok(Self(files.map(|file| text(&file).map(|text| (file, text))).collect::<Result<_, _>>()?))
+        Ok(Self(files.map(|file| of_file(&file).map(|text| (file, text))).collect::<Result<_, _>>()?))
     }
 
     /// A file of this name and text, which need not be there.
@@ -57,8 +58,46 @@ impl std::fmt::Debug for Files {
     }
 }
 
-fn text(file: &Path) -> Result<String, BadConfig> {
-    std::fs::read_to_string(file).map_err(|error| cannot_be_read(file, &error))
+/// The most that a configuration file may hold, in bytes: as much as a ConfigMap.
+const LONGEST_FILE: u64 = 1024 * 1024;
+
+const NOT_REGULAR: &str = "cannot be read: it is a folder, a device or a pipe, and has to be a regular file";
+
+impl Settings {
+    /// The files with certificates and their key are regular ones, where they are there: a device might never end.
+    ///
+    /// # Errors
+    /// One is not.
+    pub fn tls_files_are_regular(&self) -> Result<(), BadConfig> {
+        let redis = &self.queue.redis;
+        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
+        {
+            if std::fs::metadata(file).is_ok_and(|about| !about.is_file()) {
+                return Err(BadConfig(format!("queue.redis.{key} {} {NOT_REGULAR}", file.display())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text of a regular file (or of one that a link leads to) of so many bytes at the most; says otherwise why not. A
+/// device or a pipe might never end.
+pub(super) fn text(file: &Path, most: u64) -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
+    if !std::fs::metadata(file).map_err(cannot)?.is_file() {
+        return Err(NOT_REGULAR.to_owned());
+    }
+    let mut bytes = Vec::new();
+    // One byte more shows that there are more.
+    std::fs::File::open(file).map_err(cannot)?.take(most + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > most {
+        return Err(format!("is larger than {} KiB: it is another file than was meant", most / 1024));
+    }
+    String::from_utf8(bytes).map_err(|_| "cannot be read: it is no UTF-8 text".to_owned())
+}
+
+fn of_file(file: &Path) -> Result<String, BadConfig> {
+    text(file, LONGEST_FILE).map_err(|why| BadConfig(format!("{} {why}", file.display())))
 }
 
 fn cannot_be_read(path: &Path, error: &std::io::Error) -> BadConfig {
@@ -70,7 +109,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::Settings;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -123,6 +161,30 @@ mod tests {
         let error = Files::read(Some(folder.path())).unwrap_err().to_string();
         assert!(error.contains("a.toml cannot be read"), "{error}");
         assert!(Files::read(Some(Path::new("/nowhere/a.toml"))).is_err());
+        let error = Files::read(Some(Path::new("/dev/zero"))).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero cannot be read") && error.contains("a regular file"), "{error}");
         assert_eq!(Files::read(None).unwrap(), Files::default());
+    }
+
+    #[test]
+    fn a_file_is_regular_and_no_larger_than_it_may_be() {
+        let folder = folder(&[("four", "1234"), ("five", "12345"), ("letters", "ääää")]);
+        let read = |name: &str| text(&folder.path().join(name), 4);
+        assert_eq!(read("four").unwrap(), "1234");
+        std::os::unix::fs::symlink(folder.path().join("four"), folder.path().join("link")).unwrap();
+        assert_eq!(read("link").unwrap(), "1234");
+        for large in ["five", "letters"] {
+            assert!(read(large).unwrap_err().contains("is larger than"), "{large}");
+        }
+        for other in ["", "/dev/zero", "/dev/null"] {
+            assert!(read(other).unwrap_err().contains("a regular file"), "{other}");
+        }
+        assert!(read("none").unwrap_err().contains("cannot be read: No such file"));
+        let variables = [
+            ("TWITTER_UPDATER__QUEUE__REDIS__URL", "rediss://h"),
+            ("TWITTER_UPDATER__QUEUE__REDIS__KEY_FILE", "/dev/zero"),
+        ];
+        let error = Settings::load_with(&[], None, &variables).unwrap().tls_files_are_regular().unwrap_err();
+        assert!(error.to_string().contains("queue.redis.key_file /dev/zero cannot be read"), "{error}");
     }
 }

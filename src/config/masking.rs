@@ -3,7 +3,6 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serializer;
 
-use super::credentials::given;
 use crate::backend::redis::address::Parts;
 
 /// What stands in place of a password.
@@ -62,5 +61,5 @@ pub(super) fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Re
 
 /// Says of a secret only whether it is there.
 pub(super) fn masked_secret<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if given(secret).is_some() { SET } else { NOT_SET })
+    serializer.serialize_str(if secret.is_some() { SET } else { NOT_SET })
 }

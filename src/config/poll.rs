@@ -9,6 +9,8 @@ use humantime::format_duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::streams::{StreamProvider, StreamSettings};
+use super::contradictions::is_out_of_order_for;
+use super::findings::Findings;
 use super::{BadConfig, Settings, word};
 use crate::provider::Provider;
 
@@ -128,49 +130,53 @@ fn kinds(provider: &Provider) -> &'static [(SourceKind, &'static str, Option<&'s
 }
 
 impl PollSettings {
-    pub(super) fn contradictions(&self) -> Result<(), BadConfig> {
-        let refuse = |text: String| Err(BadConfig(text));
+    pub(super) fn contradictions(&self, found: &mut Findings) {
         if self.longest < self.shortest {
             let (longest, shortest) = (format_duration(self.longest), format_duration(self.shortest));
-            return refuse(format!("poll.longest ({longest}) must be at least poll.shortest ({shortest})"));
+            let why = format!("poll.longest ({longest}) must be at least poll.shortest ({shortest})");
+            found.add_unless_it_follows("poll.longest", why);
         }
         for (name, source) in &self.sources {
             let place = format!("poll.sources.{name}");
-            check_name(&place, name)?;
-            source.check().or_else(|why| refuse(format!("{place}{why}")))?;
+            let checked = check_name(&place, name);
+            found.take(&place, checked.and_then(|()| source.check().map_err(|why| BadConfig(format!("{place}{why}")))));
         }
-        self.streams()
-    }
-
-    fn streams(&self) -> Result<(), BadConfig> {
-        let refuse = |text: String| Err(BadConfig(text));
         for (at, (name, stream)) in self.streams.iter().enumerate() {
             let place = format!("poll.streams.{name}");
-            check_name(&place, name)?;
-            stream.check().or_else(|why| refuse(format!("{place}{why}")))?;
-            let Some(source) = self.sources.get(&stream.fills) else {
-                return refuse(format!(
-                    "{place}.fills ({:?}) must be the NAME of a [poll.sources.NAME] with the same posts: what a stream \
-                     misses is polled",
-                    stream.fills
-                ));
-            };
-            if source.provider != stream.provider.provider() {
-                return refuse(format!(
-                    "{place}.fills ({:?}) is a source of {}, whose posts are others: name one of {}",
-                    stream.fills,
-                    source.provider,
-                    stream.provider.provider()
-                ));
-            }
-            let is_same =
-                |other: &&StreamSettings| other.provider == stream.provider && other.credential == stream.credential;
-            if self.streams.values().take(at).any(|other| is_same(&other)) {
-                return refuse(format!(
-                    "{place}: an account has one stream, and another of poll.streams has its credential already; name \
-                     another in {place}.credential"
-                ));
-            }
+            let checked = check_name(&place, name);
+            let checked = checked.and_then(|()| stream.check().map_err(|why| BadConfig(format!("{place}{why}"))));
+            // Of sources that are wrong themselves it is not known whether they fill it.
+            let is_filled = |()| if found.is_below("poll.sources") { Ok(()) } else { self.fills(at, &place, stream) };
+            let checked = checked.and_then(is_filled);
+            found.take(&place, checked);
+        }
+    }
+
+    /// The stream has a source that fills its gaps, and a credential of its own.
+    fn fills(&self, at: usize, place: &str, stream: &StreamSettings) -> Result<(), BadConfig> {
+        let refuse = |text: String| Err(BadConfig(text));
+        let Some(source) = self.sources.get(&stream.fills) else {
+            return refuse(format!(
+                "{place}.fills ({:?}) must be the NAME of a [poll.sources.NAME] with the same posts: what a stream \
+                 misses is polled",
+                stream.fills
+            ));
+        };
+        if source.provider != stream.provider.provider() {
+            return refuse(format!(
+                "{place}.fills ({:?}) is a source of {}, whose posts are others: name one of {}",
+                stream.fills,
+                source.provider,
+                stream.provider.provider()
+            ));
+        }
+        let is_same =
+            |other: &&StreamSettings| other.provider == stream.provider && other.credential == stream.credential;
+        if self.streams.values().take(at).any(|other| is_same(&other)) {
+            return refuse(format!(
+                "{place}: an account has one stream, and another of poll.streams has its credential already; name \
+                 another in {place}.credential"
+            ));
         }
         Ok(())
     }
@@ -186,11 +192,15 @@ fn check_name(place: &str, name: &str) -> Result<(), BadConfig> {
 
 impl Settings {
     /// Each source's provider has what it needs.
-    pub(super) fn sources_have_providers(&self) -> Result<(), BadConfig> {
-        for (name, source) in &self.poll.sources {
-            self.api(&source.provider).map_err(|why| BadConfig(format!("poll.sources.{name}.provider: {}", why.0)))?;
+    pub(super) fn sources_have_providers(&self, found: &mut Findings) {
+        if found.is_below("mastodon") {
+            return; // an instance that is wrong itself
         }
-        Ok(())
+        for (name, source) in &self.poll.sources {
+            let place = format!("poll.sources.{name}.provider");
+            let api = self.api(&source.provider).map(drop);
+            found.take(&place, api.map_err(|why| BadConfig(format!("{place}: {}", why.0))));
+        }
     }
 }
 
@@ -218,6 +228,9 @@ impl SourceSettings {
                 (false, false) => return Err(format!(".{key} is of no use to this kind of source: leave it out")),
                 _ => {}
             }
+        }
+        if let Some(out_of_order) = self.out_of_order {
+            is_out_of_order_for(out_of_order).map_err(|why| format!(".out_of_order{why}"))?;
         }
         if self.local && !matches!(self.kind, SourceKind::Public | SourceKind::Hashtag) {
             return Err(".local is of no use to this kind of source: leave it out".to_owned());

@@ -1,14 +1,16 @@
 //! Who is asked: `providers`, `[lookup]`, and a section for each provider.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::credentials::{self, Named, secret};
+use super::findings::{BadConfigs, Findings};
 use super::masking::{masked, masked_secret};
+use super::variables::variable;
 use super::{BadConfig, CredentialSettings, Secrets, Settings, names, word};
 use crate::credential::{Caller, ReadsPer};
 use crate::lookup::x_v2::{FieldNames, Fields};
@@ -209,7 +211,16 @@ impl Settings {
     /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
     /// have one name.
     pub fn credentials(&self, provider: &Provider) -> Result<Vec<(String, Secrets)>, BadConfig> {
-        self.named(provider)?.map_or_else(|| Ok(Vec::new()), |named| named.all_credentials())
+        Ok(self.every_credential(provider)?)
+    }
+
+    /// The same, with each thing that is wrong by itself.
+    ///
+    /// # Errors
+    /// As [`Settings::credentials`].
+    pub fn every_credential(&self, provider: &Provider) -> Result<Vec<(String, Secrets)>, BadConfigs> {
+        let named = self.named(provider).map_err(|wrong| BadConfigs(vec![wrong]))?;
+        named.map_or_else(|| Ok(Vec::new()), |named| named.all_credentials())
     }
 
     /// The names of [`Settings::credentials`] and as whom each calls, in the same order. No secret is read:
@@ -275,29 +286,82 @@ impl Settings {
         }
     }
 
+    /// Every secret of the settings: its name, its value from the environment, and the file that it may be in.
+    fn secrets(&self) -> Vec<(String, &Option<SecretString>, &Path)> {
+        let single = |name: &str| name.to_owned();
+        let mut all: Vec<(String, &Option<SecretString>, &Path)> = vec![
+            (single("twitter.bearer_token"), &self.twitter.bearer_token, &self.twitter.bearer_token_file),
+            (single("x.bearer_token"), &self.x.bearer_token, &self.x.bearer_token_file),
+            (single("starter.bearer_token"), &self.starter.bearer_token, &self.starter.bearer_token_file),
+            (single("ops.token"), &self.ops.token, &self.ops.token_file),
+        ];
+        for (name, instance) in &self.mastodon.instances {
+            let key = format!("mastodon.instances.{name}.bearer_token");
+            all.push((key, &instance.bearer_token, &instance.bearer_token_file));
+        }
+        for (section, credentials) in [("twitter", &self.twitter.credentials), ("x", &self.x.credentials)] {
+            for (name, credential) in credentials {
+                let parts = credential
+                    .parts()
+                    .map(|(part, value, file)| (format!("{section}.credentials.{name}.{part}"), value, file));
+                all.extend(parts);
+            }
+        }
+        all
+    }
+
+    /// A variable that is there and says nothing is a mistake, as an empty file is: most likely another was not set.
+    pub(super) fn blank_secrets(&self, found: &mut Findings) {
+        for (key, value, _) in self.secrets() {
+            if value.as_ref().is_some_and(|secret| secret.expose_secret().trim().is_empty()) {
+                let variable = variable(&key);
+                found.add(
+                    key.clone(),
+                    format!("environment: {key} is empty: give {variable} the secret, or do not set it at all"),
+                );
+            }
+        }
+    }
+
+    /// The files with secrets that every user of the machine may read, each with its setting.
+    #[must_use]
+    pub fn exposed_secrets(&self) -> Vec<(String, &Path)> {
+        use std::os::unix::fs::PermissionsExt;
+        const BY_EVERYBODY: u32 = 0o004;
+        let secrets = self.secrets().into_iter().map(|(key, _, file)| (format!("{key}_file"), file));
+        let key_of_redis = ("queue.redis.key_file".to_owned(), &*self.queue.redis.key_file);
+        let is_exposed = |(_, file): &(String, &Path)| {
+            std::fs::metadata(file).is_ok_and(|about| about.permissions().mode() & BY_EVERYBODY != 0)
+        };
+        secrets.chain([key_of_redis]).filter(is_exposed).collect()
+    }
+
     /// Every provider that has a section is as it can be, whether it is asked or not.
-    pub(super) fn providers_can_be(&self) -> Result<(), BadConfig> {
+    pub(super) fn providers_can_be(&self, found: &mut Findings) {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
         for name in self.mastodon.instances.keys() {
             if name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
-                return Err(BadConfig(format!(
-                    "mastodon.instances.{name:?}: an instance's name has up to 100 of a to z, 0 to 9, _ and -"
-                )));
+                let why =
+                    format!("mastodon.instances.{name:?}: an instance's name has up to 100 of a to z, 0 to 9, _ and -");
+                found.add_unless_it_follows(format!("mastodon.instances.{name}"), why);
             }
         }
         let instances = self.mastodon.instances.keys().cloned().map(Provider::Mastodon);
         for provider in [Provider::Twitter, Provider::X, Provider::Bluesky].into_iter().chain(instances) {
-            let (setting, api) = self.api(&provider)?;
+            let Some((setting, api)) = found.take("mastodon", self.api(&provider)) else { continue };
             match reqwest::Url::parse(api) {
                 Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {}
                 _ => {
                     let shown = masked(api);
-                    return Err(BadConfig(format!("{setting} ({shown:?}) is not an http:// or https:// address")));
+                    let why = format!("{setting} ({shown:?}) is not an http:// or https:// address");
+                    found.add_unless_it_follows(setting, why);
                 }
             }
         }
-        self.x_fields()?;
-        self.providers().map(drop)
+        found.take("x", self.x_fields());
+        if !found.is_below("mastodon") {
+            found.take("providers", self.providers()); // all instances are as they were meant
+        }
     }
 }
 

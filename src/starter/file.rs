@@ -17,6 +17,7 @@ use super::tweets::{Item, Tweets};
 use super::{Admitted, Queued, Starter, StarterError, Summary};
 use crate::clock::{self, Stopwatch};
 use crate::retry::RetryPolicy;
+use crate::shutdown::Stop;
 
 /// Bytes per read: tokio hands each read of a file to another thread, so they are few.
 const READ_BYTES: usize = 256 * 1024;
@@ -36,11 +37,19 @@ pub struct EnqueueOptions {
     pub linger: Duration,
     /// What to do when the store or the queue is away.
     pub retry: RetryPolicy,
+    /// Ends it: what is read already is handed over first.
+    pub stop: Stop,
 }
 
 impl Default for EnqueueOptions {
     fn default() -> Self {
-        Self { batch_size: 1_000, max_in_flight: 4, linger: Duration::from_millis(200), retry: RetryPolicy::default() }
+        Self {
+            batch_size: 1_000,
+            max_in_flight: 4,
+            linger: Duration::from_millis(200),
+            retry: RetryPolicy::default(),
+            stop: Stop::new(),
+        }
     }
 }
 
@@ -81,6 +90,23 @@ pub enum EnqueueError {
         line: u64,
         /// What happened.
         why: StarterError,
+    },
+    /// It was told to stop.
+    #[error(
+        "{name} was stopped and is done up to line {line}: {scheduled} scheduled, {known} in the queue already, {refused} \
+         refused; for the rest enqueue the whole file again, what is in the queue already is skipped"
+    )]
+    Stopped {
+        /// The source.
+        name: String,
+        /// Every line up to this one is done; later ones may be.
+        line: u64,
+        /// Entries that are in the queue now, and were not before.
+        scheduled: u64,
+        /// Entries that were in it before.
+        known: u64,
+        /// Entries that were refused.
+        refused: u64,
     },
 }
 
@@ -152,11 +178,18 @@ pub async fn enqueue(
     let mut batch = Batch::default();
     let mut done_line = 0;
     let mut read_error = None;
-    let mut at_end = false;
+    let (mut at_end, mut stopped) = (false, false);
+    let was_stopped = |line, summary: &Summary| {
+        let Summary { scheduled, known, refused, .. } = *summary;
+        Err(EnqueueError::Stopped { name: name.to_owned(), line, scheduled, known, refused })
+    };
     while !at_end || !in_flight.is_empty() {
         let waited = batch.since.map_or(Duration::ZERO, |since| since.elapsed());
         tokio::select! {
-            biased; // a source that always has more is stopped by the first condition alone
+            biased; // a source that always has more is stopped by the first conditions alone
+            () = options.stop.draining(), if !stopped => (stopped, at_end) = (true, true),
+            // Store or queue are away for longer than it may take.
+            () = options.stop.abandoning() => return was_stopped(done_line, &summary),
             item = tweets.next(), if !at_end && in_flight.len() < options.max_in_flight.max(1) => match item {
                 Ok(Some(item)) => {
                     take(item, starter, &mut batch, &mut summary, &mut on_refused);
@@ -188,6 +221,9 @@ pub async fn enqueue(
     }
     if let Some(why) = read_error {
         return Err(EnqueueError::Read { name: name.to_owned(), line: tweets.done_line(), why });
+    }
+    if stopped {
+        return was_stopped(done_line, &summary);
     }
     summary.finish(watch.elapsed().as_secs_f64());
     progress(so_far(&tweets, &summary));

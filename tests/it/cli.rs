@@ -2,6 +2,7 @@
 
 mod check;
 mod command_line;
+mod configuration;
 mod credentials;
 mod dead;
 mod demo;
@@ -15,6 +16,7 @@ mod services;
 mod simulator;
 mod status;
 mod stop;
+mod stopped;
 mod tuning;
 
 use std::path::{Path, PathBuf};
@@ -45,10 +47,12 @@ impl Home {
         self.folder.path().join(name)
     }
 
-    /// A file with this in it; its path as an argument.
+    /// A file with this in it, which may be a secret; its path as an argument.
     fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        use std::os::unix::fs::PermissionsExt;
         let path = self.path(name);
         std::fs::write(&path, bytes).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         path.to_str().unwrap().to_owned()
     }
 

@@ -121,6 +121,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "accounts",
             "backend",
+            "chance",
             "clock",
             "config",
             "credential",

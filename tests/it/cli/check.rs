@@ -37,6 +37,7 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
     let folder = home.folder.path().to_str().unwrap();
     let empty = home.file("empty", "\n");
     let two_words = home.file("two-words", "canary\ncanary\n");
+    let large = home.file("large", "canary".repeat(20_000));
     let cases: &[Case<'_>] = &[
         ("[updater]\nbufer_ttl = \"5s\"\n", &[], &["my.toml", "bufer_ttl", "updater"]),
         ("colour = 1\n", &[], &["my.toml", "colour"]),
@@ -84,7 +85,15 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
             &[("twitter.api", "https://api.twitter.com")],
             &["api.twitter.com", "TWITTER_UPDATER__TWITTER__BEARER_TOKEN"],
         ),
-        ("", &[("twitter.api", "https://API.X.com"), ("twitter.bearer_token", "")], &["credential"]),
+        ("", &[("twitter.api", "https://API.X.com")], &["credential"]),
+        ("", &[("twitter.bearer_token", "")], &["environment", "TWITTER_UPDATER__TWITTER__BEARER_TOKEN", "empty"]),
+        ("", &[("starter.bearer_token", " ")], &["TWITTER_UPDATER__STARTER__BEARER_TOKEN", "empty"]),
+        ("", &[("ops.token", "")], &["TWITTER_UPDATER__OPS__TOKEN", "empty"]),
+        ("[updater]\nconcurrency = 1.5\n", &[], &["my.toml", "updater.concurrency (1.5) must be a whole number"]),
+        ("", &[("updater.lease", "500000000years")], &["updater.lease (500000000years) must be 1ms to 1day"]),
+        ("", &[("updater_lease", "70s")], &["UPDATER_LEASE is not read: write TWITTER_UPDATER__UPDATER__LEASE"]),
+        ("", &[("twitter.bearer_token_file", "/dev/zero")], &["twitter.bearer_token_file /dev/zero", "regular"]),
+        ("", &[("ops.token_file", &large)], &["ops.token_file", "larger than 64 KiB"]),
     ];
     for (file, environment, names) in cases {
         let file = home.file("my.toml", file);
@@ -163,4 +172,106 @@ fn levels_and_filters_are_good() {
         let output = run(&["check"], &home.settings(&[("log.level", level)]));
         assert_eq!(output.status.code(), Some(0), "{level}: {}", text(&output.stderr));
     }
+}
+
+/// What it says on standard error, line by line.
+fn lines(output: &Output) -> Vec<String> {
+    text(&output.stderr).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let home = Home::new();
+    let file = "colour = 1\n[updater]\nconcurrency = 1.5\nlease = \"30s\"\n\
+                [twitter.credentials.main]\nkind = \"user\"\nconsumer_key_file = \"/nowhere/key\"\n\
+                [x.credentials.other]\nkind = \"app\"\n";
+    let file = home.file("my.toml", file);
+    let settings = home.settings(&[
+        ("providers", "twitter, x"),
+        ("updater.lees", "5s"),
+        ("poll.longest", "1s"),
+        ("ops.token_file", "/nowhere/token"),
+        ("log.level", "loud"),
+        ("twitter.credentials.main.token", "canary"),
+    ]);
+    let wrong = [
+        "unknown field `colour`",
+        "unknown field `lees`",
+        "updater.concurrency (1.5) must be a whole number",
+        "updater.lease (30s) must be longer",
+        "poll.longest (1s) must be at least",
+        "log.level (\"loud\")",
+    ];
+    let missing = [
+        "twitter.credentials.main.consumer_key_file /nowhere/key cannot be read",
+        "twitter.credentials.main.consumer_secret is missing",
+        "twitter.credentials.main.token_secret is missing",
+        "x.credentials.other.consumer_key is missing",
+        "x.credentials.other.consumer_secret is missing",
+        "ops.token_file /nowhere/token cannot be read",
+    ];
+    // Without the secrets the rest is said all the same.
+    for (arguments, expected) in
+        [(&["check"][..], [&wrong[..], &missing].concat()), (&["check", "--offline"], wrong.to_vec())]
+    {
+        let output = run(&[&["--config", &file], arguments].concat(), &settings);
+        let said = lines(&output);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(64), String::new()), "{said:#?}");
+        for says in &expected {
+            let times = said.iter().filter(|line| line.contains(says)).count();
+            assert_eq!(times, 1, "{arguments:?}, {says}: {said:#?}");
+        }
+        assert_eq!(said.len(), expected.len(), "{said:#?}");
+        assert!(said.iter().all(|line| line.starts_with("twitter-updater: configuration: ")), "{said:#?}");
+        assert!(!said.concat().contains("canary"), "{said:#?}");
+    }
+    // Every other command says what is wrong with the settings, too.
+    let said = lines(&run(&["--config", &file, "status"], &settings));
+    assert_eq!(said.len(), wrong.len() - 1, "all but the log's level, which is looked at by then: {said:#?}");
+}
+
+#[test]
+fn offline_it_needs_no_secrets() {
+    let home = Home::new();
+    let file = "[twitter]\nbearer_token_file = \"/run/secrets/nowhere\"\n[x.credentials.main]\nkind = \"user\"\n\
+                [queue]\nbackend = \"redis\"\n[queue.redis]\nurl = \"rediss://nowhere\"\nca_file = \"/nowhere.pem\"\n";
+    let file = home.file("my.toml", file);
+    let settings = variables(&[("providers", "twitter,x")]);
+    let output = run(&["--config", &file, "check"], &settings);
+    assert_eq!((output.status.code(), lines(&output).len()), (Some(64), 6), "{}", text(&output.stderr));
+    let output = run(&["--config", &file, "check", "--offline"], &settings);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    assert!(text(&output.stdout).contains("ca_file = \"/nowhere.pem\""), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_secret_that_everybody_may_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    let token = home.file("token", "canary\n");
+    let settings = home.settings(&[("twitter.bearer_token_file", &token)]);
+    for (mode, warned) in [(0o440, false), (0o444, true), (0o604, true), (0o600, false)] {
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).unwrap();
+        let output = run(&["check"], &settings);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(said.lines().count(), usize::from(warned), "{mode:o}: {said}");
+        let names = said.contains("WARN") && said.contains("twitter.bearer_token_file") && said.contains(&token);
+        assert!(names == warned && !said.contains("canary"), "{mode:o}: {said}");
+    }
+}
+
+#[test]
+fn a_token_under_two_names_is_refused() {
+    let home = Home::new();
+    let output = run(
+        &["check"],
+        &home.settings(&[
+            ("twitter.bearer_token", "canary"),
+            ("twitter.credentials.second.kind", "app"),
+            ("twitter.credentials.second.bearer_token", "canary"),
+        ]),
+    );
+    says_one_line(&output, 64, "the credentials \"bearer\" and \"second\" have the same bearer_token");
+    assert!(!text(&output.stderr).contains("canary"));
 }

@@ -174,8 +174,10 @@ fn a_check_needs_the_secrets_and_nothing_else_does() {
     let file = named(&home);
     let settings = home.settings(&[]);
     let output = run(&["--config", &file, "credentials", "--check"], &settings);
-    says_one_line(&output, 64, "twitter.credentials.good.consumer_key is missing");
-    assert!(output.stdout.is_empty());
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(64), NAMES.len() * PARTS.len()), "{said}");
+    assert!(said.contains("twitter.credentials.good.consumer_key is missing") && output.stdout.is_empty(), "{said}");
+    assert!(run(&["enqueue", &home.file("ids.txt", young(1).join("\n"))], &settings).status.success());
     for command in [&["credentials"][..], &["status"]] {
         let output = run(&[&["--config", &file], command].concat(), &settings);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

@@ -83,6 +83,24 @@ fn files_of_secrets_are_where_they_are_mounted() {
     assert_eq!(volume.pointer("/secret/optional"), Some(&Value::Bool(true)));
 }
 
+/// A secret that everybody may read is warned of by every role that reads it.
+#[test]
+fn mounted_secrets_are_not_for_everybody() {
+    let mut mounted = 0;
+    for (name, pod, _) in everything().ours() {
+        for volume in list(pod, "/spec/volumes").filter(|volume| volume.get("secret").is_some()) {
+            assert!(volume.pointer("/secret/defaultMode").is_some(), "{name}: 0644 is what it has without a mode");
+            mounted += 1;
+        }
+    }
+    assert!(mounted >= 2, "{mounted}");
+    for file in ["k8s/base/updater.yaml", "k8s/components/poll/poll.yaml"] {
+        let manifest = read(&super::path(file));
+        let modes: Vec<&str> = manifest.lines().filter_map(|line| line.trim().strip_prefix("defaultMode: ")).collect();
+        assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == "0440"), "{file}: {modes:?}");
+    }
+}
+
 #[test]
 fn every_argument_is_one_of_the_command_line() {
     let mut run = BTreeSet::new();
@@ -216,6 +234,7 @@ fn the_autoscaler_asks_what_status_answers() {
     let file = folder.path().join("queue.db");
     let file = file.to_str().unwrap();
     let variables = process::variables(&[("queue.embedded.path", file), ("twitter.api", "http://127.0.0.1:9")]);
+    process::run_with_input(&["enqueue", "--no-store"], &variables, b""); // makes the file
     let output = process::run(&["status", "--json"], &variables);
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     let keda = Kustomization::of("components/keda");

@@ -9,7 +9,7 @@ use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Positions, PostgresStore, SourceGap, SqliteStore};
 
 use crate::support::postgres;
-use crate::support::process::{Process, Variables, run, text, variables};
+use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
 use crate::support::role::Role;
 use crate::support::wait::until;
 use crate::support::world::World;
@@ -185,6 +185,8 @@ fn a_store_that_is_out_hides_no_queue_and_is_told_of_where_sources_are_named() {
         ("queue.embedded.path", jobs.to_str().unwrap()),
         ("store.sqlite.path", nowhere.to_str().unwrap()),
     ]);
+    // Who only looks makes no file: the queue's is made by somebody who puts nothing in.
+    assert_eq!(run_with_input(&["enqueue", "--no-store"], &settings, b"").status.code(), Some(65));
     let status = told(&settings, &[], 0);
     assert!(status["delayed"] == 0 && status.get("sources_error").is_none(), "{status}");
     let named = with(&settings, &[("poll.sources.home.kind", "home")]);

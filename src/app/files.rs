@@ -1,0 +1,99 @@
+//! What a process needs of the machine's files: that those are there which it reads, and that it may open enough.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::Unavailable;
+use crate::config::{QueueBackend, Settings, StoreBackend};
+
+/// Files that every process has open: its log, its event loops, what the system's libraries read.
+const OPEN_ANYHOW: u64 = 48;
+
+/// Holds the file of the embedded queue to be there: a command that only looks makes none.
+///
+/// # Errors
+/// It is not there.
+pub(super) fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
+    match settings.queue.backend {
+        QueueBackend::Embedded => is_there("queue.embedded.path", &settings.queue.embedded.path),
+        QueueBackend::Redis => Ok(()),
+    }
+}
+
+/// The same of the embedded store.
+///
+/// # Errors
+/// It is not there.
+pub(super) fn store_is_there(settings: &Settings) -> Result<(), Unavailable> {
+    match settings.store.backend {
+        StoreBackend::Sqlite => is_there("store.sqlite.path", &settings.store.sqlite.path),
+        StoreBackend::Postgres => Ok(()),
+    }
+}
+
+fn is_there(setting: &str, file: &Path) -> Result<(), Unavailable> {
+    std::fs::metadata(file).map(drop).map_err(|error| {
+        Unavailable(format!(
+            "there is no file {} ({setting}): {error}; nothing was put in yet, or the configuration is another: name it \
+             with --config or TWITTER_UPDATER_CONFIG",
+            file.display()
+        ))
+    })
+}
+
+/// Holds the limit of open files to what these settings need, or to what every command needs.
+///
+/// # Errors
+/// It is too low.
+pub fn enough_files_may_be_open(settings: Option<&Settings>) -> Result<()> {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    match limit_of(&limits) {
+        Some(limit) => check_limit(limit, needed(settings)),
+        None => Ok(()), // unlimited, or a system that does not say
+    }
+}
+
+/// Each request in flight has a connection; store and queue have their own, or a few handles of a file.
+fn needed(settings: Option<&Settings>) -> u64 {
+    let Some(settings) = settings else { return OPEN_ANYHOW };
+    let connections = settings.queue.redis.connections as u64 + u64::from(settings.store.postgres.connections);
+    let providers = settings.providers().map_or(1, |all| all.len() as u64);
+    let in_flight = providers.saturating_mul(settings.updater.concurrency as u64);
+    OPEN_ANYHOW.saturating_add(connections).saturating_add(in_flight)
+}
+
+/// The soft limit of open files in the text of /proc/self/limits.
+fn limit_of(limits: &str) -> Option<u64> {
+    let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    row.split_whitespace().next()?.parse().ok()
+}
+
+fn check_limit(limit: u64, needed: u64) -> Result<()> {
+    if limit >= needed {
+        return Ok(());
+    }
+    bail!(
+        "this process may have {limit} files open (ulimit -n) and needs {needed}: raise the limit, with `ulimit -n 1024` in \
+         a shell, LimitNOFILE=1024 in a systemd unit, or --ulimit nofile=1024 of a container"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_read_and_named_with_what_is_needed() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max open files            12                   4096                 files\n";
+        assert_eq!(limit_of(limits), Some(12));
+        assert_eq!(limit_of("Max open files            unlimited            unlimited            files\n"), None);
+        let settings = Settings::load_with(&[], None, &[("TWITTER_UPDATER__UPDATER__CONCURRENCY", "100")]).unwrap();
+        let needs = needed(Some(&settings));
+        assert_eq!(needs, OPEN_ANYHOW + 8 + 8 + 100);
+        assert!(check_limit(needs, needs).is_ok());
+        let error = check_limit(12, needs).unwrap_err().to_string();
+        assert!(error.contains("may have 12 files open (ulimit -n) and needs 164: raise the limit"), "{error}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Everything that is wrong with a configuration, found in one go.
+
+use super::BadConfig;
+
+/// Every reason why a configuration cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.in_one_line())]
+pub struct BadConfigs(pub Vec<BadConfig>);
+
+impl BadConfigs {
+    fn in_one_line(&self) -> String {
+        self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl From<BadConfigs> for BadConfig {
+    fn from(BadConfigs(all): BadConfigs) -> Self {
+        Self(all.into_iter().map(|BadConfig(why)| why).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// What was found, each with the setting that it is about; an empty name stands for all settings.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Vec<(String, BadConfig)>);
+
+impl Findings {
+    /// Notes what is wrong at that place.
+    pub fn add(&mut self, place: impl Into<String>, why: String) {
+        self.0.push((place.into(), BadConfig(plain(&why))));
+    }
+
+    /// The same, unless it only follows from what is wrong elsewhere: a setting that it names, or all.
+    pub fn add_unless_it_follows(&mut self, place: impl Into<String>, why: String) {
+        if !self.0.iter().any(|(earlier, _)| earlier.is_empty() || names(&why, earlier)) {
+            self.add(place, why);
+        }
+    }
+
+    /// What is well; `None` where something is wrong, which is noted unless it follows from what was noted before.
+    pub fn take<T>(&mut self, place: &str, result: Result<T, BadConfig>) -> Option<T> {
+        result.map_err(|BadConfig(why)| self.add_unless_it_follows(place, why)).ok()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether something is wrong at exactly that place.
+    pub fn is_at(&self, place: &str) -> bool {
+        self.0.iter().any(|(at, _)| at == place)
+    }
+
+    /// Whether something is wrong in that section, or in one that it is a part of.
+    pub fn is_below(&self, section: &str) -> bool {
+        let within = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.0.iter().any(|(at, _)| at.is_empty() || within(at, section) || within(section, at))
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &BadConfig> {
+        self.0.iter().map(|(_, wrong)| wrong)
+    }
+
+    /// An error, where anything was found.
+    pub fn into_result(self) -> Result<(), BadConfigs> {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => Err(BadConfigs(self.0.into_iter().map(|(_, wrong)| wrong).collect())),
+        }
+    }
+}
+
+/// In one line, and without what would steer a terminal: a key may hold anything.
+pub(super) fn plain(text: &str) -> String {
+    text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a text names a setting, and not one whose name only begins or ends like it.
+fn names(text: &str, setting: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
+    text.match_indices(setting).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + setting.len()..]);
+        let goes_on =
+            after.starts_with(is_part) || after.strip_prefix('.').is_some_and(|after| after.starts_with(is_part));
+        !goes_on && !before.ends_with(is_part) && !before.ends_with('.')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_named_by_its_whole_name_alone() {
+        assert!(names("x.reads (7) must be", "x.reads") && names("longer than x.reads.", "x.reads"));
+        for other in ["x.reads_per is", "max.reads is", "mastodon.x.reads is", "x.reads.a is", "nothing"] {
+            assert!(!names(other, "x.reads"), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_follows_from_something_wrong_is_not_said_again() {
+        let mut found = Findings::default();
+        found.add("updater.lease", "updater.lease (5 years) must be at most 1day".to_owned());
+        found.add_unless_it_follows("updater.lease", "updater.lease must be longer than lookup.timeout".to_owned());
+        found.add_unless_it_follows("x.reads", "x.reads must be less".to_owned());
+        assert_eq!(found.all().count(), 2);
+        assert!(found.is_below("updater") && found.is_below("updater.lease") && !found.is_below("up"));
+        assert!(found.is_at("x.reads") && !found.is_at("x"));
+        let error = found.into_result().unwrap_err();
+        assert_eq!(error.0.len(), 2);
+        assert!(!error.to_string().contains('\n') && error.to_string().contains("; configuration: x.reads"));
+        // Where a file cannot be read, nothing is known of what it says.
+        let mut found = Findings::default();
+        found.add("", "a.toml is not TOML".to_owned());
+        found.add_unless_it_follows("x.api", "x.api is none".to_owned());
+        assert!(found.all().count() == 1 && found.is_below("twitter"));
+    }
+}

@@ -1,0 +1,307 @@
+//! From texts and variables to settings. What is wrong is noted and taken out, so that the rest is looked at, too.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use config::{Config, ConfigError, File, FileFormat, Value, ValueKind};
+
+use super::findings::{BadConfigs, Findings, plain};
+use super::{BadConfig, DEFAULT, Files, Settings, credentials, variables};
+
+/// Settings, and everything that is wrong with them.
+#[derive(Debug)]
+pub struct Examined {
+    /// With the defaults in place of what is wrong; `None` where that makes none.
+    pub settings: Option<Settings>,
+    found: Findings,
+}
+
+impl Examined {
+    /// The settings, where nothing is wrong with them.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub fn sound(self) -> Result<Settings, BadConfigs> {
+        self.found.into_result()?;
+        // Without settings there is a reason.
+        self.settings.ok_or_else(|| BadConfigs(Vec::new()))
+    }
+
+    /// Whether something is wrong in that section, or in one that it is a part of.
+    #[must_use]
+    pub fn is_wrong_below(&self, section: &str) -> bool {
+        self.found.is_below(section)
+    }
+
+    /// Everything that is wrong.
+    #[must_use]
+    pub fn wrong(&self) -> Vec<BadConfig> {
+        self.found.all().cloned().collect()
+    }
+}
+
+/// What a user has given in one place.
+struct Layer {
+    /// The file, or the environment.
+    origin: String,
+    given: Config,
+}
+
+/// The defaults, then `layers` (compiled-in texts), then the files, then the variables, then `providers`.
+pub(super) fn examine(
+    layers: &[&str],
+    files: &Files,
+    variables: Vec<(String, OsString)>,
+    providers: Option<&str>,
+) -> Examined {
+    let mut found = Findings::default();
+    let settings = settle(layers, files, variables, providers, &mut found);
+    if let Some(settings) = &settings {
+        settings.blank_secrets(&mut found);
+        settings.contradictions(&mut found);
+    }
+    Examined { settings, found }
+}
+
+fn settle(
+    layers: &[&str],
+    files: &Files,
+    variables: Vec<(String, OsString)>,
+    providers: Option<&str>,
+    found: &mut Findings,
+) -> Option<Settings> {
+    let mut defaults = Config::builder();
+    for layer in std::iter::once(&DEFAULT).chain(layers) {
+        defaults = defaults.add_source(File::from_str(layer, FileFormat::Toml));
+    }
+    let compiled_in = defaults.build();
+    let defaults = found.take("", compiled_in.map_err(|error| BadConfig(one_line(&error))))?;
+    let mut given = Vec::new();
+    for (file, text) in files.texts() {
+        match file_layer(file, text) {
+            Ok(mut layer) => {
+                for secret in credentials::no_secret_in_files(&layer.origin, &layer.given, found) {
+                    cut(&mut layer.given.cache, &secret);
+                }
+                given.push(layer);
+            }
+            // What it says is not known, so nothing that is missing is wrong for sure.
+            Err(BadConfig(why)) => found.add("", why),
+        }
+    }
+    let environment = Config::builder().add_source(variables::read(variables, found)).build();
+    let environment = found.take("", environment.map_err(|error| BadConfig(one_line(&error))))?;
+    given.push(Layer { origin: "environment".to_owned(), given: environment });
+    for layer in &mut given {
+        numbers(&defaults.cache, "", layer, found);
+    }
+    deserialized(&defaults, &mut given, providers, found)
+}
+
+fn file_layer(file: &Path, text: &str) -> Result<Layer, BadConfig> {
+    // Read here first, for an error without a drawing of the line: it may hold a password.
+    toml::from_str::<toml::Table>(text).map_err(|error| not_toml(file, text, &error))?;
+    let origin = file.display().to_string();
+    let given = Config::builder().add_source(File::from_str(text, FileFormat::Toml)).build();
+    let given = given.map_err(|error| BadConfig(format!("{origin}: {}", one_line(&error))))?;
+    Ok(Layer { origin, given })
+}
+
+/// The settings of all layers. What cannot be read is noted, cut out of the uppermost layer that says it, and the rest
+/// tried again.
+fn deserialized(
+    defaults: &Config,
+    layers: &mut [Layer],
+    providers: Option<&str>,
+    found: &mut Findings,
+) -> Option<Settings> {
+    loop {
+        let mut all = Config::builder().add_source(defaults.clone());
+        for layer in layers.iter() {
+            all = all.add_source(layer.given.clone());
+        }
+        let all = all.set_override_option("providers", providers).and_then(|all| all.build());
+        let read = all.and_then(|all| Ok((all.clone().try_deserialize::<Settings>()?, all)));
+        let error = match read {
+            Ok((mut settings, all)) => {
+                settings.masked = settings.what_is_masked(&all);
+                return Some(settings);
+            }
+            Err(error) => error,
+        };
+        let place = place_of(&error);
+        let Some(origin) = cut_out(layers, &place) else {
+            found.add("", one_line(&error));
+            return None;
+        };
+        // A field that is missing because it was cut out is no second mistake.
+        if !found.is_at(&place) {
+            found.add(place, format!("{origin}: {}", one_line(&error)));
+        }
+    }
+}
+
+/// Cuts that place out of the uppermost layer that has it, or else what it is a part of; answers that layer.
+fn cut_out(layers: &mut [Layer], place: &str) -> Option<String> {
+    let mut place = place.split('[').next()?;
+    loop {
+        let has = layers.iter_mut().rev().find_map(|layer| cut(&mut layer.given.cache, place).then_some(&layer.origin));
+        if let Some(origin) = has {
+            return Some(origin.clone());
+        }
+        place = place.rsplit_once('.')?.0;
+    }
+}
+
+/// Cuts that place out; whether it was there. A name within may have dots itself.
+fn cut(value: &mut Value, place: &str) -> bool {
+    let ValueKind::Table(table) = &mut value.kind else { return false };
+    if table.remove(place).is_some() {
+        return true;
+    }
+    let mut parts = place.match_indices('.').map(|(at, _)| (&place[..at], &place[at + 1..]));
+    parts.any(|(name, rest)| table.get_mut(name).is_some_and(|value| cut(value, rest)))
+}
+
+/// The setting that an error is about.
+fn place_of(error: &ConfigError) -> String {
+    let place = match error {
+        ConfigError::Type { key, .. } | ConfigError::At { key, .. } => key.clone().unwrap_or_default(),
+        ConfigError::NotFound(key) => key.clone(),
+        _ => String::new(),
+    };
+    let said = error.to_string();
+    match said.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next()) {
+        Some(field) if place.is_empty() => field.to_owned(),
+        Some(field) => format!("{place}.{field}"),
+        None => place,
+    }
+}
+
+/// Notes and cuts out what is none where the default is a number: the `config` crate rounds fractions, and takes
+/// `true` for 1.
+fn numbers(default: &Value, at: &str, layer: &mut Layer, found: &mut Findings) {
+    let (kind, like) = match &default.kind {
+        ValueKind::Table(table) => {
+            for (name, value) in table {
+                let at = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                numbers(value, &at, layer, found);
+            }
+            return;
+        }
+        ValueKind::I64(like) => ("a whole number", like.to_string()),
+        ValueKind::Float(like) => ("a number", like.to_string()),
+        _ => return,
+    };
+    let Some(value) = get(&layer.given.cache, at) else { return };
+    let is_whole = kind == "a whole number";
+    let (is_one, shown) = match &value.kind {
+        ValueKind::Boolean(value) => (false, format!(" ({value})")),
+        ValueKind::Float(value) => (!is_whole, format!(" ({value})")),
+        // Not shown: it may be a secret in the wrong place.
+        ValueKind::String(text) if is_whole => (text.parse::<i128>().is_ok(), String::new()),
+        ValueKind::String(text) => (text.parse::<f64>().is_ok(), String::new()),
+        _ => return,
+    };
+    if !is_one {
+        found.add(at, format!("{}: {at}{shown} must be {kind}, like {like}", layer.origin));
+        cut(&mut layer.given.cache, at);
+    }
+}
+
+fn get<'a>(value: &'a Value, place: &str) -> Option<&'a Value> {
+    place.split('.').try_fold(value, |value, name| match &value.kind {
+        ValueKind::Table(table) => table.get(name),
+        _ => None,
+    })
+}
+
+/// One line that names the line and not what it says.
+fn not_toml(file: &Path, text: &str, error: &toml::de::Error) -> BadConfig {
+    let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+    let why = plain(error.message().lines().next().unwrap_or_default());
+    BadConfig(format!("{} is not TOML, line {line}: {why}", file.display()))
+}
+
+/// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:
+/// it may be a password.
+fn one_line(error: &ConfigError) -> String {
+    let mut text = plain(&error.to_string());
+    if text.contains("expected a duration") {
+        text += "; write it like 500ms, 5s or 18m";
+    }
+    match (text.find("string \""), text.rfind("\", expected")) {
+        (Some(start), Some(end)) if start < end => format!("{}a text{}", &text[..start], &text[end + 1..]),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(file: &str, variables: &[(&str, &str)]) -> Vec<String> {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let examined = examine(&[], &Files::of(Path::new("a.toml"), file), variables, None);
+        examined.wrong().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_found_at_once() {
+        let file = "colour = 1\n[updater]\nlees = \"5s\"\nbuffer_ttl = \"soon\"\nconcurrency = 1.5\nlookahead = 2.0\n\
+                    [twitter]\nbearer_token = \"canary\"\n\
+                    [queue]\nbackend = \"rabbit\"\nredis = \"canary\"\n\
+                    [poll.sources.a]\nkind = \"lists\"\n[poll.sources.b]\nkind = \"search\"\n\
+                    [poll.streams.c]\nprovider = \"x\"\nfills = \"a\"\n";
+        let variables =
+            [("TWITTER_UPDATER__LOOKUP__TIMEOUT", "10"), ("TWITTER_UPDATER_OPS_TOKEN", "canary"), ("HOME", "/")];
+        let all = all(file, &variables);
+        for says in [
+            "a.toml: unknown field `colour`",
+            "a.toml: unknown field `lees`",
+            "a.toml: invalid value: a text, expected a duration for key `updater.buffer_ttl`",
+            "a.toml: updater.concurrency (1.5) must be a whole number, like 4",
+            "updater.lookahead (2) must be",
+            "a.toml: twitter.bearer_token has no place in a configuration file",
+            "`rabbit`, expected `embedded` or `redis`",
+            "for key `queue.redis`",
+            "for key `poll.sources.a.kind`",
+            "poll.sources.b.query is missing",
+            "environment: invalid value: a text, expected a duration for key `lookup.timeout`",
+            "environment: TWITTER_UPDATER_OPS_TOKEN is not read: write TWITTER_UPDATER__OPS__TOKEN",
+        ] {
+            assert_eq!(all.iter().filter(|line| line.contains(says)).count(), 1, "{says}: {all:#?}");
+        }
+        // None follows from another, none has two lines or shows a secret.
+        assert_eq!(all.len(), 12, "{all:#?}");
+        assert!(all.iter().all(|line| !line.contains('\n') && !line.contains("canary")), "{all:#?}");
+    }
+
+    #[test]
+    fn a_number_is_neither_a_fraction_nor_a_word() {
+        for (file, says) in [
+            ("[updater]\nconcurrency = 1.5", "a.toml: updater.concurrency (1.5) must be a whole number, like 4"),
+            ("[updater]\nconcurrency = 2.0", "updater.concurrency (2) must be a whole number"),
+            ("[updater]\nconcurrency = true", "updater.concurrency (true) must be a whole number"),
+            ("[updater]\nconcurrency = \"on\"", "updater.concurrency must be a whole number"),
+            ("[updater]\nlookahead = true", "updater.lookahead (true) must be a number, like 0.1"),
+            ("[x]\nreads = 0.5", "x.reads (0.5) must be a whole number"),
+        ] {
+            let all = all(file, &[]);
+            assert!(all.len() == 1 && all[0].contains(says), "{file}: {all:?}");
+        }
+        for value in ["1.5", "yes", "", "4 "] {
+            let all = all("", &[("TWITTER_UPDATER__UPDATER__CONCURRENCY", value)]);
+            let says = "environment: updater.concurrency must be a whole number, like 4";
+            assert!(all.len() == 1 && all[0].contains(says), "{value:?}: {all:?}");
+        }
+        assert!(all("[updater]\nconcurrency = \"9\"\nlookahead = 0\n", &[]).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_not_toml_is_all_that_is_said_of_it() {
+        let all = all("[updater\n", &[("TWITTER_UPDATER__UPDATER__LEES", "5s")]);
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all[0].contains("a.toml is not TOML, line 1") && all[1].contains("environment: unknown field `lees`"));
+    }
+}
