@@ -142,7 +142,7 @@ impl Handler for TweetUpdate {
             Ok(versions) => versions,
             Err(failure) => {
                 self.credentials.give_back(permit).await;
-                return Handled::released(batch, Outlook::Outage(failure.to_string()));
+                return Handled::released(batch, outlook_of(failure));
             }
         };
         let requested = self.request_tweets(batch, versions, permit).await;
@@ -150,7 +150,7 @@ impl Handler for TweetUpdate {
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
             Ok(Ok(Done { verdicts, tally })) => Handled { verdicts, tally, outlook, ..Handled::default() },
-            Ok(Err(failure)) => return Handled::released(batch, Outlook::Outage(failure.to_string())),
+            Ok(Err(failure)) => return Handled::released(batch, outlook_of(failure)),
             Err(_) => return Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         };
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
@@ -405,7 +405,7 @@ impl TweetUpdate {
         let reason = format!("its process ended {} times while it was alone in it", job.failures);
         match tokio::time::timeout(self.save_timeout, self.bury(batch, job, reason)).await {
             Ok(Ok(verdict)) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
-            Ok(Err(failure)) => Handled::released(batch, Outlook::Outage(failure.to_string())),
+            Ok(Err(failure)) => Handled::released(batch, outlook_of(failure)),
             Err(_) => Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         }
     }
@@ -427,6 +427,14 @@ impl TweetUpdate {
 type Versions = HashMap<String, String>;
 
 /// Whether it is one of several versions of a post.
+/// What a failure of the store says of the services.
+fn outlook_of(failure: StoreError) -> Outlook {
+    match failure {
+        StoreError::Gone(why) => Outlook::Stop(why),
+        failure => Outlook::Outage(failure.to_string()),
+    }
+}
+
 fn is_version(job: &Job, tweet: &Tweet) -> bool {
     tweet.id != job.id || !tweet.newer.is_empty()
 }
