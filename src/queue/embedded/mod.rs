@@ -72,6 +72,7 @@ impl EmbeddedQueue {
             ("queue_job", "promoted_due", "INTEGER"),
             ("queue_job", "promoted_lane", "TEXT"),
             ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
+            ("queue_incoming_refused", "at", "INTEGER NOT NULL DEFAULT 0"),
         ] {
             sqlite::add_column(&mut tx, table, column, declared).await?;
         }
