@@ -89,11 +89,10 @@ impl Doubts {
         }
     }
 
-    /// Whether calls for one of these failed twice. Once is a hiccup, and may have met all that were under
-    /// way.
-    fn failed_twice(&self, jobs: &[Job]) -> bool {
+    /// How often calls for each of these failed since it was answered.
+    fn times(&self, jobs: &[Job]) -> Vec<u32> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        !failed.is_empty() && jobs.iter().any(|job| failed.get(&job.id).is_some_and(|times| *times > 1))
+        jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
     }
 
     fn answered(&self, jobs: &[Job]) {
