@@ -2,6 +2,7 @@
 //! `promoteTweets`.
 
 pub mod misses;
+mod rarely;
 mod request;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use crate::worker::{Handled, Handler, Outlook};
 
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
+use self::rarely::Rarely;
 use self::request::Requested;
 pub use crate::provider::NAMESPACE;
 
@@ -76,6 +78,9 @@ pub struct Doubts {
     failed: Mutex<HashMap<String, u32>>,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
     others_answered: AtomicBool,
+    /// Lines about objects that nobody asked for, and about answers under another id than the asked one.
+    strangers: Rarely,
+    other_ids: Rarely,
 }
 
 impl Doubts {
@@ -422,10 +427,6 @@ impl TweetUpdate {
     }
 }
 
-/// The version that is to be asked for, by the id of the post.
-type Versions = HashMap<String, String>;
-
-/// Whether it is one of several versions of a post.
 /// What a failure of the store says of the services.
 fn outlook_of(failure: StoreError) -> Outlook {
     match failure {
@@ -434,6 +435,10 @@ fn outlook_of(failure: StoreError) -> Outlook {
     }
 }
 
+/// The version that is to be asked for, by the id of the post.
+type Versions = HashMap<String, String>;
+
+/// Whether it is one of several versions of a post.
 fn is_version(job: &Job, tweet: &Tweet) -> bool {
     tweet.id != job.id || !tweet.newer.is_empty()
 }

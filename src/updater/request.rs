@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::rarely::shown;
 use super::{TweetUpdate, Versions};
 use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
@@ -127,7 +128,6 @@ impl TweetUpdate {
         requested
     }
 
-    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. One that
     /// What goes into the first calls, the last one first. One call, unless calls for some of the jobs failed before,
     /// twice: an id that the API cannot stand would be first in line for ever.
     ///
@@ -166,6 +166,7 @@ impl TweetUpdate {
         parts
     }
 
+    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. One that
     /// travels alone is told from them where others were answered since such a one was blamed last, and so
     /// are suspects, which travel apart. An API that refuses everybody so blames once per process.
     fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested) {
@@ -293,6 +294,7 @@ impl TweetUpdate {
                 self.doubts.others_answered.store(true, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
                 counters.unasked.add(answer.unasked);
+                self.tell_what_is_odd(&ids, answer);
                 Used { window: Some(answer.quota.unwrap_or_else(Window::unmetered)), park: None }
             }
             Err(error) => {
@@ -303,6 +305,34 @@ impl TweetUpdate {
         self.credentials.settle(&permit, &settlement(&ids, &answer)).await;
         self.credentials.used(permit, used).await;
         answer
+    }
+
+    /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
+    fn tell_what_is_odd(&self, ids: &[String], answer: &Answer) {
+        let namespace = &*self.namespace;
+        if answer.unasked > 0
+            && let Some(objects) = self.doubts.strangers.is_due(answer.unasked)
+        {
+            let id = answer.stranger.as_deref().map_or_else(String::new, shown);
+            tracing::warn!(namespace, id, objects, "answers have objects that nobody asked for: they are not stored");
+        }
+        let other = |(asked, outcome): (&'_ String, &'_ Outcome)| match outcome {
+            Outcome::Found(tweet) if tweet.id != *asked => Some((asked.clone(), tweet.id.clone())),
+            _ => None,
+        };
+        let others: Vec<_> = ids.iter().zip(&answer.outcomes).filter_map(other).collect();
+        if let Some((asked, came)) = others.first()
+            && let Some(posts) = self.doubts.other_ids.is_due(others.len())
+        {
+            let (id, came) = (shown(asked), shown(came));
+            tracing::info!(
+                namespace,
+                id,
+                came,
+                posts,
+                "posts came under another id than the asked one: they were edited"
+            );
+        }
     }
 
     fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
@@ -353,6 +383,13 @@ impl TweetUpdate {
     }
 }
 
+fn shuffle(jobs: &mut [Job]) {
+    for at in 0..jobs.len() {
+        let left = jobs.len() - at;
+        jobs.swap(at, at + ((chance::share() * left as f64) as usize).min(left - 1));
+    }
+}
+
 /// What of a call was not read, or as another id: charged is what was returned.
 fn settlement(ids: &[String], answer: &Result<Answer, LookupError>) -> Settlement {
     let mut settlement = Settlement::default();
@@ -375,10 +412,3 @@ fn settlement(ids: &[String], answer: &Result<Answer, LookupError>) -> Settlemen
     }
     settlement
 }
-fn shuffle(jobs: &mut [Job]) {
-    for at in 0..jobs.len() {
-        let left = jobs.len() - at;
-        jobs.swap(at, at + ((chance::share() * left as f64) as usize).min(left - 1));
-    }
-}
-
