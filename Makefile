@@ -22,6 +22,7 @@ services:
 	command -v chromium >/dev/null || missing+=(chromium)
 	command -v chromedriver >/dev/null || missing+=(chromium-driver)
 	command -v tidy >/dev/null || missing+=(tidy)
+	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
 	[ -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || command -v initdb >/dev/null || missing+=(postgresql)
 	if [ $${#missing[@]} -gt 0 ]; then
 	  echo "installing $${missing[*]}"

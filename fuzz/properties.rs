@@ -5,7 +5,7 @@ use std::path::Path;
 
 use twitter_updater::config::Settings;
 use twitter_updater::lookup::twitter_v1::parse_ingested;
-use twitter_updater::lookup::{LookupError, Outcome, bluesky, mastodon, twitter_v1, x_v2};
+use twitter_updater::lookup::{LookupError, Outcome, Strangers, bluesky, mastodon, twitter_v1, x_v2};
 use twitter_updater::starter::Tweets;
 use twitter_updater::tweet::TweetId;
 
@@ -49,7 +49,7 @@ pub fn other_lookup_answer(body: &[u8], ids: &[String]) {
     answers(bluesky::read_answer(body, ids), ids);
 }
 
-fn answers(read: Result<(Vec<Outcome>, usize), LookupError>, ids: &[String]) {
+fn answers(read: Result<(Vec<Outcome>, Strangers), LookupError>, ids: &[String]) {
     match read {
         Ok((outcomes, _)) => {
             assert_eq!(outcomes.len(), ids.len());

@@ -168,12 +168,23 @@ fn is_on_trial(batch: &Batch) -> bool {
     matches!(&batch.jobs[..], [job] if job.deliveries > 0)
 }
 
+/// What an error says that may pass.
+///
+/// # Errors
+/// The message of one that does not.
+fn passing(error: QueueError) -> Result<String, String> {
+    match error {
+        QueueError::Gone(why) => Err(why),
+        error => Ok(error.to_string()),
+    }
+}
+
 impl Worker {
     /// Works until it is stopped; then everything claimed is settled or given back. Dropped, its loops
     /// end where they are: the leases run out.
     ///
     /// # Errors
-    /// The message of a handler for which it can never work.
+    /// The message of a handler for which it can never work, or of a queue whose file is gone.
     pub async fn run(self) -> Result<(), String> {
         let worker = Arc::new(self);
         let turn = Arc::new(Mutex::new(Turn {
@@ -196,8 +207,13 @@ impl Worker {
                 let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
                 let (in_flight, running) = (in_flight.clone(), running.clone());
                 loops.spawn(async move {
-                    while let Some(work) = worker.next(turn.clone(), &in_flight, &running).await {
-                        if let Some(message) = worker.work(work, turn.clone(), &in_flight).await {
+                    loop {
+                        let message = match worker.next(turn.clone(), &in_flight, &running).await {
+                            Ok(Some(work)) => worker.work(work, turn.clone(), &in_flight).await,
+                            Ok(None) => break,
+                            Err(message) => Some(message),
+                        };
+                        if let Some(message) = message {
                             worker.stop.drain();
                             let _ = fatal.set(message); // the first message is the one to show
                         }
@@ -219,11 +235,17 @@ impl Worker {
         running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// The next batch, from whichever pipeline has one; `None` when the loop is to end.
-    async fn next(&self, turn: Arc<Mutex<Turn>>, in_flight: &Arc<Semaphore>, running: &AtomicUsize) -> Option<Work> {
+    /// The next batch, from whichever pipeline has one; `None` when the loop is to end, and a message when the process
+    /// can never work.
+    async fn next(
+        &self,
+        turn: Arc<Mutex<Turn>>,
+        in_flight: &Arc<Semaphore>,
+        running: &AtomicUsize,
+    ) -> Result<Option<Work>, String> {
         let mut turn = tokio::select! {
             biased;
-            () = self.stop.draining() => return None,
+            () = self.stop.draining() => return Ok(None),
             turn = turn.lock_owned() => turn,
         };
         loop {
@@ -236,13 +258,13 @@ impl Worker {
                 self.health.beat();
             }
             if self.is_one_too_many(running) {
-                return None;
+                return Ok(None);
             }
             let mut wait = LONGEST_PAUSE;
             let mut failed = None;
             for step in 0..self.pipelines.len() {
                 if self.stop.is_draining() {
-                    return None;
+                    return Ok(None);
                 }
                 let at = (turn.next + step) % self.pipelines.len();
                 let pipeline = &self.pipelines[at];
@@ -253,7 +275,7 @@ impl Worker {
                         continue;
                     }
                     Err(error) => {
-                        failed = Some(error.to_string());
+                        failed = Some(passing(error)?);
                         continue;
                     }
                 };
@@ -267,10 +289,10 @@ impl Worker {
                         turn.next = at + 1;
                         let failures = turn.failures;
                         // There are more places than loops; closed they never are.
-                        let place = in_flight.clone().acquire_owned().await.ok()?;
+                        let Ok(place) = in_flight.clone().acquire_owned().await else { return Ok(None) };
                         let turn = (turn.retry.attempts() > 0 || is_on_trial(&batch)).then_some(turn);
                         let lease = claims.lease;
-                        return Some(Work { pipeline: at, permit, batch, lease, place, failures, turn });
+                        return Ok(Some(Work { pipeline: at, permit, batch, lease, place, failures, turn }));
                     }
                     Ok(Claim::Empty { wait: until, paused }) => {
                         if let Some(reason) = paused {
@@ -282,7 +304,7 @@ impl Worker {
                     }
                     Err(error) => {
                         self.credentials.give_back(permit).await;
-                        failed = Some(error.to_string());
+                        failed = Some(passing(error)?);
                     }
                 }
             }
@@ -451,7 +473,7 @@ impl Worker {
             };
             let Err(error) = step.await else { break };
             // Past the lease, by the queue's clock, the fence holds nothing.
-            if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_)) {
+            if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_) | QueueError::Gone(_)) {
                 tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
                 break;
             }

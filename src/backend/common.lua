@@ -1,7 +1,8 @@
 -- What every script shares. It stands before each script's own text.
 --
 -- KEYS[1] is the namespace's prefix, "{namespace}:". The other keys are built from it: which lanes
--- exist is known to the queue alone, and all of them share the prefix's slot.
+-- exist is known to the queue alone, and all of them share the prefix's slot. KEYS[2] never exists: with two keys
+-- declared, no script runs while a cluster moves the slot (Call::new in backend/redis.rs).
 
 local PREFIX = KEYS[1]
 

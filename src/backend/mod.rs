@@ -12,6 +12,9 @@ pub enum BackendError {
     /// The queue's memory is full: nothing can be scheduled, claims and settles still drain it.
     #[error("the queue is full: {0}")]
     Full(String),
+    /// Its file was deleted or replaced: nothing is written any more, and the process has to stop.
+    #[error("{0}")]
+    Gone(String),
     /// It can never work like this: the server's version or settings, or a bug of ours.
     #[error("{0}")]
     Refused(String),

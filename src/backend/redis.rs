@@ -5,6 +5,7 @@ mod connect;
 mod tls;
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use deadpool::Runtime;
@@ -39,17 +40,68 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call of that script on these keys, all in one slot.
+    /// A call of that script on the keys with this prefix, `{tag}:`, or on one key.
+    ///
+    /// A script declares two keys, of which the second never exists. While a cluster moves the slot, its old node so
+    /// redirects the call to the new one, or answers TRYAGAIN, and the new one answers TRYAGAIN, as it does to any call
+    /// with several keys of which it lacks one. Thus nothing runs on a part of the keys. With a single key that never
+    /// exists each call would run on the new node, beside what the old one still holds.
     #[must_use]
-    pub fn new(script: &'a Script, keys: &[&str]) -> Self {
+    pub fn new(script: &'a Script, key: &str) -> Self {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(script.get_hash()).arg(keys.len()).arg(keys);
+        command.arg(script.get_hash()).arg(2).arg(key).arg(never(key));
         Self { script, command }
     }
 
     /// Adds an argument, or several.
     pub fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Self {
         self.command.arg(argument);
+        self
+    }
+}
+
+/// A key of the same slot that never exists.
+fn never(key: &str) -> String {
+    if key.starts_with('{') { format!("{key}.") } else { format!("{{{key}}}:.") }
+}
+
+/// Plain commands on the keys of one namespace: a script runs them one after another in one step, so that they too
+/// wait while a cluster moves the slot.
+#[derive(Debug)]
+pub struct Steps<'a> {
+    call: Call<'a>,
+}
+
+impl Steps<'_> {
+    /// Commands that only read.
+    #[must_use]
+    pub fn reading(prefix: &str) -> Self {
+        static READ: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("steps.lua")));
+        Self { call: Call::new(&READ, prefix) }
+    }
+
+    /// Commands that drain the queue, also when memory is full.
+    #[must_use]
+    pub fn draining(prefix: &str) -> Self {
+        static DRAIN: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("steps.lua")));
+        Self { call: Call::new(&DRAIN, prefix) }
+    }
+
+    /// Commands that add to the queue.
+    #[must_use]
+    pub fn adding(prefix: &str) -> Self {
+        static ADD: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("steps.lua")));
+        Self { call: Call::new(&ADD, prefix) }
+    }
+
+    /// Adds a command of at most 7,000 words.
+    pub fn add(&mut self, command: &Cmd) -> &mut Self {
+        self.call.arg(command.args_iter().count());
+        for word in command.args_iter() {
+            if let redis::Arg::Simple(word) = word {
+                self.call.arg(word);
+            }
+        }
         self
     }
 }
@@ -143,24 +195,22 @@ impl RedisPool {
         self.heard(connection, answer)
     }
 
-    /// Runs a command on one namespace's keys.
+    /// Runs commands in one step; answers a reply of each.
     ///
     /// # Errors
     /// [`BackendError`]: what the server says, or that it says nothing.
-    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, BackendError> {
-        let mut connection = self.connection().await?;
-        let answer = command.query_async(&mut *connection).await;
-        self.heard(connection, answer)
+    pub async fn run<T: FromRedisValue>(&self, steps: &Steps<'_>) -> Result<Vec<T>, BackendError> {
+        self.invoke(&steps.call).await
     }
 
-    /// Runs a pipeline, all of whose keys are of one namespace.
+    /// Runs a command that only reads keys with this prefix.
     ///
     /// # Errors
     /// [`BackendError`]: what the server says, or that it says nothing.
-    pub async fn run<T: FromRedisValue>(&self, pipeline: &redis::Pipeline) -> Result<T, BackendError> {
-        let mut connection = self.connection().await?;
-        let answer = pipeline.query_async(&mut *connection).await;
-        self.heard(connection, answer)
+    pub async fn read<T: FromRedisValue>(&self, prefix: &str, command: &Cmd) -> Result<T, BackendError> {
+        let replies: Vec<T> = self.run(Steps::reading(prefix).add(command)).await?;
+        let none = || BackendError::Refused("Redis answered a step with nothing".to_owned());
+        replies.into_iter().next().ok_or_else(none)
     }
 
     /// What each server that holds keys says of itself: one, or each master of a cluster.
@@ -232,6 +282,11 @@ pub fn decide(error: &RedisError) -> BackendError {
     let text = error.to_string(); // a server's own words, or of input and output: no secret
     let code = code(error);
     let code = code.as_deref();
+    if let Some("ASK" | "TRYAGAIN") = code {
+        return BackendError::Unavailable(format!(
+            "a slot of the Redis Cluster is being moved (resharding); work goes on by itself once it has been: {text}"
+        ));
+    }
     if code == Some("OOM") {
         return BackendError::Full("Redis has reached its maxmemory: raise it, or let the queue drain".to_owned());
     }
@@ -239,10 +294,9 @@ pub fn decide(error: &RedisError) -> BackendError {
         ErrorKind::AuthenticationFailed => BackendError::Refused("Redis refuses the user or password".to_owned()),
         ErrorKind::Server(_) | ErrorKind::Extension => match code {
             Some(
-                "LOADING" | "BUSY" | "NOSCRIPT" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF"
-                | "NOREPLICAS",
-            )
-            | Some("MOVED" | "ASK" | "UNBLOCKED") => BackendError::Unavailable(text),
+                "LOADING" | "BUSY" | "NOSCRIPT" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "MISCONF" | "NOREPLICAS"
+                | "MOVED" | "UNBLOCKED",
+            ) => BackendError::Unavailable(text),
             _ => BackendError::Refused(format!("Redis refuses: {text}")),
         },
         ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
@@ -295,6 +349,21 @@ mod tests {
         for says in ["NOPERM this user has no permissions", "WRONGTYPE Operation against a key", "ERR unknown command"]
         {
             assert!(matches!(decide(&refusal(says)), BackendError::Refused(_)), "{says}");
+        }
+    }
+
+    #[test]
+    fn a_slot_on_its_way_is_told_in_words() {
+        for says in ["TRYAGAIN Multiple keys request during rehashing of slot", "ASK 3999 127.0.0.1:6381"] {
+            let told = decide(&refusal(says)).to_string();
+            assert!(told.contains("resharding") && told.contains(says.split_once(' ').unwrap().0), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_script_declares_two_keys_of_one_slot() {
+        for (key, other) in [("{tweet:update}:", "{tweet:update}:."), ("plain", "{plain}:.")] {
+            assert_eq!(never(key), other);
         }
     }
 

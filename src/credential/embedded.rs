@@ -12,7 +12,7 @@ use sqlx::{Row, Sqlite, Transaction};
 use super::book::{Book, LONGEST_WAIT_MS, day, wait};
 use super::budget::{Budget, Counted, Period, Settlement};
 use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
-use crate::backend::sqlite::{self, decide};
+use crate::backend::sqlite::{self, Opened, decide};
 use crate::clock::{self, Millis};
 
 /// Connections of a process to the file.
@@ -24,6 +24,7 @@ type Tx = Transaction<'static, Sqlite>;
 #[derive(Debug, Clone)]
 pub struct EmbeddedLedger {
     pool: SqlitePool,
+    file: Opened,
     provider: String,
 }
 
@@ -44,8 +45,8 @@ impl EmbeddedLedger {
     /// # Errors
     /// [`LedgerError::Unavailable`] when it cannot be opened or made.
     pub async fn open(path: &Path, provider: &str, busy_timeout: Duration) -> Result<Self, LedgerError> {
-        let pool = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
-        let ledger = Self { pool, provider: provider.to_owned() };
+        let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
+        let ledger = Self { pool, file, provider: provider.to_owned() };
         let mut tx = ledger.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
         sqlite::add_column(&mut tx, "quota_window", "length", "INTEGER NOT NULL DEFAULT 0").await?;
@@ -54,7 +55,7 @@ impl EmbeddedLedger {
     }
 
     async fn begin(&self) -> Result<Tx, LedgerError> {
-        self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(decide)
+        sqlite::begin(&self.pool, &self.file).await
     }
 
     async fn entry(&self, tx: &mut Tx, name: &str, endpoint: &str, now: Millis) -> Result<Entry, LedgerError> {

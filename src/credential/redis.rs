@@ -59,7 +59,7 @@ impl RedisLedger {
 #[async_trait]
 impl Ledger for RedisLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
-        let mut call = Call::new(&ACQUIRE, &[&self.prefix]);
+        let mut call = Call::new(&ACQUIRE, &self.prefix);
         call.arg(ask.endpoint).arg(ask.permit).arg(clock::millis(ask.expiry)).arg(ask.backlog).arg(ask.names);
         let (word, value): (String, String) = self.pool.invoke(&call).await?;
         match (&*word, value.parse()) {
@@ -70,7 +70,7 @@ impl Ledger for RedisLedger {
     }
 
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
-        let mut call = Call::new(&USED, &[&self.prefix]);
+        let mut call = Call::new(&USED, &self.prefix);
         call.arg(name).arg(endpoint).arg(permit);
         match &used.window {
             Some(window) => {
@@ -89,19 +89,19 @@ impl Ledger for RedisLedger {
     }
 
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
-        let mut call = Call::new(&GIVE_BACK, &[&self.prefix]);
+        let mut call = Call::new(&GIVE_BACK, &self.prefix);
         call.arg(name).arg(endpoint).arg(permit);
         self.pool.invoke(&call).await
     }
 
     async fn free(&self, name: &str) -> Result<bool, LedgerError> {
-        let mut call = Call::new(&FREE, &[&self.prefix]);
+        let mut call = Call::new(&FREE, &self.prefix);
         call.arg(name);
         self.pool.invoke(&call).await
     }
 
     async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
-        let mut call = Call::new(&ACCOUNTS, &[&self.prefix]);
+        let mut call = Call::new(&ACCOUNTS, &self.prefix);
         call.arg(endpoint).arg(names);
         let rows: Vec<Row> = self.pool.invoke(&call).await?;
         let account = |(name, row): (&String, Row)| {
@@ -123,7 +123,7 @@ impl Ledger for RedisLedger {
     }
 
     async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
-        let mut reserve = Call::new(&RESERVE, &[&self.prefix]);
+        let mut reserve = Call::new(&RESERVE, &self.prefix);
         let (length, from_day) = budget.per.arguments();
         reserve.arg(call).arg(budget.reads).arg(length).arg(from_day).arg(budget.margin()).arg(ids);
         let granted: String = self.pool.invoke(&reserve).await?;
@@ -131,7 +131,7 @@ impl Ledger for RedisLedger {
     }
 
     async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
-        let mut settle = Call::new(&SETTLE, &[&self.prefix]);
+        let mut settle = Call::new(&SETTLE, &self.prefix);
         let (length, from_day) = budget.per.arguments();
         let Settlement { unread, edited } = settlement;
         settle.arg(call).arg(length).arg(from_day).arg(budget.margin()).arg(unread.len()).arg(unread);
@@ -142,7 +142,7 @@ impl Ledger for RedisLedger {
     }
 
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
-        let mut call = Call::new(&COUNTED, &[&self.prefix]);
+        let mut call = Call::new(&COUNTED, &self.prefix);
         call.arg(per.arguments().0);
         let (now, by_day, number, reads): CountedRow = self.pool.invoke(&call).await?;
         Ok(Counted { now, by_day, part: number.parse().ok().map(|number| (number, reads)) })

@@ -20,6 +20,25 @@ pub fn batch(ids: &[String], limit: usize) -> Result<Vec<&str>, LookupError> {
     Ok(distinct)
 }
 
+/// Objects of an answer that nobody asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strangers {
+    /// How many.
+    pub count: usize,
+    /// The first one's id, where it has one.
+    pub first: Option<String>,
+}
+
+impl Strangers {
+    /// One more.
+    pub fn add(&mut self, id: Option<String>) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = id;
+        }
+    }
+}
+
 /// Collects the outcomes.
 pub struct Asked<'a> {
     ids: &'a [String],
@@ -27,14 +46,14 @@ pub struct Asked<'a> {
     places: HashMap<&'a str, usize>,
     outcomes: Vec<Option<Outcome>>,
     /// Objects that nobody asked for.
-    pub unasked: usize,
+    pub unasked: Strangers,
 }
 
 impl<'a> Asked<'a> {
     /// Nothing has come yet.
     pub fn new(ids: &'a [String]) -> Self {
         let places = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
-        Self { ids, places, outcomes: vec![None; ids.len()], unasked: 0 }
+        Self { ids, places, outcomes: vec![None; ids.len()], unasked: Strangers::default() }
     }
 
     /// Where an id stands; `None` where nobody asked for it.
@@ -76,16 +95,16 @@ pub fn share(
     ids: &[String],
     objects: Vec<&RawValue>,
     read: impl Fn(&str) -> (Option<String>, Result<Tweet, String>),
-) -> (Vec<Outcome>, usize) {
+) -> (Vec<Outcome>, Strangers) {
     let mut asked = Asked::new(ids);
     for raw in objects {
         let (id, tweet) = read(raw.get());
-        match id.and_then(|id| asked.place(&id)) {
+        match id.as_deref().and_then(|id| asked.place(id)) {
             Some(place) => asked.put(place, || tweet.map_or_else(Outcome::Broken, Outcome::Found)),
-            None => asked.unasked += 1,
+            None => asked.unasked.add(id),
         }
     }
-    let unasked = asked.unasked;
-    let other = if unasked > 0 { not_mentioned() } else { Outcome::Unavailable };
+    let unasked = std::mem::take(&mut asked.unasked);
+    let other = if unasked.count > 0 { not_mentioned() } else { Outcome::Unavailable };
     (asked.outcomes(&other), unasked)
 }

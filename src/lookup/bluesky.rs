@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use super::asked::{batch, share};
 use super::authority::{self, asked_as_nobody};
 use super::http::{HttpClient, HttpOptions, Reply, base, below};
-use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, not_json, text, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
 use crate::tweet::Tweet;
@@ -99,7 +99,7 @@ impl Lookup for Bluesky {
         }
         reply.is_json()?;
         let (outcomes, unasked) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer { outcomes, quota: errors::quota(&reply), unasked })
+        Ok(Answer::new(outcomes, errors::quota(&reply), unasked))
     }
 
     /// Asks whose session it is, or without one, whether anybody is there.
@@ -148,7 +148,7 @@ struct Body<'a> {
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
-pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
+pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = text(body);
     if !body.trim_start().starts_with('{') {
         let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };

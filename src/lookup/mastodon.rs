@@ -21,7 +21,7 @@ pub use self::status::id_of;
 use super::asked::{batch, share};
 use super::authority::{self, asked_as_nobody};
 use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
-use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, not_json, text, unreadable};
 use crate::clock::Millis;
 use crate::credential::{Credential, CredentialKind};
 use crate::tweet::Tweet;
@@ -183,7 +183,7 @@ impl Lookup for Mastodon {
         let reply = self.http.send(authority::get(&self.http, self.lookup_address(&batch), credential)?).await?;
         let quota = errors::quota(&reply);
         if self.calls == Calls::Single && errors::means_not_there(&reply) {
-            return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
+            return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
         }
         if reply.status != 200 {
             return Err(refused(&reply, &credential.kind));
@@ -191,7 +191,7 @@ impl Lookup for Mastodon {
         reply.is_json()?;
         let (outcomes, unasked) =
             read_answer(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer { outcomes, quota, unasked })
+        Ok(Answer::new(outcomes, quota, unasked))
     }
 
     /// Asks whose token it is, or without one, what the instance is. An instance has one window for all calls, so
@@ -242,7 +242,7 @@ pub fn parse_status(raw: &str) -> Result<Tweet, String> {
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
-pub fn read_answer(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, usize), LookupError> {
+pub fn read_answer(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = text(body);
     let whole: &RawValue = match body.trim() {
         "" => return Err(LookupError::BadAnswer("it is empty".to_owned())),

@@ -45,6 +45,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
+pub use self::asked::Strangers;
 pub use self::unasked::{DateOf, Parse, capabilities, date_of, details_of, parse};
 use crate::clock::Millis;
 pub use crate::credential::Window as Quota;
@@ -95,13 +96,21 @@ pub struct Answer {
     pub quota: Option<Quota>,
     /// Objects in the answer that nobody asked for: logged, never stored.
     pub unasked: usize,
+    /// The id of one of them, where it has one.
+    pub stranger: Option<String>,
 }
 
 impl Answer {
     /// To nothing asked.
     #[must_use]
     pub fn empty() -> Self {
-        Self { outcomes: Vec::new(), quota: None, unasked: 0 }
+        Self::new(Vec::new(), None, Strangers::default())
+    }
+
+    /// With these outcomes.
+    #[must_use]
+    pub fn new(outcomes: Vec<Outcome>, quota: Option<Quota>, strangers: Strangers) -> Self {
+        Self { outcomes, quota, unasked: strangers.count, stranger: strangers.first }
     }
 }
 

@@ -17,7 +17,7 @@ pub use self::object::{parse_ingested, parse_tweet};
 use super::asked::batch;
 use super::authority::{Authority, asked_as};
 use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
-use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, unreadable};
+use super::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, unreadable};
 use crate::clock::Millis;
 use crate::credential::Credential;
 use crate::tweet::TweetId;
@@ -131,14 +131,14 @@ impl Lookup for TwitterV1 {
         let reply = self.authority.call(&|| self.lookup_request(&batch), credential).await?;
         let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {
-            return Ok(Answer { outcomes: vec![Outcome::Unavailable; ids.len()], quota, unasked: 0 });
+            return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
         }
         if reply.status != 200 {
             return Err(self.refused(&reply, credential));
         }
         reply.is_json()?;
         let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer { outcomes, quota, unasked })
+        Ok(Answer::new(outcomes, quota, unasked))
     }
 
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {

@@ -134,7 +134,7 @@ impl Lookup for XV2 {
         }
         reply.is_json()?;
         let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer { outcomes, quota: errors::quota(&reply), unasked })
+        Ok(Answer::new(outcomes, errors::quota(&reply), unasked))
     }
 
     /// Asks who calls, as a user, or what an application has used of its plan: neither says anything of the

@@ -1,6 +1,7 @@
 //! Every Redis key of the queue, with its type. People with redis-cli read this file.
 //!
 //! All keys of a namespace carry the same hash tag, so they live in one slot of a cluster.
+//! Scripts declare `{ns}:` and `{ns}:.`, which never exist: so no call runs while a cluster moves the slot.
 //! Outsiders write `incoming` only; everything else is theirs to read.
 //!
 //! | key | type | holds |
@@ -16,7 +17,8 @@
 //! | `{ns}:promoted` | HASH | leased id → "due patience lane" it takes when its lease ends; due in ms since the epoch |
 //! | `{ns}:turns` | STRING | claims since suspects last had theirs |
 //! | `{ns}:incoming` | ZSET | id → the post's date, ms since the epoch (0: take it from the id) |
-//! | `{ns}:incoming:refused` | HASH | malformed member → reason |
+//! | `{ns}:incoming:refused` | HASH | malformed member, of a lane too → reason; expires |
+//! | `{ns}:incoming:refused:at` | ZSET | the same → refused at, ms since the epoch: the newest 10,000 of 30 days are kept; expires |
 //! | `{ns}:incoming:drainer` | STRING | the worker that drains it, expires |
 //! | `{ns}:dead` | ZSET | id → buried at, ms since the epoch |
 //! | `{ns}:dead:why` | HASH | id → reason |

@@ -85,6 +85,11 @@ pub const PAGE_LIMIT: usize = 1_000;
 /// [`Queue::mend`] needs a longer slack.
 pub const MEND_SLACK: Duration = Duration::from_secs(120);
 
+/// Refused members of `incoming` that are kept, with their reasons: the newest ...
+pub const REFUSED_KEPT: usize = 10_000;
+/// ... and for this long. Who has not looked by then does not look.
+pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(30 * 86_400);
+
 /// A job to be put into the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
@@ -373,7 +378,7 @@ pub struct Stats {
     pub dead: u64,
     /// Ids somebody put into `incoming` that are not drained yet.
     pub incoming: u64,
-    /// Malformed members of `incoming`, moved aside.
+    /// Malformed members of `incoming`, moved aside: at the most [`REFUSED_KEPT`].
     pub incoming_refused: u64,
     /// How far the last lease's deadline is ahead of the queue's clock, ms; 0 when it is past. Longer than any lease:
     /// the clock stepped back.

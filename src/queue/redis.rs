@@ -1,6 +1,7 @@
 //! The queue in Redis: sorted sets, and one script per call, so that each call is one atomic step on
 //! the server's clock.
 
+mod aside;
 mod promote;
 mod repair;
 mod stats;
@@ -10,14 +11,14 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{RedisWrite, Script, ToRedisArgs};
+use redis::{Cmd, RedisWrite, Script, ToRedisArgs};
 
 use super::keys::{self, Keys};
 use super::{
     Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTES_KEPT, Minute,
     NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, check_id,
 };
-use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, script};
+use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::clock::{self, Millis, QueueTime};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
@@ -55,7 +56,7 @@ impl RedisQueue {
 
     /// The names of the lanes there are.
     async fn lanes(&self) -> Result<Vec<String>, QueueError> {
-        self.pool.ask(redis::cmd("HKEYS").arg(self.keys.lanes())).await
+        self.pool.read(&self.keys.prefix, redis::cmd("HKEYS").arg(self.keys.lanes())).await
     }
 
     async fn settle_groups(
@@ -64,7 +65,7 @@ impl RedisQueue {
         groups: &[Group<'_>],
         tally: &[(&str, i64)],
     ) -> Result<Settled, QueueError> {
-        let mut call = Call::new(&SETTLE, &[&self.keys.prefix]);
+        let mut call = Call::new(&SETTLE, &self.keys.prefix);
         call.arg(fence.deadline).arg(&fence.token).arg(tally.len());
         for (counter, by) in tally {
             call.arg(*counter).arg(*by);
@@ -94,7 +95,7 @@ impl RedisQueue {
                     None => lanes.push((&job.lane, vec![at])),
                 }
             }
-            let mut call = Call::new(&SCHEDULE, &[&self.keys.prefix]);
+            let mut call = Call::new(&SCHEDULE, &self.keys.prefix);
             call.arg(word);
             for (lane, members) in &lanes {
                 call.arg(&*lane.name).arg(lane.patience).arg(members.len());
@@ -179,9 +180,20 @@ fn put<'a>(groups: &mut Vec<Group<'a>>, like: Group<'a>, id: &'a str, due: Optio
     groups[at].dues.extend(due);
 }
 
-/// A line "fence claimed_at", then a line "lane patience deliveries failures id due id due …" per run of jobs.
-fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
-    let mut lines = record.lines();
+/// What a claim's answer says.
+fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> Result<Claim, QueueError> {
+    if kind != "batch" {
+        let why = String::from_utf8_lossy(text).into_owned();
+        return Ok(Claim::Empty { wait: clock::span(wait), paused: (!why.is_empty()).then_some(why) });
+    }
+    let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
+    read_record(text, token, now).map(Claim::Batch).ok_or_else(unknown)
+}
+
+/// A line "fence claimed_at", then a line "lane patience deliveries failures id due id due …" per run of jobs; `None` where
+/// something in it is no id.
+fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
+    let mut lines = std::str::from_utf8(record).ok()?.lines();
     let (deadline, claimed_at) = lines.next()?.split_once(' ')?;
     let claimed_at: Millis = claimed_at.parse().ok()?;
     let mut jobs = Vec::with_capacity(128);
@@ -190,6 +202,7 @@ fn read_record(record: &str, token: &str, now: Millis) -> Option<Batch> {
         let (lane, patience): (Arc<str>, f64) = (fields.next()?.into(), fields.next()?.parse().ok()?);
         let (deliveries, failures) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         while let Some(id) = fields.next() {
+            check_id(id).ok()?;
             let due = fields.next()?;
             // A score somebody wrote by hand may have a fraction.
             let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
@@ -247,7 +260,7 @@ impl Queue for RedisQueue {
                 }
             }
         }
-        let () = self.pool.invoke(Call::new(&REGISTER, &[keys::NAMESPACES]).arg(&self.namespace)).await?;
+        let () = self.pool.invoke(Call::new(&REGISTER, keys::NAMESPACES).arg(&self.namespace)).await?;
         Ok(findings)
     }
 
@@ -276,18 +289,20 @@ impl Queue for RedisQueue {
     }
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
-        let mut call = Call::new(&CLAIM, &[&self.keys.prefix]);
+        let mut call = Call::new(&CLAIM, &self.keys.prefix);
         call.arg(request.token)
             .arg(request.limit.clamp(1, CLAIM_LIMIT))
             .arg(clock::millis(request.linger))
             .arg(request.lookahead)
             .arg(clock::millis(request.lease).max(1));
-        let (kind, now, wait, text): (String, Millis, Millis, String) = self.pool.invoke(&call).await?;
-        if kind != "batch" {
-            return Ok(Claim::Empty { wait: clock::span(wait), paused: (!text.is_empty()).then_some(text) });
+        let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
+        let answer = claimed(&kind, now, wait, &text, request.token);
+        if answer.is_err() && aside::clean(self, request.token, &text).await? > 0 {
+            // The same token: what is left of the batch, or another one.
+            let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
+            return claimed(&kind, now, wait, &text, request.token);
         }
-        let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
-        read_record(&text, request.token, now).map(Claim::Batch).ok_or_else(unknown)
+        answer
     }
 
     async fn settle(
@@ -324,7 +339,7 @@ impl Queue for RedisQueue {
 
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         let held: u64 =
-            self.pool.invoke(Call::new(&TRIAL, &[&self.keys.prefix]).arg(fence.deadline).arg(&fence.token)).await?;
+            self.pool.invoke(Call::new(&TRIAL, &self.keys.prefix).arg(fence.deadline).arg(&fence.token)).await?;
         Ok(held > 0)
     }
 
@@ -357,7 +372,7 @@ impl Queue for RedisQueue {
     }
 
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        let mut call = Call::new(&INCOMING, &[&self.keys.prefix]);
+        let mut call = Call::new(&INCOMING, &self.keys.prefix);
         call.arg(drainer).arg(limit).arg(DRAINER_HOLD_MS);
         let members: Vec<(Vec<u8>, f64)> = self.pool.invoke(&call).await?;
         Ok(members
@@ -371,32 +386,29 @@ impl Queue for RedisQueue {
         if members.is_empty() {
             return Ok(());
         }
-        let mut remove = redis::pipe();
-        remove.cmd("ZREM").arg(self.keys.incoming()).arg(members).ignore();
-        self.pool.run(&remove).await
+        let mut steps = Steps::draining(&self.keys.prefix);
+        for members in members.chunks(SCHEDULE_CHUNK) {
+            steps.add(redis::cmd("ZREM").arg(self.keys.incoming()).arg(members));
+        }
+        self.pool.run::<redis::Value>(&steps).await.map(drop)
     }
 
     async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
-        let mut aside = redis::pipe();
-        aside.atomic();
-        for (member, reason) in members {
-            let bytes = unescape(member);
-            aside.cmd("HSET").arg(self.keys.incoming_refused()).arg(&bytes).arg(reason).ignore();
-            aside.cmd("ZREM").arg(self.keys.incoming()).arg(&bytes).ignore();
-        }
-        self.pool.run(&aside).await
+        let members: Vec<_> = members.iter().map(|(member, reason)| (unescape(member), &**reason)).collect();
+        aside::refuse(self, ("", ""), &members).await
     }
 
     async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        let mut put = redis::pipe();
+        let mut steps = Steps::adding(&self.keys.prefix);
         for members in members.chunks(SCHEDULE_CHUNK) {
-            let put = put.cmd("ZADD").arg(self.keys.incoming());
+            let mut put = redis::cmd("ZADD");
+            put.arg(self.keys.incoming());
             for incoming in members {
                 put.arg(incoming.created_at).arg(&incoming.member);
             }
-            put.ignore();
+            steps.add(&put);
         }
-        self.pool.run(&put).await
+        self.pool.run::<redis::Value>(&steps).await.map(drop)
     }
 
     async fn beat(
@@ -406,7 +418,7 @@ impl Queue for RedisQueue {
         counters: &[(&str, i64)],
         lateness: &Lateness,
     ) -> Result<(), QueueError> {
-        let mut call = Call::new(&BEAT, &[&self.keys.prefix]);
+        let mut call = Call::new(&BEAT, &self.keys.prefix);
         call.arg(worker).arg(WORKER_EXPIRY_MS).arg(fields.len());
         for (field, value) in fields {
             call.arg(*field).arg(value);
@@ -422,20 +434,17 @@ impl Queue for RedisQueue {
     }
 
     async fn leave(&self, worker: &str) -> Result<(), QueueError> {
-        let mut leave = redis::pipe();
-        leave.atomic();
-        leave.del(self.keys.worker(worker)).ignore();
-        leave.zrem(self.keys.workers(), worker).ignore();
-        self.pool.run(&leave).await
+        let mut steps = Steps::draining(&self.keys.prefix);
+        steps.add(&Cmd::del(self.keys.worker(worker))).add(&Cmd::zrem(self.keys.workers(), worker));
+        self.pool.run::<redis::Value>(&steps).await.map(drop)
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
-        let mut pause = redis::pipe();
-        match reason {
-            Some(reason) => pause.set(self.keys.paused(), reason).ignore(),
-            None => pause.del(self.keys.paused()).ignore(),
+        let command = match reason {
+            Some(reason) => Cmd::set(self.keys.paused(), reason),
+            None => Cmd::del(self.keys.paused()),
         };
-        self.pool.run(&pause).await
+        self.pool.run::<redis::Value>(Steps::draining(&self.keys.prefix).add(&command)).await.map(drop)
     }
 }
 
@@ -473,10 +482,13 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back() {
-        let batch = read_record("2000 1000\n18m 100 0 0 10 890 11 900\n1d 10 2 1 12 950.5\n", "t", 1000).unwrap();
+        let batch = read_record(b"2000 1000\n18m 100 0 0 10 890 11 900\n1d 10 2 1 12 950.5\n", "t", 1000).unwrap();
         assert_eq!(batch.fence, Fence { deadline: 2000, token: "t".into() });
         assert_eq!(batch.claimed_at, 1000);
         assert_eq!(batch.jobs[0], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2, failures: 1 });
-        assert!(read_record("2000 1000\n18m 100 0 0 11\n", "t", 1000).is_none());
+        for spoilt in [&b"11"[..], b"\xff 900", b"1 2 900", b"\x01 900"] {
+            let record = [b"2000 1000\n18m 100 0 0 ", spoilt, b"\n"].concat();
+            assert!(read_record(&record, "t", 1000).is_none(), "{spoilt:?}");
+        }
     }
 }

@@ -279,6 +279,9 @@ pub enum StoreError {
     /// The tables are missing or of another version: run `twitter-updater migrate`.
     #[error("the store's tables are not as this version needs them: {0}; run `twitter-updater migrate`")]
     Schema(String),
+    /// The store's file was deleted or replaced: nothing is written any more, and the process has to stop.
+    #[error("{0}")]
+    Gone(String),
     /// The statement cannot succeed however often it is made: a bug or a corrupt table.
     #[error("the store refused the statement: {0}")]
     Refused(String),

@@ -4,6 +4,7 @@
 //! trip and its own transaction. Rows are written, and so locked, in the order of their ids, as they stand in the arrays
 //! (`UNNEST` reads these from first to last): two batches that overlap wait for each other and cannot deadlock.
 
+mod pooler;
 mod positions;
 
 use std::sync::LazyLock;
@@ -132,7 +133,8 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
-    /// [`StoreError::Refused`] when the url cannot be read. Neither repeats the url.
+    /// [`StoreError::Refused`] when the url cannot be read, or names a pooler that shares connections between
+    /// transactions. Neither repeats the url.
     pub async fn connect(
         url: &SecretString,
         max_connections: u32,
@@ -146,12 +148,21 @@ impl PostgresStore {
         let options = with_default(NoSubscriber::default(), || url.expose_secret().parse::<PgConnectOptions>())
             .map_err(judge)?
             .application_name("twitter-updater")
+            // No column is a floating-point number, and a pooler refuses to start with a parameter that it does not know.
+            .extra_float_digits(None)
             .disable_statement_logging();
         // Not the pool's first connection: the pool would try for 5 s and then not say why.
-        match tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await {
-            Ok(connected) => connected.map_err(judge)?.close().await.map_err(judge)?,
+        let mut first = match tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await {
+            Ok(connected) => connected.map_err(judge)?,
             Err(_) => return Err(silent(ACQUIRE_TIMEOUT)),
+        };
+        match tokio::time::timeout(ACQUIRE_TIMEOUT, pooler::is_shared(&mut first, &options)).await {
+            Ok(Ok(true)) => return Err(StoreError::Refused(pooler::SHARED.to_owned())),
+            Ok(Ok(false)) => {}
+            // What keeps a second connection out is told where one is needed.
+            unknown => tracing::debug!(?unknown, "whether a pooler shares connections cannot be told"),
         }
+        first.close().await.map_err(judge)?;
         let timeout_ms = statement_timeout.as_millis().to_string();
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)

@@ -25,6 +25,7 @@ use super::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
     StateCounts, Store, StoreError, StoredTweet, Way,
 };
+use crate::backend::sqlite::{Missing, Opened};
 use crate::clock::{Millis, Stopwatch};
 use crate::crash;
 
@@ -80,6 +81,7 @@ const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value 
 pub struct SqliteStore {
     writer: SqlitePool,
     readers: SqlitePool,
+    file: Opened,
 }
 
 impl SqliteStore {
@@ -120,11 +122,22 @@ impl SqliteStore {
             }
         };
         let readers = pool.max_connections(READERS).connect_lazy_with(options.create_if_missing(false));
-        Ok(Self { writer, readers })
+        let file = Opened::now(path).map_err(missing)?;
+        Ok(Self { writer, readers, file })
     }
 
     async fn begin(&self) -> Result<Transaction<'_, Sqlite>, StoreError> {
-        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(judge)
+        let transaction = self.writer.begin_with("BEGIN IMMEDIATE").await;
+        // First: without its file SQLite may fail in ways of its own.
+        self.file.is_there().map_err(missing)?;
+        transaction.map_err(judge)
+    }
+}
+
+fn missing(missing: Missing) -> StoreError {
+    match missing {
+        Missing::Gone(..) => StoreError::Gone(missing.to_string()),
+        Missing::Unknown(..) => StoreError::Unavailable(missing.to_string()),
     }
 }
 

@@ -2,6 +2,7 @@
 //! `promoteTweets`.
 
 pub mod misses;
+mod rarely;
 mod request;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use crate::worker::{Handled, Handler, Outlook};
 
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
+use self::rarely::Rarely;
 use self::request::Requested;
 pub use crate::provider::NAMESPACE;
 
@@ -76,6 +78,9 @@ pub struct Doubts {
     failed: Mutex<HashMap<String, u32>>,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
     others_answered: AtomicBool,
+    /// Lines about objects that nobody asked for, and about answers under another id than the asked one.
+    strangers: Rarely,
+    other_ids: Rarely,
 }
 
 impl Doubts {
@@ -89,11 +94,10 @@ impl Doubts {
         }
     }
 
-    /// Whether calls for one of these failed twice. Once is a hiccup, and may have met all that were under
-    /// way.
-    fn failed_twice(&self, jobs: &[Job]) -> bool {
+    /// How often calls for each of these failed since it was answered.
+    fn times(&self, jobs: &[Job]) -> Vec<u32> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        !failed.is_empty() && jobs.iter().any(|job| failed.get(&job.id).is_some_and(|times| *times > 1))
+        jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
     }
 
     fn answered(&self, jobs: &[Job]) {
@@ -142,7 +146,7 @@ impl Handler for TweetUpdate {
             Ok(versions) => versions,
             Err(failure) => {
                 self.credentials.give_back(permit).await;
-                return Handled::released(batch, Outlook::Outage(failure.to_string()));
+                return Handled::released(batch, outlook_of(failure));
             }
         };
         let requested = self.request_tweets(batch, versions, permit).await;
@@ -150,7 +154,7 @@ impl Handler for TweetUpdate {
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
             Ok(Ok(Done { verdicts, tally })) => Handled { verdicts, tally, outlook, ..Handled::default() },
-            Ok(Err(failure)) => return Handled::released(batch, Outlook::Outage(failure.to_string())),
+            Ok(Err(failure)) => return Handled::released(batch, outlook_of(failure)),
             Err(_) => return Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         };
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
@@ -406,7 +410,7 @@ impl TweetUpdate {
         let reason = format!("its process ended {} times while it was alone in it", job.failures);
         match tokio::time::timeout(self.save_timeout, self.bury(batch, job, reason)).await {
             Ok(Ok(verdict)) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
-            Ok(Err(failure)) => Handled::released(batch, Outlook::Outage(failure.to_string())),
+            Ok(Err(failure)) => Handled::released(batch, outlook_of(failure)),
             Err(_) => Handled::released(batch, Outlook::Outage(self.store_is_silent())),
         }
     }
@@ -421,6 +425,14 @@ impl TweetUpdate {
 
     fn store_is_silent(&self) -> String {
         format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
+    }
+}
+
+/// What a failure of the store says of the services.
+fn outlook_of(failure: StoreError) -> Outlook {
+    match failure {
+        StoreError::Gone(why) => Outlook::Stop(why),
+        failure => Outlook::Outage(failure.to_string()),
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::rarely::shown;
 use super::{TweetUpdate, Versions};
 use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
@@ -80,17 +81,7 @@ impl TweetUpdate {
         let mut requested = Requested { versions, ..Requested::default() };
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
-        let mut parts = Vec::new();
-        let whole =
-            Part { jobs: batch.jobs.clone(), failed_before: self.doubts.failed_twice(&batch.jobs), ..Part::default() };
-        // A batch that keeps failing may be failing alone: a half of it tells, or an id that the API cannot
-        // stand would be first in line for ever. In an outage one call is enough, and the half without that id
-        // has its turn soon.
-        if whole.failed_before && batch.jobs.len() > 1 {
-            whole.halve(&mut parts);
-        } else {
-            parts.push(whole);
-        }
+        let mut parts = self.parts(&batch.jobs);
         while let Some(part) = parts.pop() {
             let leave = match permit.take() {
                 Some(permit) => Some(permit),
@@ -135,6 +126,44 @@ impl TweetUpdate {
             self.blame_nobody_unless_told_apart(batch, &mut requested);
         }
         requested
+    }
+
+    /// What goes into the first calls, the last one first. One call, unless calls for some of the jobs failed before,
+    /// twice: an id that the API cannot stand would be first in line for ever.
+    ///
+    /// Those whose calls did not fail go first. Their answer tells whether the API works; then a call that fails shows
+    /// that one of its ids is to blame, and it is halved. A lease has room for few calls that end by the timeout, so
+    /// the next batch goes on where this one ended: whoever was answered is doubted no more. The doubted go in parts,
+    /// by lot: the first is smaller each time, since there may be several that the API cannot stand, and each is twice
+    /// as large as the one before it, since after an outage all are doubted. In an outage the first call is enough.
+    fn parts(&self, jobs: &[Job]) -> Vec<Part> {
+        let part = |jobs, failed_before| Part { jobs, failed_before, ..Part::default() };
+        let (mut doubted, mut least, mut others) = (Vec::new(), u32::MAX, Vec::new());
+        for (job, times) in jobs.iter().zip(self.doubts.times(jobs)) {
+            // Once is a hiccup, and may have met all that were under way.
+            if times > 1 {
+                least = least.min(times);
+                doubted.push(job.clone());
+            } else {
+                others.push(job.clone());
+            }
+        }
+        if doubted.is_empty() || jobs.len() == 1 {
+            return vec![part(jobs.to_vec(), !doubted.is_empty())];
+        }
+        let mut parts = Vec::new();
+        if !others.is_empty() {
+            parts.push(part(others, false));
+        }
+        shuffle(&mut doubted);
+        let mut size = doubted.len().checked_shr(least - 1).unwrap_or(0).max(1);
+        while !doubted.is_empty() {
+            let rest = doubted.split_off(size.min(doubted.len()));
+            parts.push(part(std::mem::replace(&mut doubted, rest), true));
+            size *= 2;
+        }
+        parts.reverse();
+        parts
     }
 
     /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. One that
@@ -265,6 +294,7 @@ impl TweetUpdate {
                 self.doubts.others_answered.store(true, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
                 counters.unasked.add(answer.unasked);
+                self.tell_what_is_odd(&ids, answer);
                 Used { window: Some(answer.quota.unwrap_or_else(Window::unmetered)), park: None }
             }
             Err(error) => {
@@ -275,6 +305,34 @@ impl TweetUpdate {
         self.credentials.settle(&permit, &settlement(&ids, &answer)).await;
         self.credentials.used(permit, used).await;
         answer
+    }
+
+    /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
+    fn tell_what_is_odd(&self, ids: &[String], answer: &Answer) {
+        let namespace = &*self.namespace;
+        if answer.unasked > 0
+            && let Some(objects) = self.doubts.strangers.is_due(answer.unasked)
+        {
+            let id = answer.stranger.as_deref().map_or_else(String::new, shown);
+            tracing::warn!(namespace, id, objects, "answers have objects that nobody asked for: they are not stored");
+        }
+        let other = |(asked, outcome): (&'_ String, &'_ Outcome)| match outcome {
+            Outcome::Found(tweet) if tweet.id != *asked => Some((asked.clone(), tweet.id.clone())),
+            _ => None,
+        };
+        let others: Vec<_> = ids.iter().zip(&answer.outcomes).filter_map(other).collect();
+        if let Some((asked, came)) = others.first()
+            && let Some(posts) = self.doubts.other_ids.is_due(others.len())
+        {
+            let (id, came) = (shown(asked), shown(came));
+            tracing::info!(
+                namespace,
+                id,
+                came,
+                posts,
+                "posts came under another id than the asked one: they were edited"
+            );
+        }
     }
 
     fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
@@ -322,6 +380,13 @@ impl TweetUpdate {
     fn time_is_up(&self, batch: &Batch) -> bool {
         let needed = clock::millis(self.call_timeout + self.save_timeout);
         batch.fence.deadline - batch.now.now() <= needed
+    }
+}
+
+fn shuffle(jobs: &mut [Job]) {
+    for at in 0..jobs.len() {
+        let left = jobs.len() - at;
+        jobs.swap(at, at + ((chance::share() * left as f64) as usize).min(left - 1));
     }
 }
 

@@ -26,7 +26,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("queue", &["backend", "clock", "lane", "lateness"]),
     ("wave", &["clock", "queue"]),
     ("lookup", &["clock", "credential", "provider", "tweet"]),
-    ("store", &["clock", "crash", "tweet"]),
+    ("store", &["backend", "clock", "crash", "tweet"]),
     ("simulator", &["clock", "provider", "tweet"]),
     ("worker", &["chance", "clock", "crash", "credential", "health", "live", "metrics", "queue", "retry", "shutdown"]),
     (

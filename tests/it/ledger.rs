@@ -449,7 +449,7 @@ async fn a_file_from_before_lengths_were_kept_gets_them() {
     let file = folder.path().join("queue.db");
     let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
     open(&open_ledger().await, "a", window(30, 12, 40_000)).await;
-    let pool = twitter_updater::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
+    let (pool, _) = twitter_updater::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
     sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&pool).await.unwrap();
     pool.close().await;
     for length in [None, Some(90_000)] {

@@ -1,5 +1,6 @@
 //! The queue's contract: one suite, run on every backend.
 
+mod embedded_only;
 mod failover;
 mod figures;
 mod half_way;
@@ -8,6 +9,7 @@ mod promotes;
 mod random;
 mod redis_only;
 mod repairs;
+mod resharding;
 mod samples;
 mod suspects;
 
@@ -19,8 +21,8 @@ use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
 use twitter_updater::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
-    Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, RedisQueue, Sample, Scheduled, Settled, Verdict,
-    suspect_limit, worker_of,
+    Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample,
+    Scheduled, Settled, Verdict, suspect_limit, worker_of,
 };
 
 use self::figures::*;

@@ -242,7 +242,7 @@ fn compare(answer: &Answer, asked: &[String], body: &Value) {
 /// Reads a body as the answer to more ids than a call takes.
 fn serve(body: &str, asked: &[String]) -> Result<Answer, LookupError> {
     let (outcomes, unasked) = read_answer(body.as_bytes(), asked)?;
-    Ok(Answer { outcomes, quota: None, unasked })
+    Ok(Answer::new(outcomes, None, unasked))
 }
 
 #[tokio::test]

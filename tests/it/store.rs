@@ -5,6 +5,7 @@ mod migration;
 mod model;
 mod on_postgres;
 mod on_sqlite;
+mod pooled;
 mod positions;
 
 use std::time::Duration;

@@ -6,3 +6,4 @@ mod missing;
 mod outages;
 mod refused;
 mod replies_lost;
+mod strangers;

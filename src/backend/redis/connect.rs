@@ -24,6 +24,11 @@ use super::{RedisOptions, Tls};
 /// A connection that was used within this time is used again without asking whether it still is one.
 const UNASKED: Duration = Duration::from_secs(1);
 
+/// How often a cluster's client repeats a call that was redirected, or that a node cannot answer at the moment, and how
+/// long it waits in between, ms.
+const CLUSTER_RETRIES: u32 = 5;
+const CLUSTER_WAIT_MS: std::ops::Range<u64> = 50..400;
+
 /// Makes connections, and checks them before they are used again after a while.
 pub enum Connector {
     /// To one server.
@@ -50,6 +55,12 @@ impl Connector {
                 let mut cluster = ClusterClientBuilder::new(nodes)
                     .connection_timeout(options.connect_timeout)
                     .response_timeout(options.response_timeout)
+                    // The client's own waits are longer than the whole response timeout: a call that meets a slot on
+                    // its way would end as silence. Five of ours take 2 s at the most.
+                    .retries(CLUSTER_RETRIES)
+                    .min_retry_wait(CLUSTER_WAIT_MS.start)
+                    .max_retry_wait(CLUSTER_WAIT_MS.end)
+                    .retry_wait_formula(CLUSTER_WAIT_MS.start, 2)
                     .tcp_settings(TcpSettings::default().set_nodelay(true));
                 if let Some(certificates) = tls.certificates() {
                     cluster = cluster.certs(certificates.clone());

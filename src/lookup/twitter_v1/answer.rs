@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::object::{MapOrElse, Object};
-use crate::lookup::asked::{Asked, not_mentioned};
+use crate::lookup::asked::{Asked, Strangers, not_mentioned};
 use crate::lookup::{LookupError, Outcome, not_json, text};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
@@ -20,7 +20,7 @@ use crate::lookup::{LookupError, Outcome, not_json, text};
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
-pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = text(body);
     let mut asked = Asked::new(ids);
     let mut names_the_missing = false;
@@ -45,8 +45,8 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
         Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
         None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
     }
-    let unasked = asked.unasked;
-    let other = if names_the_missing || unasked > 0 { not_mentioned() } else { Outcome::Unavailable };
+    let unasked = std::mem::take(&mut asked.unasked);
+    let other = if names_the_missing || unasked.count > 0 { not_mentioned() } else { Outcome::Unavailable };
     Ok((asked.outcomes(&other), unasked))
 }
 
@@ -71,7 +71,7 @@ fn returned(asked: &mut Asked<'_>, key: Option<&str>, raw: &RawValue) {
         _ => None,
     };
     let Some(place) = key.or(own.as_deref()).and_then(|id| asked.place(id)) else {
-        asked.unasked += 1;
+        asked.unasked.add(key.map(str::to_owned).or(own));
         return;
     };
     asked.put(place, || match object.and_then(|object| object.returned(raw, key)) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::post::Post;
-use crate::lookup::asked::{Asked, not_mentioned};
+use crate::lookup::asked::{Asked, Strangers, not_mentioned};
 use crate::lookup::{LookupError, Outcome, Usage, not_json, scalar, text};
 use crate::tweet::TweetId;
 
@@ -67,7 +67,7 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
-pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), LookupError> {
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = text(body);
     if !body.trim_start().starts_with('{') {
         let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };
@@ -97,7 +97,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, usize), Lookup
         }
     }
     // X names all that it does not return.
-    let unasked = asked.unasked;
+    let unasked = std::mem::take(&mut asked.unasked);
     Ok((asked.outcomes(&not_mentioned()), unasked))
 }
 
@@ -117,14 +117,16 @@ fn found(asked: &mut Asked<'_>, data: Vec<&RawValue>) {
     }
     // Whoever was asked for by an older id gets the newest version that came.
     edited.sort_by_key(|(own, ..)| Reverse(own.map(TweetId::get)));
-    for (_, mut is_asked, post, raw) in edited {
+    for (own, mut is_asked, post, raw) in edited {
         for earlier in post.as_ref().map(Post::history).unwrap_or_default() {
             is_asked |= asked.place(&earlier).is_some();
             if let Some(place) = asked.open(&earlier) {
                 asked.put(place, || outcome(&post, raw));
             }
         }
-        asked.unasked += usize::from(!is_asked);
+        if !is_asked {
+            asked.unasked.add(own.map(|id| id.to_string()));
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::super::{Incoming, QueueError};
-use super::EmbeddedQueue;
+use super::super::{Incoming, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR};
+use super::{EmbeddedQueue, Tx};
 use crate::backend::sqlite::decide;
 use crate::clock::{self, Millis};
 
@@ -61,14 +61,16 @@ pub(super) async fn accept_incoming(queue: &EmbeddedQueue, members: &[String]) -
 
 pub(super) async fn refuse_incoming(queue: &EmbeddedQueue, members: &[(String, String)]) -> Result<(), QueueError> {
     let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
     for (member, reason) in members {
         sqlx::query(
-            "INSERT INTO queue_incoming_refused (namespace, member, reason) VALUES (?, ?, ?)
-             ON CONFLICT DO UPDATE SET reason = excluded.reason",
+            "INSERT INTO queue_incoming_refused (namespace, member, reason, at) VALUES (?, ?, ?, ?)
+             ON CONFLICT DO UPDATE SET reason = excluded.reason, at = excluded.at",
         )
         .bind(&queue.namespace)
         .bind(member)
         .bind(reason)
+        .bind(now)
         .execute(&mut *tx)
         .await
         .map_err(decide)?;
@@ -79,7 +81,31 @@ pub(super) async fn refuse_incoming(queue: &EmbeddedQueue, members: &[(String, S
             .await
             .map_err(decide)?;
     }
+    bound_refused(queue, &mut tx, now).await?;
     tx.commit().await.map_err(decide)
+}
+
+/// Keeps what was refused lately, and no more than so many.
+async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<(), QueueError> {
+    let namespace = &queue.namespace;
+    // Refused by a version that did not say when.
+    sqlx::query("UPDATE queue_incoming_refused SET at = ? WHERE namespace = ? AND at = 0")
+        .bind(now)
+        .bind(namespace)
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+    sqlx::query(
+        "DELETE FROM queue_incoming_refused WHERE namespace = ?1 AND (at <= ?2 OR member IN (
+             SELECT member FROM queue_incoming_refused WHERE namespace = ?1 ORDER BY at DESC, member LIMIT -1 OFFSET ?3))",
+    )
+    .bind(namespace)
+    .bind(now - clock::millis(REFUSED_KEPT_FOR))
+    .bind(REFUSED_KEPT as i64)
+    .execute(&mut **tx)
+    .await
+    .map_err(decide)?;
+    Ok(())
 }
 
 pub(super) async fn put_incoming(queue: &EmbeddedQueue, members: &[Incoming]) -> Result<(), QueueError> {

@@ -26,7 +26,7 @@ use super::{
     Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
     NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
-use crate::backend::sqlite::{self, decide};
+use crate::backend::sqlite::{self, Opened, decide};
 use crate::clock::{self, Millis};
 
 const DELAYED: i64 = 0;
@@ -44,6 +44,7 @@ const UNKNOWN_PATIENCE_MS: Millis = 60_000;
 #[derive(Debug, Clone)]
 pub struct EmbeddedQueue {
     pool: SqlitePool,
+    file: Opened,
     namespace: String,
 }
 
@@ -61,8 +62,8 @@ impl EmbeddedQueue {
     /// # Errors
     /// [`QueueError::Unavailable`] when the file cannot be opened or made.
     pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self, QueueError> {
-        let pool = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
-        let queue = Self { pool, namespace: namespace.to_owned() };
+        let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
+        let queue = Self { pool, file, namespace: namespace.to_owned() };
         let mut tx = queue.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
         for (table, column, declared) in [
@@ -71,6 +72,7 @@ impl EmbeddedQueue {
             ("queue_job", "promoted_due", "INTEGER"),
             ("queue_job", "promoted_lane", "TEXT"),
             ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
+            ("queue_incoming_refused", "at", "INTEGER NOT NULL DEFAULT 0"),
         ] {
             sqlite::add_column(&mut tx, table, column, declared).await?;
         }
@@ -84,7 +86,7 @@ impl EmbeddedQueue {
     }
 
     async fn begin(&self) -> Result<Tx, QueueError> {
-        self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(decide)
+        sqlite::begin(&self.pool, &self.file).await
     }
 
     async fn lanes(&self, tx: &mut Tx) -> Result<Vec<KnownLane>, QueueError> {

@@ -68,6 +68,7 @@ CREATE TABLE IF NOT EXISTS queue_incoming_refused (
     namespace TEXT NOT NULL,
     member    TEXT NOT NULL,
     reason    TEXT NOT NULL,
+    at        INTEGER NOT NULL DEFAULT 0, -- when it was refused; 0: by a version that did not say
     PRIMARY KEY (namespace, member)
 ) WITHOUT ROWID;
 

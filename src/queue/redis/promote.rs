@@ -25,7 +25,7 @@ pub(super) async fn promote(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<P
                 None => lanes.push((wish.lane, vec![at])),
             }
         }
-        let mut call = Call::new(&PROMOTE, &[&queue.keys.prefix]);
+        let mut call = Call::new(&PROMOTE, &queue.keys.prefix);
         for (lane, members) in &lanes {
             let of = |at: &usize| -> &Wish<'_> { &wishes.distinct[*at] };
             call.arg(&*lane.name).arg(lane.patience).arg(members.len());

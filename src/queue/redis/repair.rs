@@ -7,7 +7,7 @@ use redis::Script;
 
 use super::super::{Adopted, Buried, Fence, PAGE_LIMIT, QueueError, Scheduled, check_id};
 use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
-use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, script};
+use crate::backend::redis::{ALLOW_OOM, Call, DENY_OOM, Steps, script};
 use crate::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
@@ -19,7 +19,7 @@ pub(super) async fn adopt(
     ids: &[String],
     lease: Duration,
 ) -> Result<Adopted, QueueError> {
-    let mut call = Call::new(&ADOPT, &[&queue.keys.prefix]);
+    let mut call = Call::new(&ADOPT, &queue.keys.prefix);
     call.arg(token).arg(clock::millis(lease).max(1));
     for id in ids {
         check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
@@ -36,7 +36,8 @@ pub(super) async fn dead(queue: &RedisQueue, from: u64, limit: u32) -> Result<Ve
     }
     let mut range = redis::cmd("ZRANGE");
     range.arg(queue.keys.dead()).arg(from).arg(from + u64::from(limit) - 1).arg("WITHSCORES");
-    let page: Vec<(String, f64)> = queue.pool.ask(&range).await?;
+    let prefix = &queue.keys.prefix;
+    let page: Vec<(Vec<u8>, f64)> = queue.pool.read(prefix, &range).await?;
     if page.is_empty() {
         return Ok(Vec::new());
     }
@@ -45,9 +46,9 @@ pub(super) async fn dead(queue: &RedisQueue, from: u64, limit: u32) -> Result<Ve
     for (id, _) in &page {
         ask.arg(id);
     }
-    let reasons: Vec<Option<String>> = queue.pool.ask(&ask).await?;
-    let buried = |((id, at), reason): ((String, f64), Option<String>)| Buried {
-        id,
+    let reasons: Vec<Option<String>> = queue.pool.read(prefix, &ask).await?;
+    let buried = |((id, at), reason): ((Vec<u8>, f64), Option<String>)| Buried {
+        id: String::from_utf8_lossy(&id).into_owned(),
         at: at as Millis,
         reason: reason.unwrap_or_default(),
     };
@@ -57,20 +58,19 @@ pub(super) async fn dead(queue: &RedisQueue, from: u64, limit: u32) -> Result<Ve
 pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), QueueError> {
     let lanes = queue.lanes().await?;
     for ids in ids.chunks(SCHEDULE_CHUNK) {
-        let mut remove = redis::pipe();
-        remove.atomic();
+        let mut steps = Steps::draining(&queue.keys.prefix);
         for lane in &lanes {
-            remove.cmd("ZREM").arg(queue.keys.delayed(lane)).arg(ids).ignore();
+            steps.add(redis::cmd("ZREM").arg(queue.keys.delayed(lane)).arg(ids));
         }
-        remove.cmd("ZREM").arg(queue.keys.dead()).arg(ids).ignore();
-        remove.cmd("HDEL").arg(queue.keys.dead_why()).arg(ids).ignore();
-        remove.cmd("HDEL").arg(queue.keys.promoted()).arg(ids).ignore();
-        let () = queue.pool.run(&remove).await?;
+        steps.add(redis::cmd("ZREM").arg(queue.keys.dead()).arg(ids));
+        steps.add(redis::cmd("HDEL").arg(queue.keys.dead_why()).arg(ids));
+        steps.add(redis::cmd("HDEL").arg(queue.keys.promoted()).arg(ids));
+        let _: Vec<redis::Value> = queue.pool.run(&steps).await?;
     }
     Ok(())
 }
 
 pub(super) async fn mend(queue: &RedisQueue, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-    let mut call = Call::new(&MEND, &[&queue.keys.prefix]);
+    let mut call = Call::new(&MEND, &queue.keys.prefix);
     queue.pool.invoke(call.arg(clock::millis(slack)).arg(limit.min(PAGE_LIMIT))).await
 }

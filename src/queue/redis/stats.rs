@@ -9,7 +9,7 @@ use super::super::{
     LaneDue, LaneStats, MEND_SLACK, Minute, PAGE_LIMIT, Place, QueueError, Sample, Stats, WorkerStats, worker_of,
 };
 use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS};
-use crate::backend::redis::{Call, NO_WRITES, script};
+use crate::backend::redis::{Call, NO_WRITES, Steps, script};
 use crate::clock::{self, Millis};
 use crate::lateness::Lateness;
 
@@ -32,7 +32,7 @@ pub(super) async fn stats(queue: &RedisQueue) -> Result<Stats, QueueError> {
         Vec<(String, String)>,
         Vec<(String, Millis, Vec<(String, String)>)>,
     );
-    let mut call = Call::new(&STATS, &[&queue.keys.prefix]);
+    let mut call = Call::new(&STATS, &queue.keys.prefix);
     let (now, lanes, numbers, paused, flat, workers): Answer =
         queue.pool.invoke(call.arg(WORKER_EXPIRY_MS).arg(clock::millis(MEND_SLACK))).await?;
     let (leased, expired, dead, incoming, incoming_refused, fence_ahead_ms) = numbers;
@@ -78,34 +78,37 @@ fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
 }
 
 pub(super) async fn sample(queue: &RedisQueue, most: usize) -> Result<Vec<Sample>, QueueError> {
-    let flat: Vec<(String, Millis)> = queue.pool.ask(redis::cmd("HGETALL").arg(queue.keys.lanes())).await?;
+    let flat: Vec<(String, Millis)> =
+        queue.pool.read(&queue.keys.prefix, redis::cmd("HGETALL").arg(queue.keys.lanes())).await?;
     let mut lanes = flat;
     lanes.sort_by(|(a, of_a), (b, of_b)| (of_a, a).cmp(&(of_b, b)));
-    let mut ask = redis::pipe();
+    let mut steps = Steps::reading(&queue.keys.prefix);
     for set in lanes.iter().map(|(lane, _)| queue.keys.delayed(lane)).chain([queue.keys.leased()]) {
-        ask.cmd("ZCARD").arg(&set);
+        steps.add(redis::cmd("ZCARD").arg(&set));
         // A positive count: distinct ids.
-        ask.cmd("ZRANDMEMBER").arg(&set).arg(most.min(PAGE_LIMIT));
+        steps.add(redis::cmd("ZRANDMEMBER").arg(&set).arg(most.min(PAGE_LIMIT)));
     }
-    let answers: Vec<redis::Value> = queue.pool.run(&ask).await?;
+    let answers: Vec<redis::Value> = queue.pool.run(&steps).await?;
     let unknown = || QueueError::Refused("Redis answered a sample in a shape we do not know".to_owned());
     let (pairs, _) = answers.as_chunks::<2>();
     let of = lanes.into_iter().map(|(lane, patience)| (Some(lane), Some(patience))).chain([(None, None)]);
     of.zip(pairs)
         .map(|((lane, patience_ms), [total, ids])| {
             let total = redis::from_redis_value_ref(total).map_err(|_| unknown())?;
-            let ids = redis::from_redis_value_ref(ids).map_err(|_| unknown())?;
+            let ids: Vec<Vec<u8>> = redis::from_redis_value_ref(ids).map_err(|_| unknown())?;
+            // What is no text is set aside by the claim that meets it.
+            let ids = ids.into_iter().filter_map(|id| String::from_utf8(id).ok()).collect();
             Ok(Sample { lane, patience_ms, total, ids })
         })
         .collect()
 }
 
 pub(super) async fn due(queue: &RedisQueue) -> Result<u64, QueueError> {
-    queue.pool.invoke(&Call::new(&DUE, &[&queue.keys.prefix])).await
+    queue.pool.invoke(&Call::new(&DUE, &queue.keys.prefix)).await
 }
 
 pub(super) async fn due_by(queue: &RedisQueue, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-    let lanes: Vec<Vec<String>> = queue.pool.invoke(Call::new(&DUE_BY, &[&queue.keys.prefix]).arg(offsets)).await?;
+    let lanes: Vec<Vec<String>> = queue.pool.invoke(Call::new(&DUE_BY, &queue.keys.prefix).arg(offsets)).await?;
     let unknown = || QueueError::Refused("Redis answered what is due in a shape we do not know".to_owned());
     let lane = |row: Vec<String>| {
         let (lane, counts) = row.split_first()?;
@@ -117,8 +120,7 @@ pub(super) async fn due_by(queue: &RedisQueue, offsets: &[Millis]) -> Result<Vec
 
 pub(super) async fn minutes(queue: &RedisQueue, count: u32) -> Result<Vec<Minute>, QueueError> {
     type Flat = Vec<(String, String)>;
-    let rows: Vec<(Millis, Flat, Flat)> =
-        queue.pool.invoke(Call::new(&MINUTES, &[&queue.keys.prefix]).arg(count)).await?;
+    let rows: Vec<(Millis, Flat, Flat)> = queue.pool.invoke(Call::new(&MINUTES, &queue.keys.prefix).arg(count)).await?;
     let minute = |(at_ms, flat, late): (Millis, Flat, Flat)| {
         let mut lateness = Lateness::default();
         for (upper, ids) in late {
@@ -135,13 +137,13 @@ pub(super) async fn locate(queue: &RedisQueue, ids: &[String]) -> Result<Vec<Vec
     let (keys, lanes) = (&queue.keys, queue.lanes().await?);
     let mut places = Vec::with_capacity(ids.len());
     for ids in ids.chunks(SCHEDULE_CHUNK) {
-        let mut ask = redis::pipe();
-        ask.atomic(); // an id on its way from one place to another is seen once
+        // One step: an id on its way from one place to another is seen once.
+        let mut steps = Steps::reading(&keys.prefix);
         for set in lanes.iter().map(|lane| keys.delayed(lane)).chain([keys.leased(), keys.dead()]) {
-            ask.cmd("ZMSCORE").arg(set).arg(ids);
+            steps.add(redis::cmd("ZMSCORE").arg(set).arg(ids));
         }
-        ask.cmd("HMGET").arg(keys.dead_why()).arg(ids);
-        let answers: Vec<Vec<Option<String>>> = queue.pool.run(&ask).await?;
+        steps.add(redis::cmd("HMGET").arg(keys.dead_why()).arg(ids));
+        let answers: Vec<Vec<Option<String>>> = queue.pool.run(&steps).await?;
         let score = |set: usize, at: usize| -> Option<Millis> {
             let text = answers.get(set)?.get(at)?.as_ref()?;
             text.parse::<f64>().ok().map(|score| score as Millis)
@@ -173,7 +175,7 @@ async fn holders(queue: &RedisQueue, mut fences: BTreeSet<Millis>) -> Result<BTr
         if fences.is_empty() {
             break;
         }
-        let mut call = Call::new(&HOLDERS, &[&queue.keys.prefix]);
+        let mut call = Call::new(&HOLDERS, &queue.keys.prefix);
         call.arg(&cursor).arg(step).arg(fences.iter().copied().collect::<Vec<_>>());
         let mut words = queue.pool.invoke::<Vec<String>>(&call).await?.into_iter();
         cursor = words.next().unwrap_or_else(|| "0".to_owned());

@@ -3,6 +3,7 @@
 
 mod crash;
 mod edits;
+mod lost_file;
 mod network;
 mod poison;
 mod redis;

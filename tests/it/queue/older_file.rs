@@ -17,6 +17,7 @@ async fn is_brought_up_to_date() {
         ("queue_job", "promoted_due"),
         ("queue_job", "promoted_lane"),
         ("queue_namespace", "turns"),
+        ("queue_incoming_refused", "at"),
     ] {
         let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
         sqlx::query(sqlx::AssertSqlSafe(drop)).execute(&raw).await.unwrap();

@@ -204,3 +204,78 @@ async fn no_note_is_left_when_its_lease_has_ended() {
     let exists: bool = redis::cmd("EXISTS").arg(&notes).query_async(&mut raw).await.unwrap();
     assert!(!exists);
 }
+
+/// Somebody's mistake with redis-cli costs that member, and nobody else.
+#[tokio::test]
+async fn what_is_no_id_in_a_lane_is_set_aside_by_the_claim_that_meets_it() {
+    let redis = TestRedis::shared();
+    let (queue, prefix) = world(redis);
+    let good = ["1", "2", "3", "4"];
+    schedule(&queue, &young(), 0, &good).await;
+    let mut raw = redis.connection().await;
+    let bad: [&[u8]; 5] = [b"\xff\xfe", b"1 2", b" ", b"line\nend", b"\x01"];
+    for (at, member) in bad.iter().enumerate() {
+        let lane = format!("{prefix}delayed:young");
+        let () = redis::cmd("ZADD").arg(lane).arg(at + 1).arg(*member).query_async(&mut raw).await.unwrap();
+    }
+    // Looking at them harms nobody.
+    assert_eq!(queue.sample(10).await.unwrap()[0].total, 9);
+    let claimed = batch(&queue, request("a")).await;
+    assert_eq!(ids(&claimed).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(good));
+    let refused: BTreeMap<Vec<u8>, String> =
+        redis::cmd("HGETALL").arg(format!("{prefix}incoming:refused")).query_async(&mut raw).await.unwrap();
+    assert_eq!(refused.keys().map(Vec::as_slice).collect::<BTreeSet<_>>(), BTreeSet::from(bad));
+    assert!(refused[&b"\xff\xfe"[..]].contains("UTF-8") && refused[&b"1 2"[..]].contains("white space"), "{refused:?}");
+    // The same claim again, as after a lost reply.
+    assert_eq!(batch(&queue, request("a")).await.jobs.len(), 4);
+    assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &old(), 5), &[]).await.unwrap().settled, 4);
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.delayed, stats.leased, stats.incoming_refused), (4, 0, 5));
+
+    // Alone, and under a lease that ran out: another batch comes, or none.
+    let leased = format!("{prefix}leased");
+    let () = redis::cmd("ZADD").arg(&leased).arg(2).arg(&b"\xfd"[..]).query_async(&mut raw).await.unwrap();
+    assert!(matches!(queue.claim(&request("b")).await.unwrap(), Claim::Empty { .. }));
+    assert_eq!(queue.stats().await.unwrap().incoming_refused, 6);
+}
+
+#[tokio::test]
+async fn what_was_refused_is_bounded_in_number_and_time() {
+    let redis = TestRedis::shared();
+    let (queue, prefix) = world(redis);
+    let (refused, times) = (format!("{prefix}incoming:refused"), format!("{prefix}incoming:refused:at"));
+    let mut raw = redis.connection().await;
+    // As a version left it that kept no times, and more than are kept now.
+    let mut old = redis::cmd("HSET");
+    old.arg(&refused);
+    for n in 0..REFUSED_KEPT + 10 {
+        old.arg(format!("old {n}")).arg("why");
+    }
+    let () = old.query_async(&mut raw).await.unwrap();
+    let refuse = async |members: &[&str]| {
+        let put = members.iter().map(|member| Incoming { member: (*member).into(), created_at: 0 });
+        queue.put_incoming(&put.collect::<Vec<_>>()).await.unwrap();
+        let why = members.iter().map(|member| ((*member).to_owned(), "why".to_owned()));
+        queue.refuse_incoming(&why.collect::<Vec<_>>()).await.unwrap();
+        queue.stats().await.unwrap().incoming_refused
+    };
+    assert_eq!(refuse(&["x x", "y y"]).await, REFUSED_KEPT as u64);
+    for key in [&refused, &times] {
+        let expiry: i64 = redis::cmd("PTTL").arg(key).query_async(&mut raw).await.unwrap();
+        assert!(expiry > 0 && expiry <= clock_ms(REFUSED_KEPT_FOR), "{key}: {expiry}");
+    }
+    let newest: Vec<String> = redis::cmd("ZRANGE").arg(&times).arg(-2).arg(-1).query_async(&mut raw).await.unwrap();
+    assert_eq!(newest, ["x x", "y y"]);
+    // All but these are older than what is kept.
+    let all: Vec<String> = redis::cmd("ZRANGE").arg(&times).arg(0).arg(-3).query_async(&mut raw).await.unwrap();
+    let mut age = redis::pipe();
+    for member in &all {
+        age.cmd("ZADD").arg(&times).arg(wall_ms() - clock_ms(REFUSED_KEPT_FOR) - 1_000).arg(member).ignore();
+    }
+    let () = age.query_async(&mut raw).await.unwrap();
+    assert_eq!(refuse(&["z z"]).await, 3);
+}
+
+fn clock_ms(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap()
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use twitter_updater::chance;
 use twitter_updater::clock::Millis;
-use twitter_updater::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
+use twitter_updater::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota, Strangers};
 use twitter_updater::tweet::{Metrics, Tweet, TweetId};
 
 use super::watch::{Log, names};
@@ -159,7 +159,7 @@ impl Provider {
         let is_left_out = || left_out > 0.0 && chance::share() < left_out;
         let outcome = |id: &String| if is_left_out() { Outcome::Unavailable } else { self.outcome(id) };
         let outcomes = ids.iter().map(outcome).collect();
-        Ok(Answer { outcomes, quota: Some(quota), unasked: 0 })
+        Ok(Answer::new(outcomes, Some(quota), Strangers::default()))
     }
 
     /// Counts a call; `Err` when the window is used up.

@@ -156,3 +156,26 @@ async fn a_page_is_read_from_its_index() {
         assert!(step.contains(&format!("{index} (namespace=? AND id<?)")), "{step}");
     }
 }
+
+#[tokio::test]
+async fn nothing_is_written_into_a_file_that_was_deleted_or_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tweets.db");
+    let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
+    store.migrate().await.unwrap();
+    let gone = async |says: &str| {
+        for error in [
+            store.save(NS, &[found("1", T, counts(1, 1))]).await.unwrap_err(),
+            store.record(NS, T, &way(), &[new_tweet("2", T, Some(T))]).await.unwrap_err(),
+            store.bury(NS, T, &[("3".into(), "why".into())]).await.unwrap_err(),
+        ] {
+            assert!(matches!(&error, StoreError::Gone(why) if why.contains(says)), "{error}");
+        }
+    };
+    std::fs::rename(&path, folder.path().join("aside.db")).unwrap();
+    gone(".db was deleted").await;
+    std::fs::write(&path, "").unwrap();
+    gone(".db was replaced").await;
+    std::fs::rename(folder.path().join("aside.db"), &path).unwrap();
+    assert_eq!(store.save(NS, &[found("1", T, counts(1, 1))]).await.unwrap().saved, 1);
+}

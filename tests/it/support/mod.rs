@@ -8,6 +8,7 @@ pub mod journal;
 pub mod memory_ledger;
 pub mod memory_queue;
 pub mod memory_store;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod process;
 pub mod promoter;

@@ -166,6 +166,46 @@ async fn an_id_that_fails_its_calls_holds_nobody_up() {
     }
 }
 
+/// The API never answers a call that asks for it, and a lease has room for four such calls. It is found by what a few
+/// batches leave open; everybody else is answered meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_whose_calls_hang_is_alone_after_a_few_batches() {
+    // Two for the first suspicion; then half of those in doubt go first until these are without it, by lot; then four
+    // halvings a batch. That the lot is against it eight times in a row has the odds 2^-8.
+    const BATCHES: usize = 2 + 8 + 4;
+    let timeout = Duration::from_millis(500);
+    let setup = Setup { lookup_timeout: timeout, save_timeout: timeout, ..setup() };
+    let claims = ClaimSettings { limit: 100, lease: 6 * timeout, ..setup.claims };
+    let rig = Rig::start(Setup { claims, ..setup }).await;
+    let ids = rig.there(100, 3 * DAY);
+    let (bad, others) = ids.split_first().unwrap();
+    rig.schedule(&ids).await;
+    rig.simulator().faults().add(Rule { asked: vec![bad.clone()], ..Fault::Timeout.into() });
+    for batch in 1.. {
+        assert!(batch <= BATCHES, "not found in {BATCHES} batches");
+        // Others are due all the time.
+        rig.schedule(&rig.there(5, 3 * DAY)).await;
+        let handled = rig.round().await.handled;
+        let suspects: Vec<_> =
+            handled.verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Suspect { .. })).collect();
+        if let [(job, _)] = &suspects[..] {
+            assert_eq!(&job.id, bad, "nobody else is blamed");
+            println!("found in batch {batch}");
+            break;
+        }
+        assert!(suspects.is_empty(), "{suspects:?}");
+    }
+    // It may have been found before the last of the others had its turn.
+    while rig.stored_tweets().await < others.len() as u64 {
+        rig.schedule(&rig.there(5, 3 * DAY)).await;
+        assert_eq!(rig.round().await.handled.outlook, Outlook::Fine);
+    }
+    for id in others {
+        assert!(rig.find(id).await.is_some(), "{id} was not looked up");
+    }
+    assert!(rig.find(bad).await.is_none());
+}
+
 /// A suspect in an outage is first in line by its age: it steps back, uncounted.
 #[tokio::test]
 async fn a_suspect_that_fails_alone_steps_back() {

@@ -1,0 +1,67 @@
+//! What only a file can get wrong.
+
+use sqlx::sqlite::SqlitePool;
+use twitter_updater::credential::{Ask, EmbeddedLedger, Ledger};
+
+use super::*;
+
+#[tokio::test]
+async fn nothing_is_written_into_a_file_that_was_deleted_or_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let queue = EmbeddedQueue::open(&file, "test", Duration::from_secs(20)).await.unwrap();
+    let ledger = EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
+    schedule(&queue, &young(), 0, &["1", "2"]).await;
+    let claimed = batch(&queue, request("a")).await;
+    let names = ["a".to_owned()];
+    let ask = Ask { endpoint: "e", permit: "p", expiry: Duration::from_secs(60), backlog: 0, names: &names };
+    let verdicts = reschedule(&claimed, &old(), 5);
+    let all_gone = async |says: &str| {
+        for error in [
+            queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap_err(),
+            queue.claim(&request("b")).await.unwrap_err(),
+            queue.schedule(&[NewJob { id: "3".into(), lane: young(), delay: 0 }]).await.unwrap_err(),
+            ledger.acquire(&ask).await.unwrap_err(),
+        ] {
+            assert!(matches!(&error, QueueError::Gone(why) if why.contains(says)), "{error}");
+        }
+    };
+    let aside = folder.path().join("aside");
+    std::fs::create_dir(&aside).unwrap();
+    let names_of = ["queue.db", "queue.db-wal", "queue.db-shm"];
+    for name in names_of {
+        std::fs::rename(folder.path().join(name), aside.join(name)).unwrap();
+    }
+    all_gone(".db was deleted").await;
+    drop(EmbeddedQueue::open(&file, "test", Duration::from_secs(20)).await.unwrap());
+    all_gone(".db was replaced").await;
+    // The old file, as before: its jobs are there, and the work goes on.
+    for name in names_of {
+        std::fs::rename(aside.join(name), folder.path().join(name)).unwrap();
+    }
+    assert_eq!(queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap(), Settled { settled: 2, lost: 0 });
+}
+
+#[tokio::test]
+async fn what_was_refused_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let queue = EmbeddedQueue::open(&file, "test", Duration::from_secs(20)).await.unwrap();
+    let raw = SqlitePool::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    // As a version left it that did not say when, and more than are kept now.
+    sqlx::query(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
+         INSERT INTO queue_incoming_refused (namespace, member, reason) SELECT 'test', 'old ' || n, 'why' FROM n",
+    )
+    .bind(REFUSED_KEPT as i64 + 10)
+    .execute(&raw)
+    .await
+    .unwrap();
+    queue.refuse_incoming(&[("x x".into(), "why".into())]).await.unwrap();
+    assert_eq!(queue.stats().await.unwrap().incoming_refused, REFUSED_KEPT as u64);
+    let long_ago = wall_ms() - i64::try_from(REFUSED_KEPT_FOR.as_millis()).unwrap() - 1_000;
+    let old = "UPDATE queue_incoming_refused SET at = ? WHERE member <> 'x x'";
+    sqlx::query(old).bind(long_ago).execute(&raw).await.unwrap();
+    queue.refuse_incoming(&[("y y".into(), "why".into())]).await.unwrap();
+    assert_eq!(queue.stats().await.unwrap().incoming_refused, 2);
+}
