@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions fuzz demo
+.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions clients fuzz demo
 
 test: services format clippy doc unit faults load
 
@@ -66,7 +66,7 @@ soak:
 	  NETWORK_SEED=$$RANDOM cargo test --locked --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
 	done
 
-lint: manifests image redis-versions
+lint: manifests image redis-versions clients
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
@@ -79,6 +79,10 @@ image:
 # The deployed Redis on newer servers than Debian's, which are in packages of PyPI: `make test` has it on Debian's.
 redis-versions:
 	.ci/redis-versions
+
+# Clients of other people's, at the simulator: packages of PyPI.
+clients:
+	.ci/clients
 
 # The properties are those of tests/it/fuzz.rs, which `make test` holds for a few seconds.
 fuzz:

@@ -244,6 +244,7 @@ fn settings(case: &Case, folder: &Path) -> Variables {
         ("simulator.jitter", "0ms"),
         ("simulator.calls_per_window", "0"),
         ("simulator.app_calls_per_window", "0"),
+        ("simulator.gzip", "false"),
         ("simulator.missing_share", "0"),
         ("simulator.growth", if case.moving { "18m" } else { "1s" }),
     ])

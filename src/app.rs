@@ -11,13 +11,13 @@ mod polled;
 mod provider;
 mod roles;
 mod service;
+mod simulated;
 mod sources;
 mod tuning;
 mod updater;
 mod upkeep;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -34,11 +34,12 @@ pub use self::poll::run_poll;
 pub use self::provider::{callers, credentials, live_budget, open_credentials, open_lookup};
 pub use self::roles::{Overseen, Watched, open_site, run_ops, run_starter, run_updater, terms};
 pub use self::service::Service;
+pub use self::simulated::{run_simulator, simulator_options};
 pub use self::tuning::read_terms;
 pub use self::updater::Updater;
 pub use self::upkeep::{open_dead, open_rebuilds, open_refresh, run_rebuilds, run_refresh};
 use crate::accounts::{self, Accounts};
-use crate::config::{Settings, SimulatorSettings, StoreBackend, masked};
+use crate::config::{Settings, StoreBackend, masked};
 use crate::credential::{Ledger, LedgerError, Reads};
 use crate::live::Live;
 use crate::lookup::{capabilities, date_of, details_of, parse};
@@ -46,8 +47,6 @@ use crate::ops::{Answer, Reader, StoreAtHand, WholeQueue};
 use crate::plan::Fill;
 use crate::provider::Provider;
 use crate::queue::Queue;
-use crate::shutdown::Stop;
-use crate::simulator::{self, SimulatorOptions};
 use crate::starter::{EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue};
 use crate::status::{Report, Status};
 use crate::store::{Positions, PostgresStore, SqliteStore, Store, StoreError, Way};
@@ -301,44 +300,6 @@ pub async fn enqueue_file(settings: &Settings, file: &Path, with_store: bool, st
     .await;
     display.finish();
     Ok(summary?)
-}
-
-/// The simulator's options in the settings.
-#[must_use]
-pub fn simulator_options(settings: &SimulatorSettings, replay: Option<PathBuf>) -> SimulatorOptions {
-    SimulatorOptions {
-        latency: settings.latency,
-        jitter: settings.jitter,
-        calls_per_window: settings.calls_per_window,
-        app_calls_per_window: settings.app_calls_per_window,
-        window: settings.window,
-        missing_share: settings.missing_share,
-        withheld_share: settings.withheld_share,
-        retweet_share: settings.retweet_share,
-        edited_share: settings.edited_share,
-        growth: settings.growth,
-        seed: settings.seed,
-        replay,
-        ..SimulatorOptions::default()
-    }
-}
-
-/// Runs the simulator until it is stopped.
-///
-/// # Errors
-/// The address is taken, or there is nothing to replay.
-pub async fn run_simulator(
-    settings: &Settings,
-    listen: SocketAddr,
-    replay: Option<PathBuf>,
-    stop: &Stop,
-) -> Result<()> {
-    let running = simulator::start(listen, simulator_options(&settings.simulator, replay)).await?;
-    // The first line: what to put into twitter.api, x.api, bluesky.api, or an instance's.
-    write_line(&format!("simulated API at {}", running.base_url()))?;
-    stop.draining().await;
-    running.stop().await;
-    Ok(())
 }
 
 /// Writes a line to standard output; a reader that went away (`| head`) is no error.

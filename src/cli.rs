@@ -448,7 +448,6 @@ async fn run(mut cli: Cli) -> Result<u8> {
     let stop = Stop::new();
     match cli.command {
         Command::Demo { run_for, tweets, dir, ops: Page(ops), json } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             // Whoever parses JSON gets nothing else on standard output.
             let announce = |line: &str| {
                 if !json {
@@ -462,28 +461,23 @@ async fn run(mut cli: Cli) -> Result<u8> {
             Ok(if summary.lost == 0 && summary.doubled == 0 { 0 } else { exit::FAILED })
         }
         Command::Enqueue { file, no_store, json } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             let summary = app::enqueue_file(&settings, &file, !no_store, &stop).await?;
             app::write_answer(json, &summary, &summary.to_string())?;
             Ok(if summary.is_clean() { 0 } else { exit::INPUT })
         }
         Command::Updater { listen } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             app::run_updater(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
         Command::Starter { listen } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             app::run_starter(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
         Command::Poll { listen } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             app::run_poll(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
         Command::Ops { listen } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             app::run_ops(&settings, listen, follower()?, &stop).await?;
             Ok(0)
         }
@@ -494,7 +488,6 @@ async fn run(mut cli: Cli) -> Result<u8> {
             Ok(if report.answers() { 0 } else { exit::UNAVAILABLE })
         }
         Command::Rebuild { every, rate, json } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             let rebuilds = tokio::select! {
                 rebuilds = app::open_rebuilds(&settings, rate) => rebuilds?,
                 () = stop.draining() => return Ok(0), // while a service did not answer yet
@@ -513,7 +506,6 @@ async fn run(mut cli: Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Refresh { ids, state, since, spread, json } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             refresh(&settings, &ids, Which { state, since, spread }, json, &stop).await
         }
         Command::Dead(command) => look_after_the_dead(command, &settings).await,
@@ -539,13 +531,11 @@ async fn run(mut cli: Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Migrate => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             app::migrate(&settings, &stop).await?;
             app::write_line("the store's tables are up to date")?;
             Ok(0)
         }
         Command::Simulator { listen, replay } => {
-            stop.on_signals(settings.updater.drain_deadline)?;
             app::run_simulator(&settings, listen, replay, &stop).await?;
             Ok(0)
         }

@@ -1,36 +1,38 @@
 //! The simulated endpoints.
 
+mod last;
+mod single;
 mod streams;
 mod timelines;
+mod users;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use axum::http::header::DATE;
-use axum::middleware::map_response_with_state;
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub use self::streams::StreamCounts;
 use self::streams::Streams;
 pub use self::timelines::TimelinePost;
 use super::call::Call;
-use super::dialect::{Dialect, Fields, Shown, x_refusal_of};
+use super::dialect::{Dialect, Fields, Shown, x_includes, x_refusal_of};
 use super::faults::{Drawn, Endpoint, Fault, Faults, Rule};
-use super::gate::{Caller, Gate, Standing};
+use super::gate::{Caller, Gate, Pool, Standing};
 use super::render::{self, View};
 use super::replay::Replay;
-use super::reply::{Found, http_date, success, twitter_refusal};
+use super::reply::{Found, success, twitter_refusal};
 use super::windows::{Limit, Window, Windows};
-use super::world::{Salt, World, mix, unit};
+use super::world::{Salt, Version, World, mix, unit};
 use super::{SimulatorOptions, faulty};
 use crate::clock::{self, Millis};
 
@@ -114,9 +116,6 @@ pub fn router(api: Arc<Api>) -> Router {
     let stand = async |State(api): State<Arc<Api>>, Path(name): Path<String>, Json(standing): Json<Standing>| {
         if api.gate.set(&name, standing) { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
     };
-    let instance = async |State(api): State<Arc<Api>>| {
-        Json(json!({ "domain": "social.example.org", "version": api.options.mastodon_version }))
-    };
     let stats = async |State(api): State<Arc<Api>>| Json(api.counters());
     let router = Router::new()
         .route("/1.1/statuses/lookup.json", get(lookup(Dialect::TwitterV1)).post(lookup(Dialect::TwitterV1)))
@@ -124,11 +123,13 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/oauth2/token", post(token))
         .route("/2/tweets", get(lookup(Dialect::XV2)))
         .route("/2/usage/tweets", get(check(Dialect::XV2)))
-        .route("/2/users/me", get(check(Dialect::XV2)))
+        .route("/2/tweets/{id}", get(lookup(Dialect::XPost)))
         .route("/api/v1/statuses", get(lookup(Dialect::Mastodon)))
+        .route("/api/v1/statuses/", get(lookup(Dialect::Mastodon)))
         .route("/api/v1/statuses/{id}", get(lookup(Dialect::MastodonStatus)))
+        .route("/api/v1/statuses/{id}/", get(lookup(Dialect::MastodonStatus)))
         .route("/api/v1/apps/verify_credentials", get(check(Dialect::Mastodon)))
-        .route("/api/v2/instance", get(instance))
+        .route("/api/v1/apps/verify_credentials/", get(check(Dialect::Mastodon)))
         .route("/xrpc/app.bsky.feed.getPosts", get(lookup(Dialect::Bluesky)))
         .route("/xrpc/com.atproto.server.getSession", get(check(Dialect::Bluesky)))
         .route("/xrpc/_health", get(async || Json(json!({ "version": "simulated" }))))
@@ -136,20 +137,21 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/simulator/credentials/{name}", put(stand))
         .route("/simulator/faults", get(rules).put(set_rules).delete(no_rules))
         .route("/simulator/stats", get(stats))
-        .fallback(async || twitter_refusal(404, 34));
-    let router = streams::routes(timelines::routes(router));
-    let dated = async |State(api): State<Arc<Api>>, mut response: Response| {
-        if api.options.clock_skew != 0 {
-            response.headers_mut().insert(DATE, http_date(api.now()));
-        }
-        response
-    };
-    router.layer(map_response_with_state(api.clone(), dated)).with_state(api)
+        .fallback(last::unknown)
+        .method_not_allowed_fallback(last::wrong_method);
+    let router = users::routes(single::routes(streams::routes(timelines::routes(router))));
+    router.layer(from_fn_with_state(api.clone(), last::finish)).with_state(api)
+}
+
+/// Who was let in, and the window that was charged.
+struct Entered {
+    caller: Caller,
+    window: Option<Window>,
 }
 
 impl Api {
     pub fn new(mut options: SimulatorOptions, replay: Option<Replay>, stop: CancellationToken) -> Self {
-        let gate = Gate::new(options.bearer_tokens.take(), options.credentials.take());
+        let gate = Gate::new(&mut options);
         Self {
             world: World::new(&options),
             padding: render::padding(options.body_padding),
@@ -214,6 +216,35 @@ impl Api {
         success(body())
     }
 
+    /// Lets a call in and takes it from its window; `Err` is the refusal. `limit` is asked for who calls.
+    fn enter(
+        &self,
+        dialect: Dialect,
+        call: &Call,
+        endpoint: &'static str,
+        limit: impl FnOnce(Pool) -> Limit,
+    ) -> Result<Entered, Response> {
+        let caller = self.gate.admit(call, self.now()).map_err(|(status, code)| dialect.refusal(status, code))?;
+        match self.take(&caller.name, endpoint, limit(caller.pool)) {
+            Ok(window) => Ok(Entered { caller, window }),
+            Err(window) => {
+                self.throttled.fetch_add(1, Ordering::Relaxed);
+                Err(dialect.with(Some(window), dialect.refusal(429, 88)))
+            }
+        }
+    }
+
+    /// The same, at an endpoint whose own figures are these: calls per window of a user and of an application.
+    fn enter_own(
+        &self,
+        dialect: Dialect,
+        call: &Call,
+        endpoint: &'static str,
+        calls: (u32, u32),
+    ) -> Result<Entered, Response> {
+        self.enter(dialect, call, endpoint, |pool| dialect.limit_of(&self.options, pool, calls))
+    }
+
     /// The fault that strikes this call, if one does.
     async fn strike(&self, at: Endpoint, ids: &[&str]) -> Option<Fault> {
         let Drawn { slower, fault } = self.faults.draw(self.options.seed, at, ids);
@@ -226,17 +257,10 @@ impl Api {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let jitter = self.options.jitter.mul_f64(unit(mix(mix(self.options.seed) ^ number)));
         self.pause(self.options.latency + jitter).await;
-        let Caller { name, pool } = match self.gate.admit(call, self.now()) {
-            Ok(caller) => caller,
-            Err((status, code)) => return dialect.refusal(status, code),
-        };
-        let limit = dialect.limit(&self.options, pool);
-        let window = match self.take(&name, dialect.endpoint(), limit) {
-            Ok(window) => window,
-            Err(window) => {
-                self.throttled.fetch_add(1, Ordering::Relaxed);
-                return dialect.with(Some(window), dialect.refusal(429, 88));
-            }
+        let limit = |pool| dialect.limit(&self.options, pool);
+        let window = match self.enter(dialect, call, dialect.endpoint(), limit) {
+            Ok(Entered { window, .. }) => window,
+            Err(refused) => return refused,
         };
         if dialect == Dialect::Mastodon && !self.has_batches() {
             return dialect.with(window, dialect.refusal(404, 34));
@@ -245,9 +269,10 @@ impl Api {
             Ok(ids) => ids,
             Err((status, code)) => return dialect.with(window, dialect.refusal(status, code)),
         };
-        let fields = match dialect.fields(call) {
+        let own: &[&str] = if dialect == Dialect::XV2 { &["ids"] } else { &[] };
+        let fields = match dialect.fields(call, own) {
             Ok(fields) => fields,
-            Err((parameter, why)) => return dialect.with(window, x_refusal_of(parameter, &why)),
+            Err(unknown) => return dialect.with(window, x_refusal_of(&unknown)),
         };
         // Charged is what was made, whether the answer arrives or not.
         let found = || self.charge(dialect, self.find(dialect, &ids, call, &fields));
@@ -269,7 +294,7 @@ impl Api {
 
     /// What X returns, it charges for.
     fn charge<'a>(&self, dialect: Dialect, found: Found<'a>) -> Found<'a> {
-        if dialect == Dialect::XV2 {
+        if dialect.is_x() {
             let returned = found.ids.iter().zip(&found.objects).filter(|(_, object)| object.is_some());
             self.charge_for(returned.map(|(id, _)| (*id).to_owned()));
         }
@@ -290,22 +315,23 @@ impl Api {
 
     /// A call that asks for no post: who calls. An instance counts it with the others.
     fn check(&self, dialect: Dialect, call: &Call) -> Response {
-        let Caller { name, pool } = match self.gate.admit(call, self.now()) {
-            Ok(caller) => caller,
-            Err((status, code)) => return dialect.refusal(status, code),
-        };
+        let unlimited = |_| Limit { calls: 0, length: 0, aligned: false };
+        let limit = |pool| if dialect.is_x() { unlimited(pool) } else { dialect.limit(&self.options, pool) };
         let told = || {
-            // Who calls, and what was charged: both are asked of X.
             let charged = self.counters().charged.to_string();
-            let data = json!({ "id": "7", "project_usage": charged, "project_cap": "2000000", "cap_reset_day": 1 });
-            success(json!({ "data": data }).to_string())
+            let body = match dialect {
+                Dialect::XV2 => {
+                    let usage = json!({ "project_usage": charged, "project_cap": "2000000", "cap_reset_day": 1 });
+                    json!({ "data": usage })
+                }
+                Dialect::Bluesky => json!({ "handle": "simulated.bsky.example.org", "did": "did:plc:simulated" }),
+                _ => json!({ "name": "simulated", "website": null }),
+            };
+            success(body.to_string())
         };
-        if dialect != Dialect::Mastodon {
-            return told();
-        }
-        match self.take(&name, dialect.endpoint(), dialect.limit(&self.options, pool)) {
-            Ok(window) => dialect.with(window, told()),
-            Err(window) => dialect.with(Some(window), dialect.refusal(429, 88)),
+        match self.enter(dialect, call, dialect.endpoint(), limit) {
+            Ok(Entered { window, .. }) => dialect.with(window, told()),
+            Err(refused) => refused,
         }
     }
 
@@ -323,13 +349,8 @@ impl Api {
     /// The asked tweets as they are now. An id that is no number is like one that is not there: that is
     /// what the recorded answer to `id=X` shows.
     fn find<'a>(&self, dialect: Dialect, ids: &[&'a str], call: &Call, fields: &Fields) -> Found<'a> {
-        let flag = |name: &str| call.parameter(name).map(|value| matches!(value, "true" | "t" | "1"));
-        let view = View {
-            extended: call.parameter("tweet_mode") == Some("extended"),
-            trim_user: flag("trim_user").unwrap_or(false),
-            entities: flag("include_entities").unwrap_or(true),
-        };
-        let map = dialect == Dialect::TwitterV1 && flag("map").unwrap_or(false);
+        let view = View::of(call);
+        let map = dialect == Dialect::TwitterV1 && call.flag("map").unwrap_or(false);
         let shown = Shown { fields: fields.clone(), ..self.shown(clock::wall_ms(), view) };
         let mut ids = ids.to_vec();
         if !map && dialect != Dialect::Bluesky {
@@ -337,7 +358,18 @@ impl Api {
             ids.sort_by_key(|id| dialect.tweet_id(id).map_or(0, |id| self.world.dice(id, Salt::Order)));
         }
         let objects = ids.iter().map(|id| self.object(dialect, id, &shown)).collect();
-        Found { ids, objects, map }
+        let includes = if dialect.is_x() { self.includes(&ids, &shown) } else { None };
+        Found { ids, objects, map, includes }
+    }
+
+    /// What the expansions bring of these posts of X.
+    fn includes(&self, ids: &[&str], shown: &Shown<'_>) -> Option<String> {
+        if !shown.fields.has_expansions() || self.replay.is_some() {
+            return None;
+        }
+        let version = |id: &&str| self.world.version(Dialect::XV2.tweet_id(id)?, shown.now);
+        let versions: Vec<Version> = ids.iter().filter_map(version).collect();
+        x_includes(shown, &versions)
     }
 
     fn shown(&self, now: Millis, view: View) -> Shown<'_> {
@@ -372,22 +404,19 @@ impl Api {
             Ok(window) => window,
             Err(window) => return dialect.with(Some(window), twitter_refusal(429, 88)),
         };
-        let lookup_limit = match dialect.limit(&self.options, pool) {
-            Limit { calls: 0, .. } => Limit { calls: u32::MAX, ..status_limit },
-            limit => limit,
-        };
-        let told = |endpoint, limit| {
-            let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, self.now());
-            json!({ endpoint: { "limit": limit, "remaining": remaining, "reset": reset } })
-        };
         let families = call.parameter("resources");
         let asked = |family: &str| families.is_none_or(|families| families.split(',').any(|one| one == family));
-        let all = [("statuses", dialect.endpoint(), lookup_limit), ("application", STATUS, status_limit)];
-        let resources: HashMap<_, _> = all
-            .into_iter()
-            .filter(|(family, ..)| asked(family))
-            .map(|(family, endpoint, limit)| (family, told(endpoint, limit)))
-            .collect();
+        let own = [(dialect.endpoint(), dialect.limit(&self.options, pool)), (STATUS, status_limit)];
+        let mut resources: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+        for (endpoint, limit) in own.into_iter().chain(timelines::twitter_limits(&self.options, pool)) {
+            let family = endpoint.split('/').nth(1).unwrap_or_default();
+            if asked(family) {
+                let limit = if limit.calls == 0 { Limit { calls: u32::MAX, ..limit } } else { limit };
+                let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, self.now());
+                let told = json!({ "limit": limit, "remaining": remaining, "reset": reset });
+                resources.entry(family).or_default().insert(endpoint.to_owned(), told);
+            }
+        }
         let body = json!({ "rate_limit_context": { "application": "dummykey" }, "resources": resources });
         dialect.with(window, success(body.to_string()))
     }

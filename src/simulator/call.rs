@@ -7,6 +7,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
 
+use super::dialect::Dialect;
+
 /// The largest form: a hundred ids are 2 KB.
 const FORM_BYTES: usize = 1 << 20;
 
@@ -16,7 +18,7 @@ pub struct Call {
     pub method: String,
     /// Without the query, as RFC 5849 (3.4.1.2) signs it.
     pub address: String,
-    /// The `Authorization` header.
+    /// The `Authorization` header, or what a Mastodon client gives in its place.
     pub authorization: Option<String>,
     /// Those of the query, then those of a form; decoded.
     pub parameters: Vec<(String, String)>,
@@ -37,12 +39,31 @@ impl Call {
             };
             parameters.extend(pairs(&String::from_utf8_lossy(&form)));
         }
-        Ok(Self {
+        let mut call = Self {
             method: parts.method.to_string(),
             address: format!("http://{host}{}", parts.uri.path()),
             authorization: text(AUTHORIZATION.as_str()).map(str::to_owned),
             parameters,
-        })
+        };
+        if call.authorization.is_none() && call.dialect() == Dialect::Mastodon {
+            call.authorization = call.parameter("access_token").map(|token| format!("Bearer {token}"));
+        }
+        Ok(call)
+    }
+
+    /// The network whose address it is.
+    pub fn dialect(&self) -> Dialect {
+        Dialect::of_path(self.address.splitn(4, '/').nth(3).unwrap_or_default())
+    }
+
+    /// A parameter that is true or false. Clients in Python write `True`.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.parameter(name).map(|value| ["true", "t", "1"].iter().any(|word| value.eq_ignore_ascii_case(word)))
+    }
+
+    /// A parameter that is a number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.parameter(name)?.parse().ok()
     }
 
     /// A parameter; the last of several, so a form's goes over the query's.

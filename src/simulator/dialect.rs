@@ -9,8 +9,11 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 pub use self::bluesky::bluesky_uri;
-pub use self::mastodon::mastodon_id;
-pub use self::x_v2::{Fields, Unknown, not_there as x_not_there, refusal_of as x_refusal_of};
+pub use self::mastodon::{account as mastodon_account, mastodon_id};
+pub use self::x_v2::{
+    Fields, Unknown, includes as x_includes, is_hidden, not_there as x_not_there, refusal_of as x_refusal_of,
+    users as x_users,
+};
 use super::SimulatorOptions;
 use super::call::Call;
 use super::gate::{Pool, Refused};
@@ -29,6 +32,8 @@ pub enum Dialect {
     TwitterV1,
     /// `GET /2/tweets`.
     XV2,
+    /// `GET /2/tweets/{id}`.
+    XPost,
     /// `GET /api/v1/statuses?id[]=`.
     Mastodon,
     /// `GET /api/v1/statuses/{id}`.
@@ -59,11 +64,22 @@ pub struct Shown<'a> {
 }
 
 impl Dialect {
+    /// The network whose addresses begin like this path, which is given without its first `/`.
+    pub fn of_path(path: &str) -> Self {
+        match path.split('/').next() {
+            Some("2") => Self::XV2,
+            Some("api") => Self::Mastodon,
+            Some("xrpc") => Self::Bluesky,
+            _ => Self::TwitterV1,
+        }
+    }
+
     /// The window's name.
     pub fn endpoint(self) -> &'static str {
         match self {
             Self::TwitterV1 => "/statuses/lookup",
             Self::XV2 => "/2/tweets",
+            Self::XPost => "/2/tweets/:id",
             // One window for every call to an instance.
             Self::Mastodon | Self::MastodonStatus => "/api",
             Self::Bluesky => "/xrpc",
@@ -75,6 +91,7 @@ impl Dialect {
         let (calls, length) = match (self, pool) {
             (Self::TwitterV1, Pool::Users) => (options.calls_per_window, options.window),
             (Self::TwitterV1, Pool::Applications) => (options.app_calls_per_window, options.window),
+            (Self::XPost, _) => return Self::XV2.limit_of(options, pool, (900, 450)),
             (Self::XV2, Pool::Users) => (options.x_calls_per_window, options.window),
             (Self::XV2, Pool::Applications) => (options.x_app_calls_per_window, options.window),
             (Self::Mastodon | Self::MastodonStatus, _) => (options.mastodon_calls_per_window, options.window / 3),
@@ -84,14 +101,37 @@ impl Dialect {
         Limit { calls, length: clock::millis(length), aligned }
     }
 
+    /// The limit of an endpoint that has its own figures, for a user and an application: those, or what the settings
+    /// allow, where that is below the usual.
+    pub fn limit_of(self, options: &SimulatorOptions, pool: Pool, calls: (u32, u32)) -> Limit {
+        let limit = self.limit(options, pool);
+        let (own, usual) = match (self, pool) {
+            (Self::XV2, Pool::Users) => (calls.0, 5_000),
+            (Self::XV2, Pool::Applications) => (calls.1, 3_500),
+            (_, Pool::Users) => (calls.0, 900),
+            (_, Pool::Applications) => (calls.1, 300),
+        };
+        let is_unlimited = limit.calls == 0 || self.limit(options, Pool::Users).calls == 0;
+        let calls = match limit.calls {
+            _ if is_unlimited => 0,
+            set if set < usual => own.min(set),
+            _ => own,
+        };
+        Limit { calls, ..limit }
+    }
+
     /// The asked ids, each once, or what is wrong with them.
     pub fn asked(self, call: &Call) -> Result<Vec<&str>, Refused> {
         let listed = |name| call.parameter(name).unwrap_or_default().split(',').map(str::trim);
+        let is_id = |id: &&str| (1..=19).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_digit());
         match self {
             Self::TwitterV1 => bounded(listed("id"), 100, 403),
             Self::XV2 => {
                 let ids = bounded(listed("ids"), 100, 400)?;
-                let is_id = |id: &&str| (1..=19).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_digit());
+                if ids.iter().all(is_id) { Ok(ids) } else { Err((400, INVALID)) }
+            }
+            Self::XPost => {
+                let ids: Vec<&str> = call.address.rsplit('/').take(1).collect();
                 if ids.iter().all(is_id) { Ok(ids) } else { Err((400, INVALID)) }
             }
             // An instance that is asked for none answers with none.
@@ -99,7 +139,7 @@ impl Dialect {
                 Err((_, NONE)) => Ok(Vec::new()),
                 asked => asked,
             },
-            Self::MastodonStatus => bounded(call.address.rsplit('/').take(1), 1, 404),
+            Self::MastodonStatus => bounded(call.address.trim_end_matches('/').rsplit('/').take(1), 1, 404),
             Self::Bluesky => {
                 let ids = bounded(call.all("uris"), 25, 400)?;
                 if ids.iter().all(|uri| uri.starts_with("at://")) { Ok(ids) } else { Err((400, INVALID)) }
@@ -107,15 +147,21 @@ impl Dialect {
         }
     }
 
-    /// The fields that a call asks for; X alone takes such a list, and refuses an unknown name.
-    pub fn fields(self, call: &Call) -> Result<Fields, Unknown> {
-        if self == Self::XV2 { Fields::read(call) } else { Ok(Fields::default()) }
+    /// The fields that a call asks for; X alone takes such a list, and refuses an unknown name. `own` are the parameters
+    /// of the endpoint itself.
+    pub fn fields(self, call: &Call, own: &[&str]) -> Result<Fields, Unknown> {
+        if self.is_x() { Fields::read(call, own) } else { Ok(Fields::default()) }
+    }
+
+    /// True for X API v2.
+    pub fn is_x(self) -> bool {
+        matches!(self, Self::XV2 | Self::XPost)
     }
 
     /// The world's id of a post; `None` where it has none of that form.
     pub fn tweet_id(self, id: &str) -> Option<TweetId> {
         match self {
-            Self::TwitterV1 | Self::XV2 => TweetId::parse(id).ok(),
+            Self::TwitterV1 | Self::XV2 | Self::XPost => TweetId::parse(id).ok(),
             Self::Mastodon | Self::MastodonStatus => mastodon::tweet_id(id),
             Self::Bluesky => bluesky::tweet_id(id),
         }
@@ -131,7 +177,7 @@ impl Dialect {
                 render::tweet(&mut object, shown.world, &tweet()?, shown.now, shown.view, shown.padding);
                 object
             }
-            Self::XV2 => x_v2::object(shown, &shown.world.version(tweet_id, shown.now)?),
+            Self::XV2 | Self::XPost => x_v2::object(shown, &shown.world.version(tweet_id, shown.now)?),
             Self::Mastodon | Self::MastodonStatus => mastodon::object(shown, id, &tweet()?),
             Self::Bluesky => bluesky::object(shown, id, &tweet()?),
         })
@@ -142,6 +188,7 @@ impl Dialect {
         match self {
             Self::TwitterV1 => found.write_twitter(),
             Self::XV2 => x_v2::write(found),
+            Self::XPost => x_v2::write_one(found),
             Self::Mastodon => format!("[{}]", found.present()),
             Self::MastodonStatus => found.present(),
             Self::Bluesky => format!("{{\"posts\":[{}]}}", found.present()),
@@ -152,7 +199,7 @@ impl Dialect {
     pub fn refusal(self, status: u16, code: u32) -> Response {
         match self {
             Self::TwitterV1 => twitter_refusal(status, code),
-            Self::XV2 => x_v2::refusal(status, code),
+            Self::XV2 | Self::XPost => x_v2::refusal(status, code),
             Self::Mastodon | Self::MastodonStatus => mastodon::refusal(status, code),
             Self::Bluesky => bluesky::refusal(status, code),
         }
@@ -168,7 +215,7 @@ impl Dialect {
 
     fn tell(self, window: Window, headers: &mut HeaderMap) {
         match self {
-            Self::TwitterV1 | Self::XV2 => window.write(headers),
+            Self::TwitterV1 | Self::XV2 | Self::XPost => window.write(headers),
             Self::Mastodon | Self::MastodonStatus => mastodon::tell(window, headers),
             Self::Bluesky => bluesky::tell(window, headers),
         }
@@ -180,7 +227,7 @@ impl Dialect {
             Self::TwitterV1 => {
                 format!("{{\"id\":{id},\"id_str\":\"{id}\",\"created_at\":12,\"text\":{{}},\"user\":[]}}")
             }
-            Self::XV2 => format!("{{\"id\":\"{id}\",\"created_at\":12,\"text\":{{}}}}"),
+            Self::XV2 | Self::XPost => format!("{{\"id\":\"{id}\",\"created_at\":12,\"text\":{{}}}}"),
             Self::Mastodon | Self::MastodonStatus => format!("{{\"id\":\"{id}\",\"created_at\":12,\"content\":{{}}}}"),
             Self::Bluesky => format!("{{\"uri\":\"{id}\",\"record\":[]}}"),
         }
@@ -194,7 +241,7 @@ impl Dialect {
                 let id = id(["20", "21", "22"])?;
                 (id, reply::stranger(id))
             }
-            Self::XV2 => {
+            Self::XV2 | Self::XPost => {
                 let id = id(["20", "21", "22"])?;
                 (id, format!("{{\"id\":\"{id}\",\"text\":\"just setting up my twttr\"}}"))
             }

@@ -10,7 +10,9 @@ use ring::hmac;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::SimulatorOptions;
 use super::call::Call;
+use super::dialect::Dialect;
 use super::signature::Signature;
 use crate::clock::Millis;
 
@@ -89,6 +91,8 @@ pub type Refused = (u16, u32);
 /// Lets calls in, or not. With neither tokens nor credentials to know anybody by, it lets in all.
 #[derive(Debug)]
 pub struct Gate {
+    /// Mastodon and Bluesky answer whoever shows no credential.
+    public: bool,
     bearer_tokens: Option<Vec<SecretString>>,
     credentials: Option<Vec<SimulatedCredential>>,
     state: Mutex<State>,
@@ -104,8 +108,9 @@ struct State {
 }
 
 impl Gate {
-    pub fn new(bearer_tokens: Option<Vec<SecretString>>, credentials: Option<Vec<SimulatedCredential>>) -> Self {
-        Self { bearer_tokens, credentials, state: Mutex::default() }
+    pub fn new(options: &mut SimulatorOptions) -> Self {
+        let (bearer_tokens, credentials) = (options.bearer_tokens.take(), options.credentials.take());
+        Self { public: options.public, bearer_tokens, credentials, state: Mutex::default() }
     }
 
     /// Switches a credential; `false` where none has that name.
@@ -132,11 +137,19 @@ impl Gate {
     pub fn admit(&self, call: &Call, now: Millis) -> Result<Caller, Refused> {
         let of = |pool| move |name| Caller { name, pool };
         let Some(sent) = &call.authorization else {
-            return if self.is_open() { Ok(of(Pool::Users)("anonymous".to_owned())) } else { Err((400, 215)) };
+            if let Some(signature) = Signature::among(&call.parameters) {
+                return self.signed(&signature, call, now).map(of(Pool::Users));
+            }
+            let is_public = self.public && matches!(call.dialect(), Dialect::Mastodon | Dialect::Bluesky);
+            let is_let_in = is_public || self.is_open();
+            return if is_let_in { Ok(of(Pool::Users)("anonymous".to_owned())) } else { Err((400, 215)) };
         };
         match sent.split_once(' ') {
             Some(("Bearer", token)) => self.bearer(token).map(of(Pool::Applications)),
-            Some(("OAuth", header)) => self.signed(header, call, now).map(of(Pool::Users)),
+            Some(("OAuth", header)) => {
+                let signature = Signature::parse(header).ok_or((400, 215))?;
+                self.signed(&signature, call, now).map(of(Pool::Users))
+            }
             _ if self.is_open() => Ok(of(Pool::Users)(sent.clone())),
             _ => Err((400, 215)),
         }
@@ -174,9 +187,8 @@ impl Gate {
         self.standing(name).admits().map(|()| format!("app {name}"))
     }
 
-    fn signed(&self, header: &str, call: &Call, now: Millis) -> Result<String, Refused> {
+    fn signed(&self, signature: &Signature, call: &Call, now: Millis) -> Result<String, Refused> {
         let could_not_authenticate = (401, 32);
-        let signature = Signature::parse(header).ok_or((400, 215))?;
         let sent = signature.get("token");
         if self.is_open() {
             return Ok(format!("user {sent}"));

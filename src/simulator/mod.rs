@@ -4,15 +4,20 @@
 //! | address | what |
 //! |---|---|
 //! | `GET`, `POST /1.1/statuses/lookup.json` | the endpoint: `id`, `map`, `tweet_mode`, `trim_user`, `include_entities` |
+//! | `GET /1.1/statuses/show.json`, `statuses/show/{id}.json` | one tweet, or why it cannot be had |
+//! | `GET /1.1/users/show.json`, `users/lookup`, `account/verify_credentials` | users, by `user_id` or `screen_name` |
 //! | `GET /1.1/application/rate_limit_status.json` | the windows as they stand |
 //! | `GET /1.1/search/tweets.json`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline` | timelines whose ids become visible out of order |
 //! | `GET`, `POST /1.1/statuses/filter.json`, `GET /2/tweets/search/stream` | streams of the same posts; `GET /2/tweets/search/stream/rules` |
 //! | `POST /oauth2/token` | an application's bearer token, for its keys |
-//! | `GET /2/tweets` | X API v2: `ids`, `tweet.fields` or `post.fields`; who calls: `GET /2/usage/tweets`, `GET /2/users/me` |
-//! | `GET /2/tweets/search/recent`, `/2/users/{id}/tweets` | X's timelines, by tokens or ids; a search is of 7 days, and behind |
-//! | `GET /api/v1/statuses`, `/api/v1/statuses/{id}` | Mastodon: `id[]`; `GET /api/v2/instance`, `/api/v1/apps/verify_credentials` |
+//! | `GET /2/tweets`, `/2/tweets/{id}` | X API v2: `ids`, `tweet.fields` or `post.fields`, `expansions`, `user.fields` |
+//! | `GET /2/users`, `/2/users/by`, `/2/users/{id}`, `/2/users/by/username/{username}` | users of X |
+//! | `GET /2/users/me`, `/2/usage/tweets` | who calls, and what was charged |
+//! | `GET /2/tweets/search/recent`, `/2/users/{id}/tweets` | X's timelines, by tokens, ids or times; a search is of 7 days, and behind |
+//! | `GET /api/v1/statuses`, `/api/v1/statuses/{id}` | Mastodon: `id[]` |
+//! | `GET /api/v1/instance`, `/api/v2/instance`, `/api/v1/apps/verify_credentials`, `/api/v1/accounts/{id}`, `/accounts/verify_credentials` | the instance, who calls, and accounts |
 //! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; kept on the way for whoever shows no token |
-//! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession` |
+//! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession`, `POST …createSession` |
 //! | `GET /simulator/credentials` | how each credential stands: `{"name": "good"}` |
 //! | `PUT /simulator/credentials/{name}` | switches it: `"good"`, `"revoked"`, `"locked"`, `"suspended"` |
 //! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |
@@ -21,6 +26,8 @@
 //! Reading order: [`World`] decides what tweets there are, `text` and `render` write them, [`Replay`]
 //! serves recorded ones instead; `api` answers calls in the forms of `reply`, or in another `dialect`; `gate` lets in who may call
 //! (`signature` checks OAuth 1.0a), `windows` limits them, [`faults`] and `faulty` spoil them.
+//!
+//! Where it differs from the real APIs is in `docs/simulator.md`.
 
 mod api;
 mod call;
@@ -95,6 +102,10 @@ pub struct SimulatorOptions {
     pub bearer_tokens: Option<Vec<SecretString>>,
     /// The credentials that are good, users' and applications'.
     pub credentials: Option<Vec<SimulatedCredential>>,
+    /// With `bearer_tokens` or `credentials`: Mastodon and Bluesky answer whoever shows none, as public servers do.
+    pub public: bool,
+    /// Compresses answers for clients that take gzip.
+    pub gzip: bool,
     /// Their clock minus ours, in ms.
     pub clock_skew: Millis,
     /// The share of tweets, 0 to 1, that are gone or will be: half were never there, the others are
@@ -110,7 +121,7 @@ pub struct SimulatorOptions {
     pub edited_share: f64,
     /// The time constant of the counts' growth.
     pub growth: Duration,
-    /// Extra bytes in every object: real ones are 2 to 6 KB, unpadded ones about 2.5.
+    /// Extra bytes in every object but X's, which has the fields that are asked for: real ones are 2 to 6 KB, unpadded ones about 2.5.
     pub body_padding: usize,
     /// Posts a second in each timeline, 0.001 to 500.
     pub posts_per_second: f64,
@@ -150,6 +161,8 @@ impl Default for SimulatorOptions {
             replay: None,
             bearer_tokens: None,
             credentials: None,
+            public: false,
+            gzip: false,
             clock_skew: 0,
             missing_share: 0.03,
             withheld_share: 0.002,

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
+use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
+use super::call::Call;
 use super::text::{Text, name, screen_name, user_id};
 use super::world::{Salt, SimulatedTweet, World, mix};
 use crate::clock::Millis;
@@ -26,6 +28,17 @@ pub struct View {
     pub trim_user: bool,
     /// `include_entities`, true unless asked otherwise.
     pub entities: bool,
+}
+
+impl View {
+    /// What a call of v1.1 asks to see.
+    pub fn of(call: &Call) -> Self {
+        Self {
+            extended: call.parameter("tweet_mode") == Some("extended"),
+            trim_user: call.flag("trim_user").unwrap_or(false),
+            entities: call.flag("include_entities").unwrap_or(true),
+        }
+    }
 }
 
 /// Appends the tweet's object to `out`. `padding` is appended as a field of its own (real objects are
@@ -137,7 +150,33 @@ fn entities(out: &mut String, text: &Text) {
     out.push_str("]}");
 }
 
-fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
+/// When an account was opened, in ms since the epoch: from 2007 to 2010.
+pub fn opened(author: u64) -> Millis {
+    1_167_609_600_000 + (mix(user_id(author)) % 100_000_000) as Millis * 1_000
+}
+
+/// Followers of an account, before any post of it won some;
+pub fn followers(author: u64) -> u64 {
+    mix(user_id(author)) % 50_000
+}
+
+/// whom it follows,
+pub fn friends(author: u64) -> u64 {
+    (mix(user_id(author)) >> 16) % 5_000
+}
+
+/// the lists that it is on,
+pub fn lists(author: u64) -> u64 {
+    (mix(user_id(author)) >> 32) % 100
+}
+
+/// and what it has posted.
+pub fn posts(author: u64) -> u64 {
+    (mix(user_id(author)) >> 24) % 90_000
+}
+
+/// An author's object, as v1.1 writes it.
+pub fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
     let id = user_id(author);
     put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\""));
     if trimmed {
@@ -155,13 +194,12 @@ fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
         format_args!(
             ",\"url\":null,\"entities\":{{\"description\":{{\"urls\":[]}}}},\"protected\":false,\
              \"followers_count\":{},\"friends_count\":{},\"listed_count\":{},\"created_at\":\"",
-            dice % 50_000 + followers_won,
-            (dice >> 16) % 5_000,
-            (dice >> 32) % 100
+            followers(author) + followers_won,
+            friends(author),
+            lists(author)
         ),
     );
-    // Accounts were opened from 2007 to 2010.
-    date(out, 1_167_609_600_000 + (dice % 100_000_000) as Millis * 1_000);
+    date(out, opened(author));
     put(
         out,
         format_args!(
@@ -179,7 +217,7 @@ fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
              \"default_profile_image\":false,\"following\":null,\"follow_request_sent\":null,\"notifications\":null,\
              \"translator_type\":\"none\",\"withheld_in_countries\":[]}}",
             (dice >> 8) % 20_000,
-            (dice >> 24) % 90_000
+            posts(author)
         ),
     );
 }
@@ -206,6 +244,12 @@ fn date(out: &mut String, at: Millis) {
 pub fn iso(at: Millis) -> String {
     let date = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at) * 1_000_000).ok();
     date.and_then(|date| date.format(ISO).ok()).unwrap_or_default()
+}
+
+/// The moment that such a date, or one of another zone, names, in ms since the epoch.
+pub fn instant(text: &str) -> Option<Millis> {
+    let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Millis::try_from(date.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
 /// A JSON string as Twitter writes it: ASCII only, with slashes escaped.

@@ -21,6 +21,8 @@ pub struct Found<'a> {
     pub objects: Vec<Option<String>>,
     /// Whether the map form was asked for.
     pub map: bool,
+    /// What comes beside posts of X: an object.
+    pub includes: Option<String>,
 }
 
 impl Found<'_> {
@@ -66,13 +68,19 @@ pub fn twitter_refusal(status: u16, code: u32) -> Response {
         18 => "Too many terms specified in query.",
         32 => "Could not authenticate you.",
         34 => "Sorry, that page does not exist.",
+        17 => "No user matches for specified terms.",
         38 => "id parameter is missing.",
+        50 => "User not found.",
         64 => "Your account is suspended and is not permitted to access this feature.",
         88 => "Rate limit exceeded",
         89 => "Invalid or expired token.",
         99 => "Unable to verify your credentials",
         130 => "Over capacity",
         131 => "Internal error",
+        112 => "You must specify either a list ID or a slug and owner.",
+        144 => "No status found with that ID.",
+        179 => "Sorry, you are not authorized to see this status.",
+        220 => "Your credentials do not allow access to this resource.",
         135 => "Timestamp out of bounds.",
         170 => "Missing required parameter: grant_type",
         215 => "Bad Authentication data.",

@@ -8,7 +8,7 @@ use ring::hmac;
 
 use super::call::Call;
 
-/// What an `Authorization: OAuth …` header says, decoded.
+/// The parameters of a signature, decoded: of an `Authorization: OAuth …` header, of a query or of a form.
 pub struct Signature {
     parameters: Vec<(String, String)>,
 }
@@ -23,6 +23,12 @@ impl Signature {
         };
         let parameters = header.split(',').filter(|pair| !pair.trim().is_empty()).map(pair).collect::<Option<_>>()?;
         Some(Self { parameters })
+    }
+
+    /// The signature among a call's own parameters; `None` where they have none.
+    pub fn among(parameters: &[(String, String)]) -> Option<Self> {
+        let own: Vec<_> = parameters.iter().filter(|(name, _)| is_own(name)).cloned().collect();
+        own.iter().any(|(name, _)| name == "oauth_signature").then_some(Self { parameters: own })
     }
 
     /// `oauth_<name>`; empty where it is missing.
@@ -42,11 +48,18 @@ impl Signature {
     /// RFC 5849, 3.4.1.
     fn base_string(&self, method: &str, address: &str, parameters: &[(String, String)]) -> String {
         let own = self.parameters.iter().filter(|(name, _)| !matches!(&**name, "oauth_signature" | "realm"));
-        let mut all: Vec<_> = parameters.iter().chain(own).map(|(name, value)| (encode(name), encode(value))).collect();
+        // Those of a query or a form are among the call's, too, and are signed once.
+        let others = parameters.iter().filter(|(name, _)| !is_own(name));
+        let mut all: Vec<_> = others.chain(own).map(|(name, value)| (encode(name), encode(value))).collect();
         all.sort();
         let all: Vec<_> = all.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("{}&{}&{}", method.to_uppercase(), encode(address), encode(&all.join("&")))
     }
+}
+
+/// True for a parameter of the protocol.
+fn is_own(name: &str) -> bool {
+    name.starts_with("oauth_")
 }
 
 /// RFC 5849, 3.4.2.

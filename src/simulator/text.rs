@@ -1,5 +1,7 @@
 //! What simulated people write, with the places of its hashtags, mentions and links.
 
+use std::ops::Range;
+
 use super::world::mix;
 
 const WORDS: [&str; 40] = [
@@ -49,6 +51,12 @@ const TAGS: [&str; 6] = ["rustlang", "Breaking", "öffentlich", "東京", "Monda
 const FIRST: [&str; 10] = ["quiet", "bright", "old", "rapid", "lucky", "tiny", "brave", "sleepy", "north", "blue"];
 const SECOND: [&str; 10] = ["heron", "river", "coder", "fox", "pilot", "maple", "otter", "signal", "harbor", "sparrow"];
 
+/// Simulated authors.
+pub const AUTHORS: u64 = 1 << 15;
+
+/// Authors with the ids from 1 to 10006, which the others leave free.
+const EARLY: Range<u64> = 20_001..30_007;
+
 /// A text and what Twitter calls its entities; places count code points, as the API does.
 #[derive(Default)]
 pub struct Text {
@@ -78,7 +86,7 @@ impl Text {
             text.hashtags.push((from, to, tag));
         }
         if dice & 24 == 0 {
-            text.mention((dice >> 24) % 20_000);
+            text.mention((dice >> 24) % AUTHORS);
         }
         if dice & 32 == 0 {
             let url = format!("https://t.co/{:010x}", dice >> 24);
@@ -135,5 +143,44 @@ pub fn name(author: u64) -> String {
 
 /// An author's id: spread over the range of early user ids.
 pub fn user_id(author: u64) -> u64 {
-    10_007 + author * 7_919
+    if EARLY.contains(&author) { author - (EARLY.start - 1) } else { 10_007 + author * 7_919 }
+}
+
+/// The author with an id, if there is one.
+pub fn author_with(id: u64) -> Option<u64> {
+    let author = match id.checked_sub(10_007) {
+        None => id + EARLY.start - 1,
+        Some(above) => above / 7_919,
+    };
+    (author < AUTHORS && user_id(author) == id).then_some(author)
+}
+
+/// The author with a handle, in capitals or not, if there is one.
+pub fn author_named(handle: &str) -> Option<u64> {
+    let handle = handle.to_ascii_lowercase();
+    let digits = handle.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let place = |names: &[&str], is: &dyn Fn(&str) -> bool| names.iter().position(|name| is(name));
+    let first = place(&FIRST, &|name| handle.starts_with(name))? as u64;
+    let second = place(&SECOND, &|name| handle.trim_end_matches(digits).ends_with(name))? as u64;
+    let author = digits.parse::<u64>().ok().filter(|number| *number < AUTHORS)? * 100 + second * 10 + first;
+    (author < AUTHORS && screen_name(author) == handle).then_some(author)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_author_is_found_by_id_and_by_handle() {
+        for author in 0..AUTHORS {
+            assert_eq!(author_with(user_id(author)), Some(author));
+            assert_eq!(author_named(&screen_name(author).to_uppercase()), Some(author));
+        }
+        for none in [0, 10_008, 10_007 + 7_919 * AUTHORS, u64::MAX] {
+            assert_eq!(author_with(none), None);
+        }
+        for none in ["", "one", "quiet_heron", "quiet_heron01", "quiet_heron400", "heron_quiet1", "1"] {
+            assert_eq!(author_named(none), None, "{none}");
+        }
+    }
 }

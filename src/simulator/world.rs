@@ -2,6 +2,7 @@
 //! simulators, agree without storing anything, and a test can ask what the truth was.
 
 use super::SimulatorOptions;
+use super::text::AUTHORS;
 use crate::clock::{self, Millis};
 use crate::tweet::TweetId;
 
@@ -21,8 +22,23 @@ const MOST: f64 = 300_000.0;
 /// Followers that a tweet brings in the end: two a second when it is an hour old, one in 5 minutes after a day.
 const FOLLOWERS_WON: f64 = 50_000.0;
 
-/// Distinct authors.
-const AUTHORS: u64 = 20_000;
+/// The bits of an id that name its author: so a timeline of one user can be made of ids.
+pub(super) const AUTHOR: u64 = AUTHORS - 1;
+
+/// An odd factor, and its inverse modulo the number of authors: neighbouring ids have authors far apart.
+const SPREAD: u64 = 0x5bd5;
+const GATHER: u64 = inverse(SPREAD);
+
+const fn inverse(odd: u64) -> u64 {
+    // Newton's steps: each doubles the bits that are right, from three.
+    let mut inverse = odd;
+    let mut step = 0;
+    while step < 4 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse
+}
 
 /// A deleted tweet was deleted at a random age with this mean, or was never there (half and half).
 const MEAN_AGE_AT_DELETION_MS: f64 = 6.0 * 3_600_000.0;
@@ -178,6 +194,16 @@ impl World {
         (1..=edit).map(pause).sum()
     }
 
+    /// Who wrote what has this id.
+    fn author(&self, id: TweetId) -> u64 {
+        (id.get() ^ mix(self.seed)).wrapping_mul(SPREAD) & AUTHOR
+    }
+
+    /// The bits of [`AUTHOR`] in the ids of what an author writes.
+    pub(super) fn author_bits(&self, author: u64) -> u64 {
+        (author.wrapping_mul(GATHER) ^ mix(self.seed)) & AUTHOR
+    }
+
     fn is_retweet(&self, id: TweetId) -> bool {
         self.unit(id, Salt::Retweet) < self.retweet_share
     }
@@ -224,7 +250,7 @@ impl World {
         SimulatedTweet {
             id,
             created_at: made,
-            author: self.dice(id, Salt::Author) % AUTHORS,
+            author: self.author(id),
             // Rounding down a product of a constant and a growing share never goes back.
             retweet_count: (retweets * grown) as i64,
             favorite_count: (likes * grown) as i64,
@@ -265,8 +291,7 @@ pub(super) enum Salt {
     Lag,
     Size,
     Likes,
-    Author,
-    Text,
+    Text = 9,
     Order,
     Edited,
     Edits,

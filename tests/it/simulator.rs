@@ -1,5 +1,8 @@
 //! The simulated Twitter: tweets that can be foretold, Twitter's limits, and every fault on demand.
 
+mod addresses;
+mod callers;
+mod timelines;
 mod x_v2;
 
 use std::collections::HashMap;

@@ -28,9 +28,8 @@ use super::super::faulty;
 use super::super::gate::Caller;
 use super::super::render::View;
 use super::super::reply::success;
-use super::super::windows::Limit;
-use super::Api;
-use super::timelines::{Network, TimelinePost};
+use super::timelines::{Network, Target, TimelinePost};
+use super::{Api, Entered};
 use crate::clock::{self, Millis};
 
 /// Connections in a window: v2's limit.
@@ -145,21 +144,14 @@ impl Api {
 
     async fn stream(self: Arc<Self>, dialect: Dialect, call: &Call) -> Response {
         self.pause(self.options.latency).await;
-        let Caller { name, .. } = match self.gate.admit(call, self.now()) {
-            Ok(caller) => caller,
-            Err((status, code)) => return dialect.refusal(status, code),
+        let calls = if dialect == Dialect::XV2 { (X_CONNECTS, X_CONNECTS) } else { (0, 0) };
+        let (name, window) = match self.enter_own(dialect, call, "/2/tweets/search/stream", calls) {
+            Ok(Entered { caller: Caller { name, .. }, window }) => (name, window),
+            Err(refused) => return refused,
         };
-        let mut window = None;
-        if dialect == Dialect::XV2 && self.options.x_calls_per_window > 0 {
-            let limit = Limit { calls: X_CONNECTS, length: clock::millis(self.options.window), aligned: false };
-            match self.take(&name, "/2/tweets/search/stream", limit) {
-                Ok(taken) => window = taken,
-                Err(window) => return dialect.with(Some(window), dialect.refusal(429, 88)),
-            }
-        }
-        let fields = match dialect.fields(call) {
+        let fields = match dialect.fields(call, &["backfill_minutes", "start_time", "end_time"]) {
             Ok(fields) => fields,
-            Err((parameter, why)) => return dialect.with(window, x_refusal_of(parameter, &why)),
+            Err(unknown) => return dialect.with(window, x_refusal_of(&unknown)),
         };
         let fault = self.strike(Endpoint::Stream, &[]).await;
         if let Some(fault) = &fault
@@ -202,7 +194,7 @@ impl Api {
     /// The first post of these timelines that becomes visible after a moment; of one moment, by their ids.
     fn next_visible(&self, targets: &[String], after: (Millis, u64)) -> Option<(TimelinePost, usize)> {
         let mut first: Option<(TimelinePost, usize)> = None;
-        for (at, target) in targets.iter().enumerate() {
+        for (at, target) in targets.iter().map(|target| Target::of(target)).enumerate() {
             // No post is visible before its slot begins, nor later than so much after the slot's end.
             let late = clock::millis(self.options.posts_late);
             let mut slot = self.slot(after.0 - late) - 1;
@@ -223,10 +215,14 @@ impl Api {
     fn streamed(&self, dialect: Dialect, fields: &Fields, post: TimelinePost, rule: usize) -> Option<String> {
         let view = View { extended: false, trim_user: false, entities: true };
         let shown = Shown { fields: fields.clone(), ..self.shown(self.now(), view) };
-        let object = self.object(dialect, &post.id.to_string(), &shown)?;
+        let id = post.id.to_string();
+        let object = self.object(dialect, &id, &shown)?;
         Some(match dialect {
             Dialect::XV2 => {
-                format!("{{\"data\":{object},\"matching_rules\":[{{\"id\":\"{}\",\"tag\":\"\"}}]}}\r\n", 1_000 + rule)
+                let includes =
+                    self.includes(&[&id], &shown).map(|of| format!(",\"includes\":{of}")).unwrap_or_default();
+                let rule = format!("[{{\"id\":\"{}\",\"tag\":\"\"}}]", 1_000 + rule);
+                format!("{{\"data\":{object}{includes},\"matching_rules\":{rule}}}\r\n")
             }
             _ => format!("{object}\r\n"),
         })

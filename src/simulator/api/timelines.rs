@@ -12,8 +12,10 @@ use std::sync::Arc;
 use axum::Router;
 
 pub use self::mastodon::Kept;
+pub use self::twitter_v1::limits as twitter_limits;
 use super::super::Running;
-use super::super::world::{SEQUENCE, mix, unit};
+use super::super::text::{author_named, author_with, user_id};
+use super::super::world::{AUTHOR, SEQUENCE, mix, unit};
 use super::Api;
 use crate::clock::{self, Millis};
 use crate::tweet::{SNOWFLAKE_EPOCH_MS, TweetId};
@@ -52,6 +54,33 @@ pub struct TimelinePost {
     pub visible_at: Millis,
 }
 
+/// What a timeline is of: a number, `@handle` or `from:handle` is a user, whose posts have one author; all else is a
+/// text to search for, a list, or whose home timeline it is. A user that the world does not have stands for one that it
+/// has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    dice: u64,
+    pub author: Option<u64>,
+}
+
+impl Target {
+    pub(super) fn of(text: &str) -> Self {
+        let dice = |text: &str| text.bytes().fold(0, |sum, byte| mix(sum ^ u64::from(byte)));
+        let stand_in = || dice(text) % STAND_INS;
+        let handle = text.strip_prefix('@').or_else(|| text.strip_prefix("from:"));
+        let author = match (text.parse(), handle) {
+            (Ok(id), _) => Some(author_with(id).unwrap_or_else(stand_in)),
+            (_, Some(handle)) => Some(author_named(handle).unwrap_or_else(stand_in)),
+            _ => None,
+        };
+        let dice = author.map_or_else(|| dice(text), |author| dice(&user_id(author).to_string()));
+        Self { dice, author }
+    }
+}
+
+/// Authors of whom one stands for each user that the world does not have.
+const STAND_INS: u64 = 20_000;
+
 /// The addresses.
 pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
     mastodon::routes(x_v2::routes(twitter_v1::routes(router)))
@@ -59,7 +88,8 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 
 impl Api {
     /// The ids of a slice, newest first but for what was made in the same slot; those of deleted posts, too.
-    fn ids<'a>(&'a self, network: Network, target: &'a str, slice: Slice) -> impl Iterator<Item = u64> + 'a {
+    fn ids(&self, network: Network, target: &str, slice: Slice) -> impl Iterator<Item = u64> {
+        let target = Target::of(target);
         let newest = self.slot(slice.now);
         let first = slice.depth.map_or(0, |depth| newest - depth);
         let top = newest.min(self.slot(network.made_at(slice.below)));
@@ -73,6 +103,11 @@ impl Api {
             .filter(move |id| *id > slice.since && *id < slice.below)
     }
 
+    pub(super) fn is_retweet(&self, id: u64, now: Millis) -> bool {
+        let tweet = TweetId::parse(&id.to_string()).ok().and_then(|id| self.world.tweet(id, now));
+        tweet.is_some_and(|tweet| tweet.original.is_some())
+    }
+
     pub(super) fn pace_ms(&self) -> f64 {
         1_000.0 / self.options.posts_per_second.clamp(0.001, 500.0)
     }
@@ -81,25 +116,28 @@ impl Api {
         (at as f64 / self.pace_ms()) as i64
     }
 
-    fn dice(&self, target: &str, slot: i64, of: u64) -> u64 {
-        let target = target.bytes().fold(0, |sum, byte| mix(sum ^ u64::from(byte)));
-        mix(mix(self.options.seed ^ target ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ slot.unsigned_abs())
+    fn dice(&self, target: Target, slot: i64, of: u64) -> u64 {
+        mix(mix(self.options.seed ^ target.dice ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ slot.unsigned_abs())
     }
 
     /// When the post of a slot was made, ms since the epoch: somewhere in the slot.
-    fn made(&self, target: &str, slot: i64) -> Millis {
+    fn made(&self, target: Target, slot: i64) -> Millis {
         ((slot as f64 + unit(self.dice(target, slot, 1))) * self.pace_ms()) as Millis
     }
 
-    pub(super) fn post(&self, network: Network, target: &str, slot: i64) -> TimelinePost {
+    pub(super) fn post(&self, network: Network, target: Target, slot: i64) -> TimelinePost {
         let made = self.made(target, slot);
         let late = clock::millis(self.options.posts_late) as f64 * unit(self.dice(target, slot, 2));
-        let sequence = self.dice(target, slot, 3) & network.sequence();
+        let drawn = self.dice(target, slot, 3) & network.sequence();
+        let sequence = match target.author {
+            Some(author) => drawn & !AUTHOR | self.world.author_bits(author),
+            None => drawn,
+        };
         TimelinePost { id: TweetId::at(made, sequence as u32), visible_at: made + late as Millis }
     }
 
     fn posts(&self, network: Network, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
-        let slots = self.slot(from)..=self.slot(to);
+        let (slots, target) = (self.slot(from)..=self.slot(to), Target::of(target));
         slots
             .map(|slot| self.post(network, target, slot))
             .filter(|post| post.id.created_at().is_some_and(|made| (from..to).contains(&made)))
@@ -137,7 +175,8 @@ impl Network {
 
 impl Running {
     /// The posts of a timeline of Twitter or X that were made in a span of time (ms since the epoch) and are not deleted:
-    /// what a poller has to have had; edited ones by their first ids. `target` is the query, the user, the list; of a home timeline, the caller.
+    /// what a poller has to have had; edited ones by their first ids. `target` is the query; of a user's timeline `@` and the
+    /// handle, or the id; of a list's `list ` and its id, or `list OWNER/SLUG`; of a home timeline, the caller.
     #[must_use]
     pub fn timeline(&self, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
         self.api.posts(Network::Twitter, target, from, to)

@@ -2,13 +2,13 @@
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{MoreCounts, NONE, Shown, TOO_MANY};
 use crate::clock::Millis;
-use crate::simulator::render::{iso, said};
+use crate::simulator::render::{followers, friends, iso, opened, posts, said};
 use crate::simulator::reply::success;
-use crate::simulator::text::{screen_name, user_id};
+use crate::simulator::text::{Text, name, screen_name, user_id};
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
 use crate::tweet::TweetId;
@@ -46,12 +46,31 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
         "edited_at": null,
         "content": format!("<p>{}</p>", said(shown.world, tweet).text),
         "reblog": null,
-        "account": { "id": user_id(tweet.author).to_string(), "username": handle, "acct": handle },
+        "account": account(tweet.author),
     });
     if !shown.padding.is_empty() {
         object["padding"] = shown.padding.replace('\\', "").into();
     }
     object.to_string()
+}
+
+/// An author's account.
+pub fn account(author: u64) -> Value {
+    let handle = screen_name(author);
+    json!({
+        "id": user_id(author).to_string(),
+        "username": handle,
+        "acct": handle,
+        "display_name": name(author),
+        "locked": false,
+        "bot": false,
+        "created_at": iso(opened(author)),
+        "note": format!("<p>{}</p>", Text::of(user_id(author)).text),
+        "url": format!("https://social.example.org/@{handle}"),
+        "followers_count": followers(author),
+        "following_count": friends(author),
+        "statuses_count": posts(author),
+    })
 }
 
 pub fn refusal(status: u16, code: u32) -> Response {

@@ -1,12 +1,16 @@
 //! X API v2: found posts in `data`, the others as problems in `errors`.
 
 mod fields;
+mod includes;
+mod users;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 pub use self::fields::{Fields, Unknown};
+pub use self::includes::includes;
+pub use self::users::users;
 use super::{INVALID, MoreCounts, NONE, Shown, TOO_MANY};
 use crate::simulator::render::{iso, said};
 use crate::simulator::reply::{Found, success, twitter_refusal};
@@ -50,10 +54,8 @@ pub fn object(shown: &Shown<'_>, version: &Version) -> String {
         ),
     ];
     let seen = all.into_iter().filter(|(name, value)| shown.fields.has(name) && !value.is_null());
-    let mut object: Map<String, Value> = seen.map(|(name, value)| (shown.fields.word(name), value)).collect();
-    if !shown.padding.is_empty() {
-        object.insert("padding".to_owned(), shown.padding.replace('\\', "").into());
-    }
+    // Without padding: it is a field that nobody asks for.
+    let object: Map<String, Value> = seen.map(|(name, value)| (shown.fields.word(name), value)).collect();
     Value::from(object).to_string()
 }
 
@@ -89,32 +91,49 @@ fn entities(text: &Text) -> Value {
 
 pub fn write(found: &Found<'_>) -> String {
     let missing = found.ids.iter().zip(&found.objects).filter(|(_, object)| object.is_none());
-    let errors: Vec<String> = missing.map(|(id, _)| problem(id).to_string()).collect();
+    let errors: Vec<String> = missing.map(|(id, _)| problem(id, "ids").to_string()).collect();
     let data = found.present();
+    let includes = found.includes.as_ref().map(|of| format!(",\"includes\":{of}")).unwrap_or_default();
     match (data.is_empty(), errors.is_empty()) {
         (true, _) => format!("{{\"errors\":[{}]}}", errors.join(",")),
-        (false, true) => format!("{{\"data\":[{data}]}}"),
-        (false, false) => format!("{{\"data\":[{data}],\"errors\":[{}]}}", errors.join(",")),
+        (false, true) => format!("{{\"data\":[{data}]{includes}}}"),
+        (false, false) => format!("{{\"data\":[{data}]{includes},\"errors\":[{}]}}", errors.join(",")),
+    }
+}
+
+/// The body of `GET /2/tweets/{id}`.
+pub fn write_one(found: &Found<'_>) -> String {
+    let includes = found.includes.as_ref().map(|of| format!(",\"includes\":{of}")).unwrap_or_default();
+    match &found.objects[..] {
+        [Some(object)] => format!("{{\"data\":{object}{includes}}}"),
+        _ => {
+            let errors: Vec<Value> = found.ids.iter().map(|id| problem(id, "id")).collect();
+            json!({ "errors": errors }).to_string()
+        }
     }
 }
 
 /// Of those that are not there, one in four is protected or suspended; a version that is not there was never made.
-fn problem(id: &str) -> Value {
-    let is_hidden = |id: u64| mix(id).is_multiple_of(4) && !is_later_version(id);
-    let (title, detail, kind) = if id.parse().is_ok_and(is_hidden) {
+fn problem(id: &str, parameter: &str) -> Value {
+    let (title, detail, kind) = if is_hidden(id) {
         ("Authorization Error", "Sorry, you are not authorized to see the Tweet with", "not-authorized-for-resource")
     } else {
         ("Not Found Error", "Could not find tweet with", "resource-not-found")
     };
     json!({
         "value": id,
-        "detail": format!("{detail} ids: [{id}]."),
+        "detail": format!("{detail} {parameter}: [{id}]."),
         "title": title,
         "resource_type": "tweet",
-        "parameter": "ids",
+        "parameter": parameter,
         "resource_id": id,
         "type": format!("https://api.twitter.com/2/problems/{kind}"),
     })
+}
+
+/// True for a missing post that is said to be protected.
+pub fn is_hidden(id: &str) -> bool {
+    id.parse().is_ok_and(|id: u64| mix(id).is_multiple_of(4) && !is_later_version(id))
 }
 
 /// A success without what was asked for: a user, say.
@@ -132,9 +151,9 @@ pub fn not_there(id: &str, kind: &str) -> String {
 }
 
 /// A parameter that is refused.
-pub fn refusal_of(parameter: &str, why: &str) -> Response {
+pub fn refusal_of((parameter, message): &Unknown) -> Response {
     let body = json!({
-        "errors": [{ "parameters": { parameter: [] }, "message": format!("The `{parameter}` query parameter {why}") }],
+        "errors": [{ "parameters": { parameter: [] }, "message": message }],
         "title": "Invalid Request",
         "detail": "One or more parameters to your request was invalid.",
         "type": "https://api.twitter.com/2/problems/invalid-request",
@@ -163,6 +182,8 @@ pub fn refusal(status: u16, code: u32) -> Response {
         (400 | 401, _) => plain("Unauthorized"),
         (403, _) => plain("Forbidden"),
         (429, _) => plain("Too Many Requests"),
+        (404, _) => plain("Not Found"),
+        (405, _) => plain("Method Not Allowed"),
         (503, _) => plain("Service Unavailable"),
         _ => plain("Something is not right"),
     };

@@ -56,7 +56,7 @@ async fn survives(backends: Backends) {
     }
     let poller = Process::start(&["poll"], &world.settings, &log);
     let until = wall_ms();
-    let due: Vec<String> = ["one", "two"]
+    let due: Vec<String> = ["@one", "two"]
         .iter()
         .flat_map(|target| api.timeline(target, begun, until))
         .map(|post| post.id.to_string())

@@ -94,7 +94,7 @@ async fn killed_at_every_point_none_of_three_networks_loses_a_post() {
     let until = wall_ms();
     let tweets = |target| api.timeline(target, begun, until).iter().map(|post| post.id.to_string()).collect::<Vec<_>>();
     let of_each = [
-        (Provider::Twitter, tweets("one")),
+        (Provider::Twitter, tweets("@one")),
         (Provider::X, tweets("two")),
         (social(), api.statuses("#three", begun, until)),
     ];
@@ -127,7 +127,7 @@ async fn one_that_can_never_work_stops_no_other() {
     until_true("time passes", WITHIN, async || wall_ms() > begun + 2_500).await;
     let until = wall_ms();
     are_there(folder.path(), &*world.store, &social(), &api.statuses("#three", begun, until)).await;
-    let tweets: Vec<String> = api.timeline("one", begun, until).iter().map(|post| post.id.to_string()).collect();
+    let tweets: Vec<String> = api.timeline("@one", begun, until).iter().map(|post| post.id.to_string()).collect();
     are_there(folder.path(), &*world.store, &Provider::Twitter, &tweets).await;
     assert!(poller.runs());
     assert_eq!(poller.terminate().code(), Some(69), "what was wrong is said at the end, too: {}", logged());

@@ -247,7 +247,8 @@ async fn killed_at_every_point_it_loses_nothing() {
         poller.kill().await;
     }
     let poller = Poller::start(folder.path(), &simulator, &["one"], &trap).await;
-    let due: Vec<String> = simulator.timeline("one", begun, wall_ms()).iter().map(|post| post.id.to_string()).collect();
+    let due: Vec<String> =
+        simulator.timeline("@one", begun, wall_ms()).iter().map(|post| post.id.to_string()).collect();
     assert!(due.len() > 100, "{}", due.len());
     let store = poller.store.clone();
     let tweets = poller.tweets.clone();
@@ -296,8 +297,8 @@ async fn every_kind_is_read_back_to_what_is_known() {
     let anonymous = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
     for (kind, target, limit) in [
         (Kind::Search { query: "rust lang".into() }, "rust lang", 180),
-        (Kind::User { screen_name: "jack".into() }, "jack", 900),
-        (Kind::List { list_id: "12".into() }, "12", 900),
+        (Kind::User { screen_name: "jack".into() }, "@jack", 900),
+        (Kind::List { list_id: "12".into() }, "list 12", 900),
         (Kind::Home, "anonymous", 15),
     ] {
         let timeline = api.timeline(kind.clone(), LATE);

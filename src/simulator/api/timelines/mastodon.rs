@@ -13,10 +13,9 @@ use axum::routing::get;
 
 use super::{Network, Slice};
 use crate::clock::{self, Millis};
-use crate::simulator::api::Api;
+use crate::simulator::api::{Api, Entered};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
-use crate::simulator::gate::Caller;
 use crate::simulator::render::View;
 use crate::simulator::reply::success;
 
@@ -43,6 +42,9 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
         .route("/api/v1/timelines/public", get(public))
         .route("/api/v1/timelines/tag/{hashtag}", get(tag))
         .route("/api/v1/accounts/{id}/statuses", get(account))
+        .route("/api/v1/timelines/public/", get(public))
+        .route("/api/v1/timelines/tag/{hashtag}/", get(tag))
+        .route("/api/v1/accounts/{id}/statuses/", get(account))
 }
 
 impl Api {
@@ -54,13 +56,10 @@ impl Api {
         };
         let dialect = Dialect::Mastodon;
         self.pause(self.options.latency).await;
-        let Caller { name, pool } = match self.gate.admit(&call, self.now()) {
-            Ok(caller) => caller,
-            Err((status, code)) => return dialect.refusal(status, code),
-        };
-        let window = match self.take(&name, dialect.endpoint(), dialect.limit(&self.options, pool)) {
-            Ok(window) => window,
-            Err(window) => return dialect.with(Some(window), dialect.refusal(429, 88)),
+        let limit = |pool| dialect.limit(&self.options, pool);
+        let window = match self.enter(dialect, &call, dialect.endpoint(), limit) {
+            Ok(Entered { window, .. }) => window,
+            Err(refused) => return refused,
         };
         let is_anonymous = call.authorization.is_none();
         match target.as_str() {
@@ -92,7 +91,7 @@ impl Api {
 
     /// The ids of a page, newest first.
     fn status_ids(&self, target: &str, call: &Call) -> Vec<u64> {
-        let number = |name| call.parameter(name).and_then(|text| text.parse::<u64>().ok());
+        let number = |name| call.number(name);
         let now = self.now();
         let count = number("limit").map_or(COUNT.0, |limit| limit as usize).clamp(1, COUNT.1);
         let min = number("min_id");

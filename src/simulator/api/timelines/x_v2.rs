@@ -11,13 +11,11 @@ use serde_json::json;
 
 use super::{DAY_MS, Network, Slice};
 use crate::clock::{self, Millis};
-use crate::simulator::api::Api;
+use crate::simulator::api::{Api, Entered};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::{Dialect, Fields, Shown, x_not_there, x_refusal_of};
-use crate::simulator::gate::{Caller, Pool};
-use crate::simulator::render::View;
+use crate::simulator::render::{View, instant};
 use crate::simulator::reply::success;
-use crate::simulator::windows::Limit;
 use crate::simulator::world::mix;
 use crate::tweet::TweetId;
 
@@ -38,7 +36,12 @@ struct Endpoint {
     token: &'static str,
     depth: Option<i64>,
     days: Option<i64>,
+    /// Its parameters, beside [`PARAMETERS`].
+    own: &'static [&'static str],
 }
+
+/// Parameters of every timeline.
+const PARAMETERS: [&str; 6] = ["max_results", "since_id", "until_id", "start_time", "end_time", "pagination_token"];
 
 const SEARCH: Endpoint = Endpoint {
     name: "/2/tweets/search/recent",
@@ -47,6 +50,7 @@ const SEARCH: Endpoint = Endpoint {
     token: "next_token",
     depth: None,
     days: Some(7),
+    own: &["query", "next_token", "sort_order"],
 };
 const USER: Endpoint = Endpoint {
     name: "/2/users/:id/tweets",
@@ -55,6 +59,7 @@ const USER: Endpoint = Endpoint {
     token: "pagination_token",
     depth: Some(3_200),
     days: None,
+    own: &["exclude"],
 };
 
 /// The addresses.
@@ -81,23 +86,14 @@ type Refused = (&'static str, &'static str);
 impl Api {
     async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Response {
         self.pause(self.options.latency).await;
-        let Caller { name, pool } = match self.gate.admit(call, self.now()) {
-            Ok(caller) => caller,
-            Err((status, code)) => return Dialect::XV2.refusal(status, code),
+        let window = match self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls) {
+            Ok(Entered { window, .. }) => window,
+            Err(refused) => return refused,
         };
-        let calls = match pool {
-            _ if self.options.x_calls_per_window == 0 => 0,
-            Pool::Users => endpoint.calls.0,
-            Pool::Applications => endpoint.calls.1,
-        };
-        let limit = Limit { calls, length: clock::millis(self.options.window), aligned: false };
-        let window = match self.take(&name, endpoint.name, limit) {
-            Ok(window) => window,
-            Err(window) => return Dialect::XV2.with(Some(window), Dialect::XV2.refusal(429, 88)),
-        };
-        let fields = match Dialect::XV2.fields(call) {
+        let own: Vec<&str> = PARAMETERS.iter().chain(endpoint.own).copied().collect();
+        let fields = match Dialect::XV2.fields(call, &own) {
             Ok(fields) => fields,
-            Err((parameter, why)) => return Dialect::XV2.with(window, x_refusal_of(parameter, &why)),
+            Err(unknown) => return Dialect::XV2.with(window, x_refusal_of(&unknown)),
         };
         let body = match (endpoint.days, target) {
             (Some(_), "") => Err(("query", "can not be empty")),
@@ -107,7 +103,9 @@ impl Api {
         };
         let response = match body {
             Ok(body) => success(body),
-            Err((parameter, why)) => x_refusal_of(parameter, why),
+            Err((parameter, why)) => {
+                x_refusal_of(&(parameter.to_owned(), format!("The `{parameter}` query parameter {why}")))
+            }
         };
         Dialect::XV2.with(window, response)
     }
@@ -126,14 +124,20 @@ impl Api {
                 return Err((name, "must be a post id created after the oldest that can be had"));
             }
         }
+        let (since, until) = within(call, since, until, oldest, now)?;
         let count = number("max_results")?.unwrap_or(10);
         if !(endpoint.count.0..=endpoint.count.1).contains(&count) {
             return Err(("max_results", "is not between the least and the most"));
         }
         // What a token was given for.
-        let asked = format!("{target} {since:?} {until:?} {count}");
+        let exclude = call.parameter("exclude").unwrap_or_default();
+        if !exclude.split(',').all(|one| matches!(one, "" | "replies" | "retweets")) {
+            return Err(("exclude", "value is not one of [replies,retweets]"));
+        }
+        let asked = format!("{target} {since:?} {until:?} {count} {exclude}");
         let asked = asked.bytes().fold(self.options.seed, |sum, byte| mix(sum ^ u64::from(byte)));
-        let below = match call.parameter(endpoint.token) {
+        let token = [endpoint.token, "pagination_token"].into_iter().find_map(|name| call.parameter(name));
+        let below = match token {
             None => until.unwrap_or(u64::MAX),
             Some(token) => self.below(token, asked, now).ok_or((endpoint.token, "is not valid"))?,
         };
@@ -142,7 +146,11 @@ impl Api {
         let mut raw = self.newest_versions(target, slice, count as usize + 1);
         let is_last = raw.len() <= count as usize;
         raw.truncate(count as usize);
-        let next_token = raw.last().filter(|_| !is_last).map(|least| token(now, *least, asked));
+        let next_token = raw.last().filter(|_| !is_last).map(|least| self::token(now, *least, asked));
+        if exclude.split(',').any(|one| one == "retweets") {
+            // Filtered after the page was cut, as the real one does.
+            raw.retain(|id| !self.is_retweet(*id, now));
+        }
         let view = View { extended: true, trim_user: true, entities: false };
         let shown = Shown { fields, ..self.shown(now, view) };
         let posts: Vec<(u64, String)> =
@@ -157,9 +165,12 @@ impl Api {
             meta["next_token"] = token.into();
         }
         let data: Vec<&str> = posts.iter().map(|(_, object)| object.as_str()).collect();
+        let ids: Vec<String> = posts.iter().map(|(id, _)| id.to_string()).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let includes = self.includes(&ids, &shown).map(|of| format!("\"includes\":{of},")).unwrap_or_default();
         Ok(match data.is_empty() {
             true => format!("{{\"meta\":{meta}}}"),
-            false => format!("{{\"data\":[{}],\"meta\":{meta}}}", data.join(",")),
+            false => format!("{{\"data\":[{}],{includes}\"meta\":{meta}}}", data.join(",")),
         })
     }
 
@@ -192,6 +203,33 @@ impl Api {
         (given_for == asked && age < clock::millis(self.options.x_tokens_last)).then_some(below)
     }
 }
+
+/// Narrows the ids of a page to `start_time` (inclusive) and `end_time` (exclusive).
+fn within(
+    call: &Call,
+    since: Option<u64>,
+    until: Option<u64>,
+    oldest: Millis,
+    now: Millis,
+) -> Result<(Option<u64>, Option<u64>), Refused> {
+    let read = |name| {
+        call.parameter(name).map(|text| instant(text).ok_or((name, "value is not a valid RFC 3339 date"))).transpose()
+    };
+    let (start, end) = (read("start_time")?, read("end_time")?);
+    if start.is_some_and(|start| start < oldest || start > now) {
+        return Err(("start_time", "must be after the oldest post that can be had, and not in the future"));
+    }
+    if end.is_some_and(|end| end > now - YOUNGEST_END || start.is_some_and(|start| start >= end)) {
+        return Err(("end_time", "must be 10 seconds in the past or more, and after 'start_time'"));
+    }
+    let id = |at: Millis| TweetId::at(at, 0).get();
+    let since = since.max(start.map(|start| id(start).saturating_sub(1)));
+    let until = [until, end.map(id)].into_iter().flatten().min();
+    Ok((since, until))
+}
+
+/// The end of a page is so long ago, at the least: in ms.
+const YOUNGEST_END: Millis = 10_000;
 
 fn token(now: Millis, below: u64, asked: u64) -> String {
     format!("{now:x}-{below:x}-{asked:x}")

@@ -63,19 +63,76 @@ const EXPANSIONS: [&str; 14] = [
 /// Fields that come unasked.
 const ALWAYS: [&str; 3] = ["id", "text", "edit_history_tweet_ids"];
 
-/// The parameter with a name that X does not know, and what is wrong with it.
-pub type Unknown = (&'static str, String);
+/// The fields of a user, by OpenAPI 2.166,
+const USER_FIELDS: [&str; 26] = [
+    "id",
+    "name",
+    "username",
+    "affiliation",
+    "confirmed_email",
+    "connection_status",
+    "created_at",
+    "description",
+    "entities",
+    "is_identity_verified",
+    "location",
+    "most_recent_tweet_id",
+    "parody",
+    "pinned_tweet_id",
+    "profile_banner_url",
+    "profile_image_url",
+    "protected",
+    "public_metrics",
+    "receives_your_dm",
+    "subscription",
+    "subscription_type",
+    "url",
+    "verified",
+    "verified_followers_count",
+    "verified_type",
+    "withheld",
+];
+/// those that come unasked,
+const USER_ALWAYS: [&str; 3] = ["id", "name", "username"];
+/// and its expansions.
+const USER_EXPANSIONS: [&str; 3] = ["affiliation.user_id", "most_recent_tweet_id", "pinned_tweet_id"];
+
+/// Parameters that every endpoint with posts or users takes.
+const COMMON: [&str; 7] =
+    ["tweet.fields", "post.fields", "expansions", "user.fields", "media.fields", "poll.fields", "place.fields"];
+
+/// The parameter that X refuses, and the message that says why.
+pub type Unknown = (String, String);
 
 /// The fields of one call, and the document by whose names it asks.
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     asked: Vec<&'static str>,
+    of_users: Vec<&'static str>,
+    expansions: Vec<&'static str>,
     by_post: bool,
 }
 
 impl Fields {
-    /// Reads them; refuses a name that X does not know.
-    pub fn read(call: &Call) -> Result<Self, Unknown> {
+    /// Reads those of an endpoint of posts; refuses a name that X does not know. `own` are the endpoint's parameters.
+    pub fn read(call: &Call, own: &[&str]) -> Result<Self, Unknown> {
+        Self::of(call, own, &EXPANSIONS)
+    }
+
+    /// The same of an endpoint of users.
+    pub fn read_of_users(call: &Call, own: &[&str]) -> Result<Self, Unknown> {
+        Self::of(call, own, &USER_EXPANSIONS)
+    }
+
+    fn of(call: &Call, own: &[&str], expansions: &[&'static str]) -> Result<Self, Unknown> {
+        let known: Vec<&str> = own.iter().copied().chain(COMMON).collect();
+        let is_of_the_signature = |name: &str| name.starts_with("oauth_");
+        for (name, _) in &call.parameters {
+            if !known.contains(&name.as_str()) && !is_of_the_signature(name) {
+                let message = format!("The query parameter [{name}] is not one of [{}]", known.join(","));
+                return Err((name.clone(), message));
+            }
+        }
         let mut fields = Self::default();
         for (parameter, by_post) in [("tweet.fields", false), ("post.fields", true)] {
             if call.parameter(parameter).is_some() {
@@ -83,16 +140,33 @@ impl Fields {
                 fields.asked.extend(listed(call, parameter, &FIELDS, |name| word(by_post, name))?);
             }
         }
-        listed(call, "expansions", &EXPANSIONS, |name| match name {
+        fields.expansions = listed(call, "expansions", expansions, |name| match name {
             "attachments.media_source_tweet" => name.to_owned(),
             name => word(fields.by_post, name),
         })?;
+        fields.of_users = listed(call, "user.fields", &USER_FIELDS, |name| word(fields.by_post, name))?;
         Ok(fields)
     }
 
-    /// True for a field that the answer has.
+    /// True for a field that the answer has: one that is asked for, or by which an expansion goes.
     pub fn has(&self, name: &str) -> bool {
-        ALWAYS.contains(&name) || self.asked.contains(&name)
+        let goes_by_it = |expansion: &&str| expansion.split('.').next() == Some(name);
+        ALWAYS.contains(&name) || self.asked.contains(&name) || self.expansions.iter().any(goes_by_it)
+    }
+
+    /// True for a field that users in the answer have.
+    pub fn has_of_users(&self, name: &str) -> bool {
+        USER_ALWAYS.contains(&name) || self.of_users.contains(&name)
+    }
+
+    /// True for an expansion that is asked for.
+    pub fn expands(&self, name: &str) -> bool {
+        self.expansions.contains(&name)
+    }
+
+    /// True where anything is to come beside the posts.
+    pub fn has_expansions(&self) -> bool {
+        !self.expansions.is_empty()
     }
 
     /// The name of a field in the call's document.
@@ -116,7 +190,9 @@ fn listed(
     let one = |asked: &str| {
         known.iter().copied().find(|name| word(name) == asked).ok_or_else(|| {
             let known: Vec<String> = known.iter().map(|name| word(name)).collect();
-            (parameter, format!("value [{asked}] is not one of [{}]", known.join(",")))
+            let known = known.join(",");
+            let message = format!("The `{parameter}` query parameter value [{asked}] is not one of [{known}]");
+            (parameter.to_owned(), message)
         })
     };
     list.split(',').map(one).collect()

@@ -1,0 +1,102 @@
+//! What is done to every answer at last, and the answers at addresses that are none.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use axum::body::{Body, HttpBody, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, DATE, VARY};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use super::Api;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::reply::{http_date, success};
+
+/// Adds the date of the simulated clock and, at Twitter, what the credential may do; compresses where that is wanted.
+pub async fn finish(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let takes_gzip = api.options.gzip && has(&request, ACCEPT_ENCODING, "gzip");
+    let is_signed = is_signed(&request);
+    let mut response = next.run(request).await;
+    if api.options.clock_skew != 0 {
+        response.headers_mut().insert(DATE, http_date(api.now()));
+    }
+    if is_signed && response.status().is_success() {
+        response.headers_mut().insert("x-access-level", HeaderValue::from_static("read"));
+    }
+    if takes_gzip { packed(response).await } else { response }
+}
+
+/// True for a call that a user of Twitter or X signed.
+fn is_signed(request: &Request) -> bool {
+    let among_parameters = request.uri().query().is_some_and(|query| query.contains("oauth_signature="));
+    let is_twitters = matches!(dialect(request), Dialect::TwitterV1 | Dialect::XV2);
+    is_twitters && (among_parameters || has(request, AUTHORIZATION, "OAuth "))
+}
+
+fn has(request: &Request, name: HeaderName, word: &str) -> bool {
+    request.headers().get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains(word))
+}
+
+/// The answer, compressed. What is sent bit by bit, or is broken on purpose, stays as it is.
+async fn packed(response: Response) -> Response {
+    let known = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let (Some(bytes), false) = (known.filter(|bytes| *bytes > 0), response.headers().contains_key(CONTENT_LENGTH))
+    else {
+        return response;
+    };
+    let (mut parts, body) = response.into_parts();
+    let Ok(whole) = to_bytes(body, bytes).await else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    match encoder.write_all(&whole).and_then(|()| encoder.finish()) {
+        Ok(packed) => {
+            parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            parts.headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+            Response::from_parts(parts, Body::from(packed))
+        }
+        Err(_) => Response::from_parts(parts, Body::from(whole)),
+    }
+}
+
+/// An address that no network has, in the form of the network whose it could be.
+pub async fn unknown(request: Request) -> Response {
+    match dialect(&request) {
+        Dialect::Mastodon => nowhere(&request),
+        dialect => dialect.refusal(404, 34),
+    }
+}
+
+/// An address that is called by another method.
+pub async fn wrong_method(request: Request) -> Response {
+    match dialect(&request) {
+        Dialect::Mastodon => nowhere(&request),
+        Dialect::Bluesky => {
+            let message = format!("Incorrect HTTP method ({}) expected GET", request.method());
+            let mut response = success(json!({ "error": "InvalidRequest", "message": message }).to_string());
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            response
+        }
+        Dialect::XV2 => Dialect::XV2.refusal(405, 0),
+        dialect => dialect.refusal(404, 34),
+    }
+}
+
+/// A page, unless JSON is asked for: so does Mastodon answer at addresses that it does not have.
+fn nowhere(request: &Request) -> Response {
+    if has(request, ACCEPT, "json") {
+        let mut response = success(json!({ "error": "Not Found" }).to_string());
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
+    }
+    let page =
+        "<!DOCTYPE html><html lang=\"en\"><head><title>The page you are looking for isn't here.</title></head></html>";
+    (StatusCode::NOT_FOUND, Html(page)).into_response()
+}
+
+fn dialect(request: &Request) -> Dialect {
+    Dialect::of_path(request.uri().path().trim_start_matches('/'))
+}

@@ -1,0 +1,40 @@
+//! What a call's expansions bring beside the posts.
+
+use serde_json::{Map, Value};
+
+use super::object;
+use super::users::user;
+use crate::simulator::dialect::Shown;
+use crate::simulator::render::said;
+use crate::simulator::world::{SimulatedTweet, Version};
+
+/// The users and posts that the expansions of these posts bring, each once; `None` where they bring none.
+pub fn includes(shown: &Shown<'_>, posts: &[Version]) -> Option<String> {
+    let asked = |name: &str| shown.fields.expands(name);
+    let (mut users, mut originals): (Vec<u64>, Vec<&SimulatedTweet>) = (Vec::new(), Vec::new());
+    for Version { tweet, .. } in posts {
+        users.extend(asked("author_id").then_some(tweet.author));
+        users.extend(asked("username").then_some(tweet.author));
+        if asked("entities.mentions.username") {
+            users.extend(said(shown.world, tweet).mentions.iter().map(|(.., author)| author));
+        }
+        let Some(original) = tweet.original.as_deref() else { continue };
+        users.extend(asked("referenced_tweets.id.author_id").then_some(original.author));
+        let is_asked =
+            ["referenced_tweets", "referenced_tweets.id", "referenced_tweets.id.author_id"].into_iter().any(asked);
+        originals.extend(is_asked.then_some(original));
+    }
+    users.sort_unstable();
+    users.dedup();
+    originals.sort_unstable_by_key(|original| original.id);
+    originals.dedup_by_key(|original| original.id);
+    let users: Vec<Value> = users.into_iter().map(|author| user(shown, author)).collect();
+    let whole = |tweet: &SimulatedTweet| Version { tweet: tweet.clone(), history: vec![tweet.id] };
+    // Its own text is JSON.
+    let originals: Vec<Value> =
+        originals.into_iter().filter_map(|of| serde_json::from_str(&object(shown, &whole(of))).ok()).collect();
+    let all = [("users".to_owned(), users), (shown.fields.word("tweets"), originals)];
+    let some: Map<String, Value> =
+        all.into_iter().filter(|(_, of)| !of.is_empty()).map(|(name, of)| (name, of.into())).collect();
+    (!some.is_empty()).then(|| Value::from(some).to_string())
+}
