@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde::Serialize;
 
-use crate::app::{self, Follower, Unavailable};
+use crate::app::{self, Follower, Needed, Unavailable};
 use crate::config::{BadConfig, BadConfigs, DEMO, Examined, Files, Settings};
 use crate::dead::{Act, Tally};
 use crate::demo::{self, DemoOptions};
@@ -54,6 +54,10 @@ pub struct Cli {
     /// Whose posts: twitter, x, mastodon:NAME or bluesky; over the setting providers.
     #[arg(long, global = true, value_name = "PROVIDER")]
     provider: Option<String>,
+    /// Wait so long for services that are not there yet, instead of ending with 69 at once: updater, starter, poll,
+    /// rebuild and migrate.
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
     #[command(subcommand)]
     command: Command,
 }
@@ -446,6 +450,12 @@ async fn run(mut cli: Cli) -> Result<u8> {
     }
     let follower = || Follower::new(layers, cli.config, files, cli.provider, log);
     let stop = Stop::new();
+    if cli.command.takes_its_time() {
+        stop.on_signals(settings.updater.drain_deadline)?;
+    }
+    if let (Some(patience), Some(needed)) = (cli.wait, cli.command.needs()) {
+        app::wait_for_services(&settings, needed, patience, &stop).await?;
+    }
     match cli.command {
         Command::Demo { run_for, tweets, dir, ops: Page(ops), json } => {
             // Whoever parses JSON gets nothing else on standard output.
@@ -543,6 +553,25 @@ async fn run(mut cli: Cli) -> Result<u8> {
 }
 
 impl Command {
+    /// Whether it ends in two steps when it is asked to; the others end at once.
+    fn takes_its_time(&self) -> bool {
+        !matches!(
+            self,
+            Self::Status { .. } | Self::Dead(_) | Self::Credentials { .. } | Self::Plan { .. } | Self::Check { .. }
+        )
+    }
+
+    /// What has to be there before it begins.
+    fn needs(&self) -> Option<Needed> {
+        match self {
+            Self::Updater { .. } | Self::Starter { .. } | Self::Poll { .. } | Self::Rebuild { .. } => {
+                Some(Needed::Everything)
+            }
+            Self::Migrate => Some(Needed::Database),
+            _ => None,
+        }
+    }
+
     /// Whether it reads the files with secrets.
     fn reads_secrets(&self) -> bool {
         matches!(

@@ -5,6 +5,7 @@ mod documents;
 mod doors;
 mod page;
 mod stop;
+mod waits;
 
 use std::path::PathBuf;
 use std::time::Duration;
