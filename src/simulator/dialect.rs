@@ -199,6 +199,9 @@ impl Dialect {
     pub fn refusal(self, status: u16, code: u32) -> Response {
         match self {
             Self::TwitterV1 => twitter_refusal(status, code),
+            Self::XPost if code == INVALID => {
+                x_v2::refusal_of(&("id".to_owned(), "The `id` query parameter value is not valid".to_owned()))
+            }
             Self::XV2 | Self::XPost => x_v2::refusal(status, code),
             Self::Mastodon | Self::MastodonStatus => mastodon::refusal(status, code),
             Self::Bluesky => bluesky::refusal(status, code),

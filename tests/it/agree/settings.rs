@@ -61,6 +61,7 @@ fn kind(Setting { key, default, .. }: &Setting) -> String {
     let kind = match default {
         toml::Value::Integer(_) if key.ends_with("_bytes") => "bytes".to_owned(),
         toml::Value::Integer(_) => "a whole number".to_owned(),
+        toml::Value::Boolean(_) => "`true` or `false`".to_owned(),
         toml::Value::Float(_) => return allowed(key).unwrap(),
         toml::Value::String(text) if humantime::parse_duration(text).is_ok() => "a duration".to_owned(),
         toml::Value::String(_) if key.ends_with("_file") || key.ends_with("path") => "a file".to_owned(),

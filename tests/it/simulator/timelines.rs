@@ -50,11 +50,9 @@ async fn a_user_s_timeline_has_one_author_and_a_search_many() {
     let looked_up = lookup(&running, &format!("id={}", of_v1.join(","))).await;
     assert_eq!(distinct(&each(&looked_up, "/user/id_str")), [id].into());
     // The truth says the same.
-    let truth = running.timeline(&format!("@{handle}"), wall_ms() - 60_000, wall_ms());
-    assert!(
-        truth.len() > 50
-            && truth == running.timeline(id, wall_ms() - 60_000, truth[truth.len() - 1].visible_at.max(wall_ms()))
-    );
+    let (from, to) = (wall_ms() - 60_000, wall_ms());
+    let truth = running.timeline(&format!("@{handle}"), from, to);
+    assert!(truth.len() > 50 && truth == running.timeline(id, from, to), "{truth:?}");
     let account = get(&running, &format!("/api/v1/accounts/{id}/statuses?limit=40")).await;
     assert_eq!(distinct(&each(&account, "/account/id")), [id].into());
     // Somebody that the world does not have stands for one whom it has.
