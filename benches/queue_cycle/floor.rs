@@ -34,9 +34,9 @@ pub fn takers(pools: &[RedisPool]) -> Vec<Floor> {
 
 impl AsyncStep for Floor {
     async fn step(&mut self) -> usize {
-        let mut claim = Call::new(&CLAIM, &[DELAYED, LEASED]);
+        let mut claim = Call::on_keys(&CLAIM, &[DELAYED, LEASED]);
         let picked: Vec<(String, i64)> = self.0.invoke(claim.arg(BATCH).arg(LEASE.as_millis() as u64)).await.unwrap();
-        let mut settle = Call::new(&SETTLE, &[DELAYED, LEASED]);
+        let mut settle = Call::on_keys(&SETTLE, &[DELAYED, LEASED]);
         settle.arg(0);
         for (id, _) in &picked {
             settle.arg(id);
