@@ -23,7 +23,7 @@
 //! - [`crash`] — points at which tests end the process
 //!
 //! - [`wave`] — whether far more posts are missing than usual
-//! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them
+//! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them; a file that has lost its name
 //!
 //! The seams, each a trait with its backends:
 //! - [`queue`] — the delayed queue with leases; Redis, or one SQLite file

@@ -9,8 +9,7 @@ use super::{AsyncStep, BATCH, LEASE, id};
 use crate::support::redis::TestRedis;
 
 const DELAYED: &str = "{floor}:delayed";
-/// The keys stand in the scripts, as the queue has them.
-const PREFIX: &str = "{floor}:";
+const LEASED: &str = "{floor}:leased";
 
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("floor_claim.lua")));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("floor_settle.lua")));
@@ -35,9 +34,9 @@ pub fn takers(pools: &[RedisPool]) -> Vec<Floor> {
 
 impl AsyncStep for Floor {
     async fn step(&mut self) -> usize {
-        let mut claim = Call::new(&CLAIM, PREFIX);
+        let mut claim = Call::on_keys(&CLAIM, &[DELAYED, LEASED]);
         let picked: Vec<(String, i64)> = self.0.invoke(claim.arg(BATCH).arg(LEASE.as_millis() as u64)).await.unwrap();
-        let mut settle = Call::new(&SETTLE, PREFIX);
+        let mut settle = Call::on_keys(&SETTLE, &[DELAYED, LEASED]);
         settle.arg(0);
         for (id, _) in &picked {
             settle.arg(id);

@@ -48,8 +48,14 @@ impl<'a> Call<'a> {
     /// exists each call would run on the new node, beside what the old one still holds.
     #[must_use]
     pub fn new(script: &'a Script, key: &str) -> Self {
+        Self::on_keys(script, &[key, &never(key)])
+    }
+
+    /// A call of that script on just these keys, all in one slot.
+    #[must_use]
+    pub fn on_keys(script: &'a Script, keys: &[&str]) -> Self {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(script.get_hash()).arg(2).arg(key).arg(never(key));
+        command.arg(script.get_hash()).arg(keys.len()).arg(keys);
         Self { script, command }
     }
 

@@ -80,8 +80,9 @@ impl Opened {
 /// # Errors
 /// [`BackendError::Gone`] where the file was deleted or replaced; otherwise as [`decide`].
 pub async fn begin(pool: &SqlitePool, file: &Opened) -> Result<Transaction<'static, Sqlite>, BackendError> {
+    file.is_there()?;
     let tx = pool.begin_with("BEGIN IMMEDIATE").await;
-    // First: without its file SQLite may fail in ways of its own.
+    // While it waited; and first, since without its file SQLite may fail in ways of its own.
     file.is_there()?;
     tx.map_err(decide)
 }
@@ -105,7 +106,11 @@ pub async fn open(path: &Path, busy_timeout: Duration, connections: u32) -> Resu
     let since = Stopwatch::start();
     loop {
         let error = match pool.clone().connect_with(options.clone()).await {
-            Ok(pool) => return Ok((pool, Opened::now(path)?)),
+            Ok(pool) => {
+                // A later connection makes no file in place of one that is gone.
+                pool.set_connect_options(options.create_if_missing(false));
+                return Ok((pool, Opened::now(path)?));
+            }
             Err(error) => error,
         };
         // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so processes

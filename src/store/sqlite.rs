@@ -121,14 +121,18 @@ impl SqliteStore {
                 connected => break connected.map_err(judge)?,
             }
         };
-        let readers = pool.max_connections(READERS).connect_lazy_with(options.create_if_missing(false));
+        // A later connection makes no file in place of one that is gone.
+        let options = options.create_if_missing(false);
+        writer.set_connect_options(options.clone().pragma("cache_size", format!("-{CACHE_KB}")));
+        let readers = pool.max_connections(READERS).connect_lazy_with(options);
         let file = Opened::now(path).map_err(missing)?;
         Ok(Self { writer, readers, file })
     }
 
     async fn begin(&self) -> Result<Transaction<'_, Sqlite>, StoreError> {
+        self.file.is_there().map_err(missing)?;
         let transaction = self.writer.begin_with("BEGIN IMMEDIATE").await;
-        // First: without its file SQLite may fail in ways of its own.
+        // While it waited; and first, since without its file SQLite may fail in ways of its own.
         self.file.is_there().map_err(missing)?;
         transaction.map_err(judge)
     }

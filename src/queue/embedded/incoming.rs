@@ -88,9 +88,9 @@ pub(super) async fn refuse_incoming(queue: &EmbeddedQueue, members: &[(String, S
 /// Keeps what was refused lately, and no more than so many.
 async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<(), QueueError> {
     let namespace = &queue.namespace;
-    // Refused by a version that did not say when.
+    // Refused by a version that did not say when: before all that is refused now.
     sqlx::query("UPDATE queue_incoming_refused SET at = ? WHERE namespace = ? AND at = 0")
-        .bind(now)
+        .bind(now - 1)
         .bind(namespace)
         .execute(&mut **tx)
         .await

@@ -56,10 +56,9 @@ fn app_may_do_what_the_code_does_and_nothing_else() {
     named(&rust, "cmd(\"", &mut needed);
     // The client's own names for these.
     for (method, commands) in [
-        (".zrem(", &["zrem"][..]),
-        (".del(", &["del"]),
-        (".set(", &["set"]),
-        (".atomic()", &["multi", "exec"]),
+        ("Cmd::zrem(", &["zrem"][..]),
+        ("Cmd::del(", &["del"]),
+        ("Cmd::set(", &["set"]),
         (".load_async(", &["script|load"]),
     ] {
         assert!(rust.contains(method), "{method}");
