@@ -217,6 +217,7 @@ impl Api {
     }
 
     /// Lets a call in and takes it from its window; `Err` is the refusal. `limit` is asked for who calls.
+    #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
     fn enter(
         &self,
         dialect: Dialect,
@@ -235,6 +236,7 @@ impl Api {
     }
 
     /// The same, at an endpoint whose own figures are these: calls per window of a user and of an application.
+    #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
     fn enter_own(
         &self,
         dialect: Dialect,

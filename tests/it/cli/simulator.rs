@@ -33,7 +33,8 @@ async fn it_lets_in_the_credentials_of_the_settings_and_no_others() {
     let keys = keys.map(|(part, value)| (format!("twitter.credentials.main.{part}"), value));
     let keys = keys.iter().map(|(name, value)| (name.as_str(), *value));
     let on = ("simulator.check_credentials", "true");
-    let more: Vec<_> = keys.chain([on, ("x.bearer_token", "fine"), ("simulator.missing_share", "0")]).collect();
+    let kind = ("twitter.credentials.main.kind", "user");
+    let more: Vec<_> = keys.chain([on, kind, ("x.bearer_token", "fine"), ("simulator.missing_share", "0")]).collect();
     let log = home.path("log");
     let (simulator, said) =
         Process::start_announced(&["simulator", "--listen", "127.0.0.1:0"], &home.settings(&more), &log);
