@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use crate::clock::Stopwatch;
 use crate::ops::server::household;
 
 /// Wrong tokens an address may send at once,
@@ -16,30 +15,44 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Addresses that are remembered. Of more, the one whose last guess is oldest is forgotten.
 const ADDRESSES: usize = 4_096;
 
-/// Who has guessed, and until when that counts: each wrong token adds [`EVERY`].
-#[derive(Debug, Default)]
-pub(super) struct Guesses(Mutex<HashMap<IpAddr, Instant>>);
+/// Who has guessed, and until when that counts: each wrong token adds [`EVERY`]. Times are those since it was made.
+#[derive(Debug)]
+pub(super) struct Guesses {
+    begun: Stopwatch,
+    until: Mutex<HashMap<IpAddr, Duration>>,
+}
+
+impl Default for Guesses {
+    fn default() -> Self {
+        Self { begun: Stopwatch::start(), until: Mutex::default() }
+    }
+}
 
 impl Guesses {
     /// How long an address has to wait before a token of its is looked at; none where it may send one now.
     pub fn wait(&self, from: IpAddr) -> Option<Duration> {
-        let guesses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = guesses.get(&household(from))?;
-        let allowed = EVERY * (AT_ONCE - 1);
-        until.checked_duration_since(Instant::now() + allowed).filter(|wait| !wait.is_zero())
+        self.wait_at(from, self.begun.elapsed())
     }
 
     /// The token that came from there was wrong.
     pub fn wrong(&self, from: IpAddr) {
-        let now = Instant::now();
-        let mut guesses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wrong_at(from, self.begun.elapsed());
+    }
+
+    fn wait_at(&self, from: IpAddr, now: Duration) -> Option<Duration> {
+        let guesses = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = guesses.get(&household(from))?;
+        until.checked_sub(now + EVERY * (AT_ONCE - 1)).filter(|wait| !wait.is_zero())
+    }
+
+    fn wrong_at(&self, from: IpAddr, now: Duration) {
+        let mut guesses = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         guesses.retain(|_, until| *until > now);
         if guesses.len() >= ADDRESSES {
             let oldest = guesses.iter().min_by_key(|(_, until)| **until).map(|(from, _)| *from);
             oldest.and_then(|oldest| guesses.remove(&oldest));
         }
-        let until = guesses.entry(household(from)).or_insert(now);
-        *until += EVERY;
+        *guesses.entry(household(from)).or_insert(now) += EVERY;
     }
 }
 
@@ -47,35 +60,34 @@ impl Guesses {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn an_address_is_wrong_a_few_times_and_then_once_in_a_while() {
+    #[test]
+    fn an_address_is_wrong_a_few_times_and_then_once_in_a_while() {
         let (guesses, one, other) = (Guesses::default(), IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let second = Duration::from_secs(1);
         for _ in 0..AT_ONCE {
-            assert_eq!(guesses.wait(one), None);
-            guesses.wrong(one);
+            assert_eq!(guesses.wait_at(one, second), None);
+            guesses.wrong_at(one, second);
         }
-        assert_eq!(guesses.wait(one), Some(EVERY));
-        assert_eq!(guesses.wait(other), None);
+        assert_eq!(guesses.wait_at(one, second), Some(EVERY));
+        assert_eq!(guesses.wait_at(other, second), None);
         let mut tried = 0;
-        for _ in 0..3_600 {
-            tokio::time::advance(Duration::from_secs(1)).await;
-            if guesses.wait(one).is_none() {
-                guesses.wrong(one);
+        for n in 2..=3_601 {
+            if guesses.wait_at(one, second * n).is_none() {
+                guesses.wrong_at(one, second * n);
                 tried += 1;
             }
         }
         assert_eq!(tried, 360);
-        tokio::time::advance(EVERY * AT_ONCE).await;
-        guesses.wrong(other);
-        assert_eq!(guesses.0.lock().unwrap().len(), 1, "what is over is forgotten");
+        guesses.wrong_at(other, second * 3_601 + EVERY * AT_ONCE);
+        assert_eq!(guesses.until.lock().unwrap().len(), 1, "what is over is forgotten");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn so_many_addresses_are_remembered_and_no_more() {
+    #[test]
+    fn so_many_addresses_are_remembered_and_no_more() {
         let guesses = Guesses::default();
         for n in 0..u32::try_from(ADDRESSES).unwrap() + 100 {
-            guesses.wrong(IpAddr::from(n.to_be_bytes()));
+            guesses.wrong_at(IpAddr::from(n.to_be_bytes()), Duration::ZERO);
         }
-        assert_eq!(guesses.0.lock().unwrap().len(), ADDRESSES);
+        assert_eq!(guesses.until.lock().unwrap().len(), ADDRESSES);
     }
 }
