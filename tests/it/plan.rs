@@ -223,11 +223,11 @@ proptest! {
 }
 
 #[test]
-fn an_interval_of_a_millisecond_over_a_thousand_years_is_planned_at_once() {
-    let plan = plan(&ages("1000years: 1ms"), 1e12);
-    assert_eq!(plan.updates_per_tweet, 31_557_600_000_000);
+fn an_interval_of_a_millisecond_over_a_hundred_years_is_planned_at_once() {
+    let plan = plan(&ages("100years: 1ms"), 1e12);
+    assert_eq!(plan.updates_per_tweet, 3_155_760_000_000);
     assert!(plan.redis_bytes.is_finite() && plan.lookups_per_second.is_finite());
-    let endless = ages("18446744073709551615s: 18446744073709551614s");
+    let endless = ages("100years: 100years");
     assert_eq!(plan::updates_per_tweet(&endless), 1);
 }
 

@@ -292,7 +292,9 @@ async fn a_starter_puts_tweets_in_by_the_intervals_in_force() {
     starter.until("/ready", 200).await;
     let queue = RedisQueue::new(redis.pool(), "tweet:update");
     let lane_of_posted = async |id: &String| {
-        let answer = starter.client.post(format!("{}/tweets", starter.url)).body(id.clone()).send().await.unwrap();
+        let request =
+            starter.client.post(format!("{}/tweets", starter.url)).header("content-type", "application/jsonl");
+        let answer = request.body(id.clone()).send().await.unwrap();
         assert_eq!(answer.status(), 202, "{:?}", answer.text().await);
         match &queue.locate(std::slice::from_ref(id)).await.unwrap()[0][..] {
             [Place::Delayed { lane, .. }] => lane.to_string(),
