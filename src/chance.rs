@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 thread_local! {
@@ -22,6 +23,14 @@ pub fn number() -> u64 {
 #[must_use]
 pub fn share() -> f64 {
     REPLAYED.with_borrow_mut(|seeded| seeded.as_mut().map_or_else(rand::random, |seeded| seeded.random()))
+}
+
+/// Any order, each as likely as any other.
+pub fn shuffle<T>(items: &mut [T]) {
+    REPLAYED.with_borrow_mut(|seeded| match seeded {
+        Some(seeded) => items.shuffle(seeded),
+        None => items.shuffle(&mut rand::rng()),
+    });
 }
 
 /// This thread draws from `seed` until the answer is dropped. For simulations.
@@ -49,7 +58,10 @@ mod tests {
     fn a_seed_replays_the_draws_and_only_while_it_is_held() {
         let draw = || {
             let _replayed = replayed(7);
-            (number(), share(), number())
+            let mut items = [1, 2, 3, 4, 5, 6, 7, 8];
+            shuffle(&mut items);
+            assert_eq!(items.iter().sum::<i32>(), 36, "each is still there: {items:?}");
+            (number(), share(), items, number())
         };
         assert_eq!(draw(), draw());
         assert_ne!(number(), number());

@@ -140,6 +140,17 @@ pub struct RedisSettings {
     pub response_timeout: Duration,
 }
 
+impl RedisSettings {
+    /// The files of TLS, each with its setting.
+    fn tls_files(&self) -> [(&'static str, &Path); 3] {
+        [
+            ("queue.redis.ca_file", &self.ca_file),
+            ("queue.redis.cert_file", &self.cert_file),
+            ("queue.redis.key_file", &self.key_file),
+        ]
+    }
+}
+
 /// `[store]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

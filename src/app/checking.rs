@@ -12,9 +12,9 @@ use crate::provider::Provider;
 pub fn check(examined: &Examined, offline: bool) -> Vec<BadConfig> {
     let mut wrong = examined.wrong();
     let Some(settings) = &examined.settings else { return wrong };
-    // What is wrong with the list itself is known already.
+    // A wrong list is among the findings already.
     for provider in settings.providers().unwrap_or_default() {
-        // What is missing may follow from what is wrong there.
+        // With a wrong section, a missing secret may be no mistake of its own.
         if !examined.is_wrong_below(&section(&provider)) {
             wrong.extend(wrong_with(settings, &provider, offline));
         }

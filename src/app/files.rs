@@ -1,4 +1,4 @@
-//! What a process needs of the machine's files: that those are there which it reads, and that it may open enough.
+//! Checks before the start: the files that a command reads are there, and it may open enough files.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const OPEN_ANYHOW: u64 = 48;
 /// Holds the file of the embedded queue to be there: a command that only looks makes none.
 ///
 /// # Errors
-/// It is not there.
+/// There is no such file.
 pub(super) fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
     match settings.queue.backend {
         QueueBackend::Embedded => is_there("queue.embedded.path", &settings.queue.embedded.path),
@@ -24,7 +24,7 @@ pub(super) fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
 /// The same of the embedded store.
 ///
 /// # Errors
-/// It is not there.
+/// There is no such file.
 pub(super) fn store_is_there(settings: &Settings) -> Result<(), Unavailable> {
     match settings.store.backend {
         StoreBackend::Sqlite => is_there("store.sqlite.path", &settings.store.sqlite.path),

@@ -183,10 +183,8 @@ impl Settings {
         if let Err(why) = address::check(redis.url.expose_secret()) {
             found.add_unless_it_follows("queue.redis.url", format!("queue.redis.url cannot be used: {why}"));
         }
-        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
-        {
+        for (key, file) in redis.tls_files() {
             if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
-                let key = format!("queue.redis.{key}");
                 let why = format!("{key} is for TLS: queue.redis.url has to begin with rediss");
                 found.add_unless_it_follows(key, why);
             }

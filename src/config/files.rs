@@ -69,11 +69,9 @@ impl Settings {
     /// # Errors
     /// One is not.
     pub fn tls_files_are_regular(&self) -> Result<(), BadConfig> {
-        let redis = &self.queue.redis;
-        for (key, file) in [("ca_file", &redis.ca_file), ("cert_file", &redis.cert_file), ("key_file", &redis.key_file)]
-        {
+        for (key, file) in self.queue.redis.tls_files() {
             if std::fs::metadata(file).is_ok_and(|about| !about.is_file()) {
-                return Err(BadConfig(format!("queue.redis.{key} {} {NOT_REGULAR}", file.display())));
+                return Err(BadConfig(format!("{key} {} {NOT_REGULAR}", file.display())));
             }
         }
         Ok(())

@@ -62,6 +62,18 @@ impl Pipelines {
 }
 
 impl Pipelines {
+    fn unreadable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let what = "Answers that could not be read, by the reason.";
+        let mut family = encoder.encode_descriptor("unreadable", what, None, MetricType::Counter)?;
+        for (namespace, metrics) in &self.0 {
+            for (reason, count) in metrics.unreadable_by_reason() {
+                let labels = [("namespace", namespace.as_str()), ("reason", reason.as_str())];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What is counted of sources, whose namespaces are those of their endpoints.
     fn polls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let all: BTreeMap<String, Arc<Polls>> = self.0.iter().flat_map(|(_, metrics)| metrics.all_polls()).collect();
@@ -81,20 +93,6 @@ impl Pipelines {
 
 fn constant(counter: &Counter) -> ConstCounter<u64> {
     ConstCounter::new(u64::try_from(counter.get()).unwrap_or(0))
-}
-
-impl Pipelines {
-    fn unreadable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let what = "Answers that could not be read, by the reason.";
-        let mut family = encoder.encode_descriptor("unreadable", what, None, MetricType::Counter)?;
-        for (namespace, metrics) in &self.0 {
-            for (reason, count) in metrics.unreadable_by_reason() {
-                let labels = [("namespace", namespace.as_str()), ("reason", reason.as_str())];
-                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Collector for Pipelines {

@@ -15,7 +15,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::{get, post, put};
+use axum::routing::{MethodRouter, get, post, put};
 use axum::{Json, Router};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -124,12 +124,6 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/2/tweets", get(lookup(Dialect::XV2)))
         .route("/2/usage/tweets", get(check(Dialect::XV2)))
         .route("/2/tweets/{id}", get(lookup(Dialect::XPost)))
-        .route("/api/v1/statuses", get(lookup(Dialect::Mastodon)))
-        .route("/api/v1/statuses/", get(lookup(Dialect::Mastodon)))
-        .route("/api/v1/statuses/{id}", get(lookup(Dialect::MastodonStatus)))
-        .route("/api/v1/statuses/{id}/", get(lookup(Dialect::MastodonStatus)))
-        .route("/api/v1/apps/verify_credentials", get(check(Dialect::Mastodon)))
-        .route("/api/v1/apps/verify_credentials/", get(check(Dialect::Mastodon)))
         .route("/xrpc/app.bsky.feed.getPosts", get(lookup(Dialect::Bluesky)))
         .route("/xrpc/com.atproto.server.getSession", get(check(Dialect::Bluesky)))
         .route("/xrpc/_health", get(async || Json(json!({ "version": "simulated" }))))
@@ -139,8 +133,16 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/simulator/stats", get(stats))
         .fallback(last::unknown)
         .method_not_allowed_fallback(last::wrong_method);
+    let router = with_slash(router, "/api/v1/statuses", get(lookup(Dialect::Mastodon)));
+    let router = with_slash(router, "/api/v1/statuses/{id}", get(lookup(Dialect::MastodonStatus)));
+    let router = with_slash(router, "/api/v1/apps/verify_credentials", get(check(Dialect::Mastodon)));
     let router = users::routes(single::routes(streams::routes(timelines::routes(router))));
     router.layer(from_fn_with_state(api.clone(), last::finish)).with_state(api)
+}
+
+/// An address of Mastodon, which answers with a slash at its end, too.
+fn with_slash(router: Router<Arc<Api>>, path: &str, methods: MethodRouter<Arc<Api>>) -> Router<Arc<Api>> {
+    router.route(path, methods.clone()).route(&format!("{path}/"), methods)
 }
 
 /// Who was let in, and the window that was charged.

@@ -142,8 +142,9 @@ impl Hook {
         self.let_in(headers)?;
         let (provider, starter) = self.starter(uri)?;
         check_type(headers, self.token.is_some())?;
-        let _room = self.room_for(headers)?;
-        let bytes = tokio::time::timeout(BODY_PATIENCE, self.read(headers, body)).await.map_err(|_| {
+        let declared = declared(headers);
+        let _room = self.room_for(declared)?;
+        let bytes = tokio::time::timeout(BODY_PATIENCE, self.read(declared, body)).await.map_err(|_| {
             Refusal::new(
                 StatusCode::REQUEST_TIMEOUT,
                 format!("the body did not come within {} s", BODY_PATIENCE.as_secs()),
@@ -187,8 +188,7 @@ impl Hook {
     }
 
     /// Room for a body: as much as it says that it has, or as the largest takes.
-    fn room_for(&self, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, Refusal> {
-        let declared = declared(headers);
+    fn room_for(&self, declared: Option<usize>) -> Result<OwnedSemaphorePermit, Refusal> {
         if declared.is_some_and(|bytes| bytes > self.max_body_bytes) {
             return Err(self.too_large());
         }
@@ -197,9 +197,9 @@ impl Hook {
         self.room.clone().try_acquire_many_owned(bytes).map_err(|_| Refusal::later("too much in work at once", BUSY_S))
     }
 
-    async fn read(&self, headers: &HeaderMap, body: &mut BodyDataStream) -> Result<Vec<u8>, Refusal> {
+    async fn read(&self, declared: Option<usize>, body: &mut BodyDataStream) -> Result<Vec<u8>, Refusal> {
         // What was declared at once: grown piece by piece it would have been twice that in between.
-        let mut bytes = Vec::with_capacity(declared(headers).unwrap_or(0).min(self.max_body_bytes));
+        let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(self.max_body_bytes));
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
             if bytes.len() + chunk.len() > self.max_body_bytes {

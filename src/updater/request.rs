@@ -155,7 +155,7 @@ impl TweetUpdate {
         if !others.is_empty() {
             parts.push(part(others, false));
         }
-        shuffle(&mut doubted);
+        chance::shuffle(&mut doubted);
         let mut size = doubted.len().checked_shr(least - 1).unwrap_or(0).max(1);
         while !doubted.is_empty() {
             let rest = doubted.split_off(size.min(doubted.len()));
@@ -380,13 +380,6 @@ impl TweetUpdate {
     fn time_is_up(&self, batch: &Batch) -> bool {
         let needed = clock::millis(self.call_timeout + self.save_timeout);
         batch.fence.deadline - batch.now.now() <= needed
-    }
-}
-
-fn shuffle(jobs: &mut [Job]) {
-    for at in 0..jobs.len() {
-        let left = jobs.len() - at;
-        jobs.swap(at, at + ((chance::share() * left as f64) as usize).min(left - 1));
     }
 }
 

@@ -31,21 +31,14 @@ impl Default for Guesses {
 impl Guesses {
     /// How long an address has to wait before a token of its is looked at; none where it may send one now.
     pub fn wait(&self, from: IpAddr) -> Option<Duration> {
-        self.wait_at(from, self.begun.elapsed())
+        let guesses = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = guesses.get(&household(from))?;
+        until.checked_sub(self.begun.elapsed() + EVERY * (AT_ONCE - 1)).filter(|wait| !wait.is_zero())
     }
 
     /// The token that came from there was wrong.
     pub fn wrong(&self, from: IpAddr) {
-        self.wrong_at(from, self.begun.elapsed());
-    }
-
-    fn wait_at(&self, from: IpAddr, now: Duration) -> Option<Duration> {
-        let guesses = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = guesses.get(&household(from))?;
-        until.checked_sub(now + EVERY * (AT_ONCE - 1)).filter(|wait| !wait.is_zero())
-    }
-
-    fn wrong_at(&self, from: IpAddr, now: Duration) {
+        let now = self.begun.elapsed();
         let mut guesses = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         guesses.retain(|_, until| *until > now);
         if guesses.len() >= ADDRESSES {
@@ -60,33 +53,34 @@ impl Guesses {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_address_is_wrong_a_few_times_and_then_once_in_a_while() {
+    #[tokio::test(start_paused = true)]
+    async fn an_address_is_wrong_a_few_times_and_then_once_in_a_while() {
         let (guesses, one, other) = (Guesses::default(), IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let second = Duration::from_secs(1);
         for _ in 0..AT_ONCE {
-            assert_eq!(guesses.wait_at(one, second), None);
-            guesses.wrong_at(one, second);
+            assert_eq!(guesses.wait(one), None);
+            guesses.wrong(one);
         }
-        assert_eq!(guesses.wait_at(one, second), Some(EVERY));
-        assert_eq!(guesses.wait_at(other, second), None);
+        assert_eq!(guesses.wait(one), Some(EVERY));
+        assert_eq!(guesses.wait(other), None);
         let mut tried = 0;
-        for n in 2..=3_601 {
-            if guesses.wait_at(one, second * n).is_none() {
-                guesses.wrong_at(one, second * n);
+        for _ in 0..3_600 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if guesses.wait(one).is_none() {
+                guesses.wrong(one);
                 tried += 1;
             }
         }
         assert_eq!(tried, 360);
-        guesses.wrong_at(other, second * 3_601 + EVERY * AT_ONCE);
+        tokio::time::advance(EVERY * AT_ONCE).await;
+        guesses.wrong(other);
         assert_eq!(guesses.until.lock().unwrap().len(), 1, "what is over is forgotten");
     }
 
-    #[test]
-    fn so_many_addresses_are_remembered_and_no_more() {
+    #[tokio::test(start_paused = true)]
+    async fn so_many_addresses_are_remembered_and_no_more() {
         let guesses = Guesses::default();
         for n in 0..u32::try_from(ADDRESSES).unwrap() + 100 {
-            guesses.wrong_at(IpAddr::from(n.to_be_bytes()), Duration::ZERO);
+            guesses.wrong(IpAddr::from(n.to_be_bytes()));
         }
         assert_eq!(guesses.until.lock().unwrap().len(), ADDRESSES);
     }

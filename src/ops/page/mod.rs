@@ -81,16 +81,19 @@ struct Page {
     polled: Option<Arc<Polled>>,
 }
 
+/// What the pages of all namespaces have in common.
+#[derive(Debug, Clone)]
+struct InCommon {
+    token: Option<SecretString>,
+    places: Arc<Semaphore>,
+    guesses: Arc<Guesses>,
+    polled: Option<Arc<Polled>>,
+}
+
 impl Page {
     /// Starts the one who reads the figures: call it on the runtime.
-    fn new(
-        shown: Shown,
-        ways: Ways,
-        token: Option<SecretString>,
-        (places, guesses): (Arc<Semaphore>, Arc<Guesses>),
-        polled: Option<Arc<Polled>>,
-        is_alone: bool,
-    ) -> Arc<Self> {
+    fn new(shown: Shown, ways: Ways, in_common: InCommon, is_alone: bool) -> Arc<Self> {
+        let InCommon { token, places, guesses, polled } = in_common;
         let Shown { whole, archive, terms } = shown;
         let reader = Reader::new(whole.clone(), archive.store(), terms);
         let reader = Arc::new(match &polled {

@@ -13,9 +13,8 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use super::guesses::Guesses;
 use super::ways::Ways;
-use super::{Archive, Page, assets, events, overview};
+use super::{Archive, InCommon, Page, assets, events, overview};
 use crate::health::Vitals;
 use crate::live::Live;
 use crate::ops::figures::{Seen, Terms};
@@ -68,9 +67,9 @@ impl Site {
         let in_common = ways.first().map(Ways::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
         let is_alone = names.len() == 1;
-        let guesses: Arc<Guesses> = Arc::default();
-        let shared = || (places.clone(), guesses.clone());
-        let page = |(one, ways)| Page::new(one, ways, token.cloned(), shared(), polled.clone(), is_alone);
+        let shared =
+            InCommon { token: token.cloned(), places: places.clone(), guesses: Arc::default(), polled: polled.clone() };
+        let page = |(one, ways)| Page::new(one, ways, shared.clone(), is_alone);
         let pages = shown.into_iter().zip(ways).map(page).collect();
         Arc::new(Self { pages, ways: in_common, places, polled })
     }

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 /// Ends of names that no stranger can have in the public DNS.
 const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".svc", ".test"];
 
-/// The names a server is asked by, beside addresses, names without a dot and [`PRIVATE`] ones.
+/// The names a server is asked by, beside addresses, names without a dot and ends that the public DNS cannot have.
 #[derive(Debug, Clone, Default)]
 pub struct Door {
     hosts: Vec<String>,

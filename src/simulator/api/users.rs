@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use serde_json::json;
 
 use super::timelines::Target;
-use super::{Api, Entered};
+use super::{Api, Entered, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::{Dialect, Fields, Shown, Unknown, mastodon_account, x_refusal_of, x_users};
 use crate::simulator::gate::Pool;
@@ -50,6 +50,9 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         response
     };
+    let router = with_slash(router, "/api/v1/accounts/{id}", get(account));
+    let router = with_slash(router, "/api/v1/instance", get(instance));
+    let router = with_slash(router, "/api/v2/instance", get(instance));
     router
         .route("/2/users", get(x("ids")))
         .route("/2/users/me", get(x("me")))
@@ -59,12 +62,6 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
         .route("/1.1/account/verify_credentials.json", get(v1("/account/verify_credentials")))
         .route("/1.1/users/show.json", get(v1("/users/show/:id")))
         .route("/1.1/users/lookup.json", get(v1("/users/lookup")).post(v1("/users/lookup")))
-        .route("/api/v1/accounts/{id}", get(account))
-        .route("/api/v1/accounts/{id}/", get(account))
-        .route("/api/v1/instance", get(instance))
-        .route("/api/v1/instance/", get(instance))
-        .route("/api/v2/instance", get(instance))
-        .route("/api/v2/instance/", get(instance))
         .route("/xrpc/com.atproto.server.createSession", post(session))
 }
 

@@ -13,7 +13,7 @@ use axum::routing::get;
 
 use super::{Network, Slice};
 use crate::clock::{self, Millis};
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Entered, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::View;
@@ -38,13 +38,9 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
     };
     let account =
         async |State(api): State<Arc<Api>>, Path(id): Path<String>, request: Request| api.statuses(id, request).await;
-    router
-        .route("/api/v1/timelines/public", get(public))
-        .route("/api/v1/timelines/tag/{hashtag}", get(tag))
-        .route("/api/v1/accounts/{id}/statuses", get(account))
-        .route("/api/v1/timelines/public/", get(public))
-        .route("/api/v1/timelines/tag/{hashtag}/", get(tag))
-        .route("/api/v1/accounts/{id}/statuses/", get(account))
+    let router = with_slash(router, "/api/v1/timelines/public", get(public));
+    let router = with_slash(router, "/api/v1/timelines/tag/{hashtag}", get(tag));
+    with_slash(router, "/api/v1/accounts/{id}/statuses", get(account))
 }
 
 impl Api {
