@@ -165,7 +165,7 @@ impl Source {
     fn new(row: SourceRow, place: Option<&[Place]>) -> Self {
         let (provider, endpoint) = asked(&row.namespace);
         // One that cannot be read is told by its poller, with the place.
-        let said: Option<Said> = serde_json::from_str(&row.position).unwrap_or_default();
+        let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let newest_id = said.and_then(|said| said.latest);
         let newest_at = newest_id.as_deref().and_then(|id| date_of(&provider)(id).ok().flatten());
         let (turn, due_at) = match place {
@@ -182,7 +182,7 @@ impl Source {
             namespace: Some(row.namespace),
             newest_id,
             newest_at,
-            saved_at: Some(row.saved_at),
+            saved_at: row.saved_at,
             turn,
             due_at,
             due_in_ms: None,
@@ -325,8 +325,10 @@ mod tests {
         SourceRow {
             namespace: namespace.to_owned(),
             source: "rust".to_owned(),
-            position: position.to_owned(),
-            saved_at: 1_000_000,
+            position: Some(position.to_owned()),
+            saved_at: Some(1_000_000),
+            brought_at: Some(900_000),
+            trouble: None,
             gaps: 7,
             latest_gaps: vec![SourceGap { noted_at: 5, ..gap.clone() }, gap],
         }

@@ -27,7 +27,7 @@ use crate::metrics::Polls;
 use crate::provider::Provider;
 use crate::queue::{Batch, Job, NewJob, Queue, QueueError, Verdict};
 use crate::starter::{Ingested, Queued, Starter, StarterError};
-use crate::store::{Positions, SourceGap, StoreError, Way};
+use crate::store::{Positions, SavedPage, SourceGap, StoreError, Way};
 use crate::worker::{Handled, Handler, Outlook};
 
 /// The pipeline's name. Sources share calls with nobody but those of their endpoint, so each endpoint has a namespace:
@@ -132,7 +132,7 @@ impl SourcePoll {
         batch: &Batch,
         permit: &mut Option<Permit>,
     ) -> Result<Millis, Ended> {
-        let saved = self.in_time(self.positions.position(&self.namespace, name)).await?;
+        let saved = self.in_time(self.positions.saved(&self.namespace, name)).await?.position;
         let mut position: Option<Position> = match saved {
             None => None,
             Some(text) => Some(serde_json::from_str(&text).map_err(|error| {
@@ -158,7 +158,8 @@ impl SourcePoll {
             let text = serde_json::to_string(&position)
                 .map_err(|error| Ended::Later(Outlook::Stop(format!("cannot write a position: {error}"))))?;
             crash::point("before_commit");
-            self.in_time(self.positions.save_position(&self.namespace, name, now, &text, &gaps)).await?;
+            let saved = SavedPage { at: now, position: &text, gaps: &gaps, brought: handed > 0 };
+            self.in_time(self.positions.save_page(&self.namespace, name, &saved)).await?;
             crash::point("after_commit");
             self.polls.pages.add(1);
             self.polls.posts_seen.add(ids.len());

@@ -22,7 +22,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
-pub use self::positions::{Positions, SourceGap, SourceRow};
+pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
 use crate::clock::Millis;

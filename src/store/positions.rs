@@ -18,17 +18,57 @@ pub struct SourceGap {
     pub noted_at: Millis,
 }
 
-/// A source as its position was saved last.
+/// What keeps a source from being read, as its poller noted it last.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SourceTrouble {
+    /// Since when no page of it could be read, ms since the epoch.
+    pub since: Millis,
+    /// How often in a row, while other sources were answered.
+    pub failures: u32,
+    /// The last error.
+    pub error: String,
+    /// When that was, ms since the epoch.
+    pub at: Millis,
+}
+
+/// What is kept of a source between two polls.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SavedSource {
+    /// The position as it was saved last; `None` where it never was.
+    pub position: Option<String>,
+    /// What kept its last poll from reading it; `None` where a page was saved since.
+    pub trouble: Option<SourceTrouble>,
+}
+
+/// A page of a source, to be saved once its posts are handed over.
+#[derive(Debug, Clone, Copy)]
+pub struct SavedPage<'a> {
+    /// When it was read, ms since the epoch.
+    pub at: Millis,
+    /// How far the source is read with it.
+    pub position: &'a str,
+    /// What is missing from before it. A gap that is noted already stays as it is, since when it was noted first.
+    pub gaps: &'a [SourceGap],
+    /// Whether it brought a post that was not known.
+    pub brought: bool,
+}
+
+/// A source as it was saved last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRow {
     /// Its pipeline.
     pub namespace: String,
     /// Its name there.
     pub source: String,
-    /// The position, as it was saved.
-    pub position: String,
+    /// The position, as it was saved; `None` where no page was ever read.
+    pub position: Option<String>,
     /// When, ms since the epoch.
-    pub saved_at: Millis,
+    pub saved_at: Option<Millis>,
+    /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
+    /// the epoch; `None` where an older version saved it.
+    pub brought_at: Option<Millis>,
+    /// What keeps it from being read.
+    pub trouble: Option<SourceTrouble>,
     /// How many gaps were ever noted.
     pub gaps: u64,
     /// The latest of them, the last one first.
@@ -41,20 +81,23 @@ pub struct SourceRow {
 /// store it is a text.
 #[async_trait]
 pub trait Positions: Send + Sync + std::fmt::Debug {
-    /// The position of a source as it was saved last; `None` where it never was.
-    async fn position(&self, namespace: &str, source: &str) -> Result<Option<String>, StoreError>;
+    /// What is kept of a source.
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError>;
 
     /// Saves a position, once the posts that it counts as had are, and what is missing from before it: all or
-    /// nothing. A gap that is noted already stays as it is, since when it was noted first. `at` is when, ms since the
-    /// epoch.
-    async fn save_position(
+    /// nothing. Ends the source's trouble.
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError>;
+
+    /// Saves what kept a source from being read, in place of what did before; its position stays.
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError>;
+
+    /// Whether a page of any other source in these namespaces was read after `since`, ms since the epoch.
+    async fn is_another_read(
         &self,
-        namespace: &str,
-        source: &str,
-        at: Millis,
-        position: &str,
-        gaps: &[SourceGap],
-    ) -> Result<(), StoreError>;
+        namespaces: &[String],
+        (namespace, source): (&str, &str),
+        since: Millis,
+    ) -> Result<bool, StoreError>;
 
     /// What is missing of a source, in the order in which it was noted.
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError>;
@@ -66,25 +109,63 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
 /// Every source, and a line for each of its latest gaps: `$1` of them at the most. The same text on PostgreSQL and
 /// SQLite.
 pub(super) const SOURCES: &str = include_str!("sql/sources.sql");
+pub(super) const SAVED: &str = include_str!("sql/saved_source.sql");
+pub(super) const SAVE_TROUBLE: &str = include_str!("sql/save_trouble.sql");
 
-/// A line of it: namespace, source, position, when saved, how many gaps; then a gap's from, to, reason, when noted.
-pub(super) type SourceLine =
-    (String, String, String, Millis, i64, Option<String>, Option<String>, Option<String>, Option<Millis>);
+/// A trouble: since when, how often, why, when.
+pub(super) type TroubleColumns = (Option<Millis>, i64, Option<String>, Option<Millis>);
+
+/// What is kept of a source: its position, then its trouble.
+pub(super) type SavedLine = (Option<String>, Option<Millis>, i64, Option<String>, Option<Millis>);
+
+/// A line of it: namespace, source, position, when saved, when it brought a post; the trouble; how many gaps; then a
+/// gap's from, to, reason, when noted.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct SourceLine {
+    namespace: String,
+    source: String,
+    position: Option<String>,
+    saved_at: Option<Millis>,
+    brought_at: Option<Millis>,
+    failing_since: Option<Millis>,
+    failures: i64,
+    error: Option<String>,
+    failed_at: Option<Millis>,
+    gaps: i64,
+    from_id: Option<String>,
+    to_id: Option<String>,
+    reason: Option<String>,
+    noted_at: Option<Millis>,
+}
+
+/// A trouble, where there is one.
+fn trouble((since, failures, error, at): TroubleColumns) -> Option<SourceTrouble> {
+    let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+    Some(SourceTrouble { since: since?, failures, error: error?, at: at? })
+}
+
+/// What is kept of a source.
+pub(super) fn saved(line: Option<SavedLine>) -> SavedSource {
+    let Some((position, since, failures, error, at)) = line else { return SavedSource::default() };
+    SavedSource { position, trouble: trouble((since, failures, error, at)) }
+}
 
 /// A source's lines stand together.
 pub(super) fn gathered(lines: Vec<SourceLine>) -> Vec<SourceRow> {
     let mut rows: Vec<SourceRow> = Vec::new();
-    for (namespace, source, position, saved_at, gaps, from, to, reason, noted_at) in lines {
-        let gap = from.zip(to).zip(reason.zip(noted_at));
+    for line in lines {
+        let gap = line.from_id.zip(line.to_id).zip(line.reason.zip(line.noted_at));
         let gap = gap.map(|((from, to), (reason, noted_at))| SourceGap { from, to, reason, noted_at });
-        match rows.last_mut().filter(|last| last.namespace == namespace && last.source == source) {
+        match rows.last_mut().filter(|last| last.namespace == line.namespace && last.source == line.source) {
             Some(last) => last.latest_gaps.extend(gap),
             None => rows.push(SourceRow {
-                namespace,
-                source,
-                position,
-                saved_at,
-                gaps: u64::try_from(gaps).unwrap_or(0),
+                namespace: line.namespace,
+                source: line.source,
+                position: line.position,
+                saved_at: line.saved_at,
+                brought_at: line.brought_at,
+                trouble: trouble((line.failing_since, line.failures, line.error, line.failed_at)),
+                gaps: u64::try_from(line.gaps).unwrap_or(0),
                 latest_gaps: gap.into_iter().collect(),
             }),
         }

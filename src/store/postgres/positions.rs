@@ -4,41 +4,34 @@ use async_trait::async_trait;
 
 use super::PostgresStore;
 use crate::clock::Millis;
-use crate::store::positions::{SOURCES, SourceLine, gathered};
-use crate::store::{Positions, SourceGap, SourceRow, StoreError};
+use crate::store::positions::{SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
 const SAVE: &str = "WITH gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
      SELECT $1, $2, fresh.* FROM UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh ON CONFLICT DO NOTHING) \
-     INSERT INTO source_position (namespace, source, position, saved_at) VALUES ($1, $2, $3, $4) \
-     ON CONFLICT (namespace, source) DO UPDATE SET position = EXCLUDED.position, saved_at = EXCLUDED.saved_at \
-     RETURNING saved_at";
+     INSERT INTO source_position AS known (namespace, source, position, saved_at, brought_at) VALUES ($1, $2, $3, $4, $4) \
+     ON CONFLICT (namespace, source) DO UPDATE SET position = EXCLUDED.position, saved_at = EXCLUDED.saved_at, \
+     brought_at = CASE WHEN $9 OR known.brought_at IS NULL THEN EXCLUDED.brought_at ELSE known.brought_at END, \
+     failing_since = NULL, failures = 0, error = NULL, failed_at = NULL \
+     RETURNING known.saved_at";
+
+const IS_ANOTHER_READ: &str = "SELECT EXISTS (SELECT FROM source_position WHERE namespace = ANY($1) AND saved_at > $4 \
+     AND NOT (namespace = $2 AND source = $3))";
 
 #[async_trait]
 impl Positions for PostgresStore {
-    async fn position(&self, namespace: &str, source: &str) -> Result<Option<String>, StoreError> {
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
         let (namespace, source) = (namespace.to_owned(), source.to_owned());
-        let rows: Vec<(String,)> = self
-            .rows(|| {
-                sqlx::query("SELECT position FROM source_position WHERE namespace = $1 AND source = $2")
-                    .bind(namespace.clone())
-                    .bind(source.clone())
-            })
-            .await?;
-        Ok(rows.into_iter().next().map(|(position,)| position))
+        let rows = self.rows(|| sqlx::query(SAVED).bind(namespace.clone()).bind(source.clone())).await?;
+        Ok(saved(rows.into_iter().next()))
     }
 
-    async fn save_position(
-        &self,
-        namespace: &str,
-        source: &str,
-        at: Millis,
-        position: &str,
-        gaps: &[SourceGap],
-    ) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+        let SavedPage { at, gaps, brought, .. } = *page;
         let column = |of: fn(&SourceGap) -> &String| gaps.iter().map(|gap| of(gap).clone()).collect::<Vec<_>>();
         let (from, to, reason) = (column(|gap| &gap.from), column(|gap| &gap.to), column(|gap| &gap.reason));
         let noted_at: Vec<Millis> = gaps.iter().map(|gap| gap.noted_at).collect();
-        let (namespace, source, position) = (namespace.to_owned(), source.to_owned(), position.to_owned());
+        let (namespace, source, position) = (namespace.to_owned(), source.to_owned(), page.position.to_owned());
         let saved: (i64,) = self
             .row(|| {
                 sqlx::query(SAVE)
@@ -50,10 +43,45 @@ impl Positions for PostgresStore {
                     .bind(to.clone())
                     .bind(reason.clone())
                     .bind(noted_at.clone())
+                    .bind(brought)
             })
             .await?;
         debug_assert_eq!(saved.0, at);
         Ok(())
+    }
+
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
+        let (namespace, source) = (namespace.to_owned(), source.to_owned());
+        self.rows::<(i64,)>(|| {
+            sqlx::query(SAVE_TROUBLE)
+                .bind(namespace.clone())
+                .bind(source.clone())
+                .bind(trouble.since)
+                .bind(i64::from(trouble.failures))
+                .bind(trouble.error.clone())
+                .bind(trouble.at)
+        })
+        .await
+        .map(drop)
+    }
+
+    async fn is_another_read(
+        &self,
+        namespaces: &[String],
+        (namespace, source): (&str, &str),
+        since: Millis,
+    ) -> Result<bool, StoreError> {
+        let (namespaces, namespace, source) = (namespaces.to_vec(), namespace.to_owned(), source.to_owned());
+        let (is_read,): (bool,) = self
+            .row(|| {
+                sqlx::query(IS_ANOTHER_READ)
+                    .bind(namespaces.clone())
+                    .bind(namespace.clone())
+                    .bind(source.clone())
+                    .bind(since)
+            })
+            .await?;
+        Ok(is_read)
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {

@@ -6,8 +6,9 @@ WITH gap AS (
            ROW_NUMBER() OVER (PARTITION BY namespace, source ORDER BY noted_at DESC, from_id DESC, to_id DESC) AS nth
     FROM source_gap
 )
-SELECT source_position.namespace, source_position.source, position, saved_at, COALESCE(gaps, 0),
-       CASE WHEN nth <= $1 THEN from_id END, to_id, reason, noted_at
+SELECT source_position.namespace, source_position.source, position, saved_at, brought_at,
+       failing_since, failures, error, failed_at, COALESCE(gaps, 0) AS gaps,
+       CASE WHEN nth <= $1 THEN from_id END AS from_id, to_id, reason, noted_at
 FROM source_position
 LEFT JOIN gap ON gap.namespace = source_position.namespace AND gap.source = source_position.source
     AND nth <= CASE WHEN $1 < 1 THEN 1 ELSE $1 END -- the first tells how many there are

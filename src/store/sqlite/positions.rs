@@ -4,30 +4,19 @@ use async_trait::async_trait;
 
 use super::{SqliteStore, judge};
 use crate::clock::Millis;
-use crate::store::positions::{SOURCES, SourceLine, gathered};
-use crate::store::{Positions, SourceGap, SourceRow, StoreError};
+use crate::store::positions::{SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
 #[async_trait]
 impl Positions for SqliteStore {
-    async fn position(&self, namespace: &str, source: &str) -> Result<Option<String>, StoreError> {
-        sqlx::query_scalar("SELECT position FROM source_position WHERE namespace = ?1 AND source = ?2")
-            .bind(namespace)
-            .bind(source)
-            .fetch_optional(&self.readers)
-            .await
-            .map_err(judge)
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+        let line = sqlx::query_as(SAVED).bind(namespace).bind(source).fetch_optional(&self.readers);
+        Ok(saved(line.await.map_err(judge)?))
     }
 
-    async fn save_position(
-        &self,
-        namespace: &str,
-        source: &str,
-        at: Millis,
-        position: &str,
-        gaps: &[SourceGap],
-    ) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
         let mut transaction = self.begin().await?;
-        for gap in gaps {
+        for gap in page.gaps {
             sqlx::query(
                 "INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
@@ -43,17 +32,55 @@ impl Positions for SqliteStore {
             .map_err(judge)?;
         }
         sqlx::query(
-            "INSERT INTO source_position (namespace, source, position, saved_at) VALUES (?1, ?2, ?3, ?4) \
-             ON CONFLICT DO UPDATE SET position = excluded.position, saved_at = excluded.saved_at",
+            "INSERT INTO source_position (namespace, source, position, saved_at, brought_at) \
+             VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT DO UPDATE SET \
+             position = excluded.position, saved_at = excluded.saved_at, \
+             brought_at = CASE WHEN ?5 OR brought_at IS NULL THEN excluded.brought_at ELSE brought_at END, \
+             failing_since = NULL, failures = 0, error = NULL, failed_at = NULL",
         )
         .bind(namespace)
         .bind(source)
-        .bind(position)
-        .bind(at)
+        .bind(page.position)
+        .bind(page.at)
+        .bind(page.brought)
         .execute(&mut *transaction)
         .await
         .map_err(judge)?;
         transaction.commit().await.map_err(judge)
+    }
+
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
+        let mut transaction = self.begin().await?;
+        sqlx::query(SAVE_TROUBLE)
+            .bind(namespace)
+            .bind(source)
+            .bind(trouble.since)
+            .bind(i64::from(trouble.failures))
+            .bind(&trouble.error)
+            .bind(trouble.at)
+            .execute(&mut *transaction)
+            .await
+            .map_err(judge)?;
+        transaction.commit().await.map_err(judge)
+    }
+
+    async fn is_another_read(
+        &self,
+        namespaces: &[String],
+        (namespace, source): (&str, &str),
+        since: Millis,
+    ) -> Result<bool, StoreError> {
+        sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM source_position WHERE namespace IN (SELECT value FROM json_each(?1)) \
+             AND saved_at > ?4 AND NOT (namespace = ?2 AND source = ?3))",
+        )
+        .bind(serde_json::json!(namespaces).to_string())
+        .bind(namespace)
+        .bind(source)
+        .bind(since)
+        .fetch_one(&self.readers)
+        .await
+        .map_err(judge)
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {

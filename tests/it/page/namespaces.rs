@@ -15,7 +15,9 @@ use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
 use twitter_updater::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
 use twitter_updater::sources::{PositionsAtHand, Queues, SourceBook};
 use twitter_updater::starter::Lanes;
-use twitter_updater::store::{Positions, SourceGap, SourceRow, SqliteStore, Store, StoreError};
+use twitter_updater::store::{
+    Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, Store, StoreError,
+};
 use twitter_updater::updater::UNAVAILABLE_LANE;
 
 use super::looks::{PICTURES, faults, invalid};
@@ -47,19 +49,25 @@ struct Counted {
 
 #[async_trait]
 impl Positions for Counted {
-    async fn position(&self, namespace: &str, source: &str) -> Result<Option<String>, StoreError> {
-        self.store.position(namespace, source).await
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+        self.store.saved(namespace, source).await
     }
 
-    async fn save_position(
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+        self.store.save_page(namespace, source, page).await
+    }
+
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
+        self.store.save_trouble(namespace, source, trouble).await
+    }
+
+    async fn is_another_read(
         &self,
-        namespace: &str,
-        source: &str,
-        at: i64,
-        position: &str,
-        gaps: &[SourceGap],
-    ) -> Result<(), StoreError> {
-        self.store.save_position(namespace, source, at, position, gaps).await
+        namespaces: &[String],
+        source: (&str, &str),
+        since: i64,
+    ) -> Result<bool, StoreError> {
+        self.store.is_another_read(namespaces, source, since).await
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use twitter_updater::poll::source::namespace;
-use twitter_updater::store::{Positions, SourceGap, SqliteStore};
+use twitter_updater::store::{Positions, SavedPage, SourceGap, SqliteStore};
 
 use super::looks::{PICTURES, faults, invalid};
 use super::namespaces::Two;
@@ -20,11 +20,11 @@ fn gap(reason: &str, noted_at: i64) -> SourceGap {
 async fn some(store: &SqliteStore) {
     let newest = TweetId::at(wall_ms() - MINUTE, 7);
     let position = json!({"latest": newest.get().to_string(), "since": "1"}).to_string();
-    store
-        .save_position(&namespace("search/tweets"), "rust", wall_ms(), &position, &[gap(HOSTILE, wall_ms() - MINUTE)])
-        .await
-        .unwrap();
-    store.save_position(&namespace("lists/statuses"), "a-list-with-a-long-name", wall_ms(), "{}", &[]).await.unwrap();
+    let gaps = [gap(HOSTILE, wall_ms() - MINUTE)];
+    let page = SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true };
+    store.save_page(&namespace("search/tweets"), "rust", &page).await.unwrap();
+    let page = SavedPage { position: "{}", gaps: &[], ..page };
+    store.save_page(&namespace("lists/statuses"), "a-list-with-a-long-name", &page).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,8 +54,10 @@ async fn they_appear_with_the_first_poll_and_go_on() {
     // A gap that is noted meanwhile.
     let store = SqliteStore::open(&stage.log("tweets.db"), PATIENCE).await.unwrap();
     let of = namespace("search/tweets");
-    let position = store.position(&of, "rust").await.unwrap().unwrap();
-    store.save_position(&of, "rust", wall_ms(), &position, &[gap("only 7 days can be had", wall_ms())]).await.unwrap();
+    let position = store.saved(&of, "rust").await.unwrap().position.unwrap();
+    let gaps = [gap("only 7 days can be had", wall_ms())];
+    let page = SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true };
+    store.save_page(&of, "rust", &page).await.unwrap();
     browser.until_text("#sources", "says what is missing", |text| text.contains("only 7 days can be had")).await;
     assert!(browser.text("#sources .lead").await.unwrap().contains("1 with gaps: posts may be missing"));
     assert_eq!(browser.eval("return window.same", Value::Null).await, true, "it was never loaded again");

@@ -80,7 +80,7 @@ async fn killed_at_every_point_none_of_three_networks_loses_a_post() {
     // A source begins with its newest page, and from then on misses nothing.
     let poller = Process::start(&["poll"], &world.settings, &log);
     for (namespace, name) in &places {
-        let has_begun = async || store.position(namespace, name).await.unwrap().is_some();
+        let has_begun = async || store.saved(namespace, name).await.unwrap().position.is_some();
         until_true("it has a position", WITHIN, has_begun).await;
     }
     assert!(poller.terminate().success(), "{}", logged());
@@ -106,7 +106,11 @@ async fn killed_at_every_point_none_of_three_networks_loses_a_post() {
     // Each has its position where no other has one.
     for (namespace, own) in &places {
         for (_, name) in &places {
-            assert_eq!(store.position(namespace, name).await.unwrap().is_some(), name == own, "{namespace} {name}");
+            assert_eq!(
+                store.saved(namespace, name).await.unwrap().position.is_some(),
+                name == own,
+                "{namespace} {name}"
+            );
         }
         assert_eq!(store.gaps(namespace, own).await.unwrap(), []);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use twitter_updater::clock::wall_ms;
 use twitter_updater::poll::source::namespace;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::{Positions, PostgresStore, SourceGap, SqliteStore};
+use twitter_updater::store::{Positions, PostgresStore, SavedPage, SourceGap, SqliteStore};
 
 use crate::support::postgres;
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
@@ -100,7 +100,8 @@ async fn seen(servers: bool) {
         noted_at,
     };
     let gaps = [gap("7", 1_700_000_000_000), gap("8", 1_700_000_001_000)];
-    positions.save_position(&namespace("lists/statuses"), "old", wall_ms(), r#"{"latest":"20"}"#, &gaps).await.unwrap();
+    let page = SavedPage { at: wall_ms(), position: r#"{"latest":"20"}"#, gaps: &gaps, brought: true };
+    positions.save_page(&namespace("lists/statuses"), "old", &page).await.unwrap();
     let status = told(&world.settings, &[], 0);
     let sources = status["sources"].as_array().unwrap();
     let old = sources.iter().find(|one| one["name"] == "old").unwrap_or_else(|| panic!("{status}"));

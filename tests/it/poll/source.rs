@@ -26,7 +26,9 @@ use twitter_updater::queue::{EmbeddedQueue, Place, Queue};
 use twitter_updater::shutdown::Stop;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::starter::Starter;
-use twitter_updater::store::{Positions, SourceGap, SourceRow, SqliteStore, Store, StoreError};
+use twitter_updater::store::{
+    Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, Store, StoreError,
+};
 use twitter_updater::tweet::TweetId;
 use twitter_updater::tweet_age::AgeTable;
 use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
@@ -108,23 +110,29 @@ impl<T: Timeline> Timeline for Trapped<T> {
 
 #[async_trait]
 impl Positions for Trapped<Arc<SqliteStore>> {
-    async fn position(&self, namespace: &str, source: &str) -> Result<Option<String>, StoreError> {
-        self.inner.position(namespace, source).await
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+        self.inner.saved(namespace, source).await
     }
 
-    async fn save_position(
-        &self,
-        namespace: &str,
-        source: &str,
-        at: Millis,
-        position: &str,
-        gaps: &[SourceGap],
-    ) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
         self.trap.pass(At::BeforeSave).await;
-        self.inner.save_position(namespace, source, at, position, gaps).await?;
+        self.inner.save_page(namespace, source, page).await?;
         self.trap.saves.fetch_add(1, Ordering::Relaxed);
         self.trap.pass(At::AfterSave).await;
         Ok(())
+    }
+
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
+        self.inner.save_trouble(namespace, source, trouble).await
+    }
+
+    async fn is_another_read(
+        &self,
+        namespaces: &[String],
+        source: (&str, &str),
+        since: Millis,
+    ) -> Result<bool, StoreError> {
+        self.inner.is_another_read(namespaces, source, since).await
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
@@ -285,7 +293,7 @@ async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
     };
     for name in ["nobody", "protected"] {
         eventually("it is tried again, later", async || is_delayed(name).await).await;
-        assert_eq!(poller.store.position(&namespace("statuses/user_timeline"), name).await.unwrap(), None);
+        assert_eq!(poller.store.saved(&namespace("statuses/user_timeline"), name).await.unwrap().position, None);
     }
     poller.stop().await;
 }

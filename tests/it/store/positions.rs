@@ -1,6 +1,8 @@
 //! Positions of sources: one contract, every backend.
 
-use twitter_updater::store::{Positions, SourceGap, SourceRow, Store, StoreError};
+use twitter_updater::store::{
+    Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, Store, StoreError,
+};
 
 use super::{PATIENCE, T, open_postgres};
 use crate::support::postgres;
@@ -15,45 +17,59 @@ fn gap(from: &str, to: &str, noted_at: i64) -> SourceGap {
     SourceGap { from: from.to_owned(), to: to.to_owned(), reason: "it is 'too' old".to_owned(), noted_at }
 }
 
+fn page<'a>(at: i64, position: &'a str, gaps: &'a [SourceGap]) -> SavedPage<'a> {
+    SavedPage { at, position, gaps, brought: true }
+}
+
+async fn save(store: &dyn Both, namespace: &str, source: &str, at: i64, position: &str, gaps: &[SourceGap]) {
+    store.save_page(namespace, source, &page(at, position, gaps)).await.unwrap();
+}
+
+async fn position(store: &dyn Both, namespace: &str, source: &str) -> Option<String> {
+    store.saved(namespace, source).await.unwrap().position
+}
+
 async fn contract(store: &dyn Both) {
     for error in [
-        store.position(POLL, "a").await.unwrap_err(),
-        store.save_position(POLL, "a", T, "{}", &[]).await.unwrap_err(),
+        store.saved(POLL, "a").await.unwrap_err(),
+        store.save_page(POLL, "a", &page(T, "{}", &[])).await.unwrap_err(),
         store.gaps(POLL, "a").await.unwrap_err(),
         store.sources(3).await.unwrap_err(),
     ] {
         assert!(matches!(error, StoreError::Schema(_)), "{error}");
     }
     store.migrate().await.unwrap();
-    assert_eq!(store.position(POLL, "a").await.unwrap(), None);
+    assert_eq!(position(store, POLL, "a").await, None);
     assert_eq!(store.gaps(POLL, "a").await.unwrap(), []);
     assert_eq!(store.sources(3).await.unwrap(), []);
 
-    store.save_position(POLL, "a", T, r#"{"since":"1"}"#, &[]).await.unwrap();
-    store.save_position(POLL, "b", T, "b's", &[gap("5", "6", T)]).await.unwrap();
-    store.save_position("source:poll:other", "a", T, "another's", &[]).await.unwrap();
-    assert_eq!(store.position(POLL, "a").await.unwrap().as_deref(), Some(r#"{"since":"1"}"#));
+    save(store, POLL, "a", T, r#"{"since":"1"}"#, &[]).await;
+    save(store, POLL, "b", T, "b's", &[gap("5", "6", T)]).await;
+    save(store, "source:poll:other", "a", T, "another's", &[]).await;
+    assert_eq!(position(store, POLL, "a").await.as_deref(), Some(r#"{"since":"1"}"#));
 
     // Again, and later: the last position, and each gap once, as it was noted first.
     for at in [T + 2, T + 2, T + 3] {
-        store.save_position(POLL, "a", at, "newer", &[gap("3", "4", at), gap("1", "2", at)]).await.unwrap();
+        save(store, POLL, "a", at, "newer", &[gap("3", "4", at), gap("1", "2", at)]).await;
     }
-    store.save_position(POLL, "a", T + 4, "newest", &[gap("0", "9", T + 4), gap("1", "2", T + 4)]).await.unwrap();
-    assert_eq!(store.position(POLL, "a").await.unwrap().as_deref(), Some("newest"));
+    save(store, POLL, "a", T + 4, "newest", &[gap("0", "9", T + 4), gap("1", "2", T + 4)]).await;
+    assert_eq!(position(store, POLL, "a").await.as_deref(), Some("newest"));
     // As it was noted first, in that order.
     let of_a = [gap("1", "2", T + 2), gap("3", "4", T + 2), gap("0", "9", T + 4)];
     assert_eq!(store.gaps(POLL, "a").await.unwrap(), of_a);
-    assert_eq!(store.position(POLL, "b").await.unwrap().as_deref(), Some("b's"));
+    assert_eq!(position(store, POLL, "b").await.as_deref(), Some("b's"));
     assert_eq!(store.gaps(POLL, "b").await.unwrap(), [gap("5", "6", T)]);
-    assert_eq!(store.position("source:poll:other", "a").await.unwrap().as_deref(), Some("another's"));
+    assert_eq!(position(store, "source:poll:other", "a").await.as_deref(), Some("another's"));
     assert_eq!(store.gaps("source:poll:other", "a").await.unwrap(), []);
 
     // All of them at once; the latest gaps first, and all counted.
     let row = |namespace: &str, source: &str, position: &str, saved_at, gaps, latest_gaps: &[SourceGap]| SourceRow {
         namespace: namespace.to_owned(),
         source: source.to_owned(),
-        position: position.to_owned(),
-        saved_at,
+        position: Some(position.to_owned()),
+        saved_at: Some(saved_at),
+        brought_at: Some(saved_at),
+        trouble: None,
         gaps,
         latest_gaps: latest_gaps.to_vec(),
     };
@@ -71,8 +87,46 @@ async fn contract(store: &dyn Both) {
     assert_eq!(store.sources(0).await.unwrap(), all(&[], &[]), "counted all the same");
 }
 
+/// What keeps a source from being read, also before its first page.
+async fn troubled(store: &dyn Both) {
+    store.migrate().await.unwrap();
+    let trouble = |since, failures, at| SourceTrouble { since, failures, error: "HTTP 500; it's 'odd'".to_owned(), at };
+    let row = async |source: &str| {
+        store.sources(3).await.unwrap().into_iter().find(|row| row.namespace == POLL && row.source == source).unwrap()
+    };
+    store.save_trouble(POLL, "new", &trouble(T, 0, T)).await.unwrap();
+    store.save_trouble(POLL, "new", &trouble(T, 2, T + 5)).await.unwrap();
+    let kept = SavedSource { position: None, trouble: Some(trouble(T, 2, T + 5)) };
+    assert_eq!(store.saved(POLL, "new").await.unwrap(), kept);
+    let shown = row("new").await;
+    assert_eq!((shown.position, shown.saved_at, shown.brought_at), (None, None, Some(T)));
+    assert_eq!(shown.trouble, kept.trouble);
+
+    // Whether the API answers shows in other sources, in those namespaces, later.
+    let namespaces = [POLL.to_owned(), "source:poll:lists/statuses".to_owned()];
+    let is_read = async |source: (&str, &str), since| store.is_another_read(&namespaces, source, since).await.unwrap();
+    assert!(!is_read((POLL, "new"), T).await);
+    save(store, "source:poll:other", "new", T + 9, "elsewhere", &[]).await;
+    assert!(!is_read((POLL, "new"), T).await);
+    save(store, "source:poll:lists/statuses", "new", T + 9, "read", &[]).await;
+    assert!(is_read((POLL, "new"), T + 8).await && !is_read((POLL, "new"), T + 9).await);
+    assert!(!is_read(("source:poll:lists/statuses", "new"), T).await, "itself is no other");
+
+    // A page ends it. One that brings nothing is not what was brought last.
+    let empty = SavedPage { brought: false, ..page(T + 20, "{}", &[]) };
+    store.save_page(POLL, "new", &empty).await.unwrap();
+    let shown = row("new").await;
+    assert_eq!((shown.saved_at, shown.brought_at, shown.trouble), (Some(T + 20), Some(T), None));
+    save(store, POLL, "new", T + 30, "{}", &[]).await;
+    assert_eq!(row("new").await.brought_at, Some(T + 30));
+    // The position stays where a later poll fails.
+    store.save_trouble(POLL, "new", &trouble(T + 40, 0, T + 40)).await.unwrap();
+    assert_eq!(position(store, POLL, "new").await.as_deref(), Some("{}"));
+}
+
 #[tokio::test]
 async fn in_postgres() {
+    troubled(&open_postgres(&postgres::database().await).await).await;
     contract(&open_postgres(&postgres::database().await).await).await;
 }
 
@@ -81,4 +135,6 @@ async fn in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let store = twitter_updater::store::SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap();
     contract(&store).await;
+    let store = twitter_updater::store::SqliteStore::open(&folder.path().join("other.db"), PATIENCE).await.unwrap();
+    troubled(&store).await;
 }
