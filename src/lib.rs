@@ -99,6 +99,7 @@ pub mod plan;
 pub mod poll;
 pub mod provider;
 pub mod queue;
+pub(crate) mod rarely;
 pub mod retry;
 pub mod shutdown;
 pub mod simulator;

@@ -139,6 +139,12 @@ counters! {
         posts_seen,
         /// Posts of those that nobody knew yet.
         posts_new,
+        /// Posts of those that appeared later than their source promises.
+        posts_late,
+        /// Posts with a date that cannot be, in whose place their id's was taken, or this moment.
+        posts_misdated,
+        /// Posts that cannot be scheduled, and are only stored.
+        posts_refused,
         /// Gaps noted: posts that the API did not give any more.
         gaps,
     }

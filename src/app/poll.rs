@@ -18,7 +18,8 @@ use crate::config::Settings;
 use crate::lateness::Lateness;
 use crate::live::Live;
 use crate::poll::pace::Pace;
-use crate::poll::source::{PIPELINE, SourcePoll, namespace_of};
+use crate::poll::share::Share;
+use crate::poll::source::{InCommon, PIPELINE, SourcePoll, namespace_of};
 use crate::poll::stream::reader::StreamSource;
 use crate::provider::Provider;
 use crate::queue::{Queue, QueueError};
@@ -127,6 +128,9 @@ async fn open(
     let poll = &settings.poll;
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let (mut polls, mut pipelines) = (Polls::new(), Vec::new());
+    let concurrency = Live::new(settings.updater.concurrency);
+    let namespaces = sources.keys().map(|endpoint| namespace_of(provider, endpoint));
+    let in_common = InCommon::new(namespaces, Share::new(concurrency.clone()));
     for (endpoint, sources) in sources {
         let namespace = namespace_of(provider, endpoint);
         let queue = service.queue(&namespace).await?;
@@ -147,6 +151,7 @@ async fn open(
             credentials: credentials.clone(),
             call_timeout,
             save_timeout,
+            in_common: in_common.clone(),
         });
         pipelines.push(Pipeline { queue: queue.clone(), handler: handler.clone(), claims: Live::new(claims) });
         polls.push((queue, handler));
@@ -157,7 +162,7 @@ async fn open(
         name: worker_name(settings),
         pipelines,
         credentials,
-        concurrency: Live::new(settings.updater.concurrency),
+        concurrency,
         metrics: watched.metrics.clone(),
         health: watched.health.clone(),
         stop: stop.clone(),

@@ -5,14 +5,17 @@
 //! [`source`] puts them together, as a handler of the worker's loop. A [`stream`] brings posts sooner, and has its gaps
 //! polled. Where each post costs, a page has [`places`] in the budget.
 
+pub mod dates;
 pub mod mastodon;
 pub mod pace;
 pub mod paging;
 pub mod places;
 pub mod position;
+pub mod share;
 pub mod since;
 pub mod source;
 pub mod stream;
 pub mod timeline;
+pub mod trouble;
 pub mod twitter_v1;
 pub mod x_v2;

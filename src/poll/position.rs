@@ -26,6 +26,10 @@ pub struct Position {
     pub swept_at: Option<Millis>,
     /// The interval in force, ms.
     pub interval: Option<Millis>,
+    /// Since when a round's first page comes empty, although a post is known that it should hold: by their clock as well
+    /// as it was known, ms since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubted_since: Option<Millis>,
     /// A round that is not at its end.
     pub open: Option<Span>,
 }
@@ -58,8 +62,31 @@ pub struct Span {
     /// A page came empty: it is asked from the footing, to see whether that was the last.
     #[serde(default)]
     pub sounding: bool,
+    /// A page came empty, and it is asked further down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hole: Option<Hole>,
+    /// Pages in a row that could not be believed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub odd: u32,
     /// When it began, by their clock as well as it was known, ms since the Unix epoch.
     pub began_at: Millis,
+}
+
+/// Where pages come empty in the middle of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hole {
+    /// The least id known above it.
+    #[serde(with = "text")]
+    pub top: u64,
+    /// How far below that the next page ends.
+    #[serde(with = "text")]
+    pub step: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Ids as text in JSON: a number there has 53 bits for many readers.

@@ -6,8 +6,10 @@
 //!                         └────── not at the end yet ────────────┘
 //! ```
 //!
-//! A crash anywhere has the last page read again: its posts are known then. Nothing is kept in the process
-//! between two polls.
+//! A crash anywhere has the last page read again: its posts are known then. What is kept between two polls is in the store;
+//! a process remembers no more than which sources are slow ([`Share`]) and who was refused ([`Refusals`]).
+
+mod hand_over;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +17,23 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use self::hand_over::Lines;
 use super::pace::{Pace, lane};
 use super::paging::{self, NotHeeded, Position, Taken};
 use super::places::Places;
+use super::share::Share;
 use super::timeline::{Page, Timeline};
+use super::trouble::{Judged, Refusals, judge, pause};
 use crate::clock::{self, Millis};
 use crate::crash;
 use crate::credential::{Credentials, Leave, Permit, Used, Window};
+use crate::lane::Lane;
 use crate::lookup::LookupError;
 use crate::metrics::Polls;
 use crate::provider::Provider;
 use crate::queue::{Batch, Job, NewJob, Queue, QueueError, Verdict};
-use crate::starter::{Ingested, Queued, Starter, StarterError};
-use crate::store::{Positions, SavedPage, SourceGap, StoreError, Way};
+use crate::starter::{Starter, StarterError};
+use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError};
 use crate::worker::{Handled, Handler, Outlook};
 
 /// The pipeline's name. Sources share calls with nobody but those of their endpoint, so each endpoint has a namespace:
@@ -83,13 +89,37 @@ pub struct SourcePoll {
     pub save_timeout: Duration,
     /// What is counted.
     pub polls: Arc<Polls>,
+    /// What it has in common with the provider's other endpoints.
+    pub in_common: InCommon,
+}
+
+/// What all sources of a provider have in common, in one process.
+#[derive(Debug, Clone)]
+pub struct InCommon {
+    /// The namespaces of all its endpoints: whether it answers shows in any of them.
+    pub namespaces: Arc<[String]>,
+    /// Whose turn it is.
+    pub share: Share,
+    /// Who was refused.
+    pub refusals: Refusals,
+    lines: Arc<Lines>,
+}
+
+impl InCommon {
+    /// Of these endpoints' namespaces.
+    pub fn new(namespaces: impl IntoIterator<Item = String>, share: Share) -> Self {
+        let namespaces = namespaces.into_iter().collect();
+        Self { namespaces, share, refusals: Refusals::default(), lines: Arc::default() }
+    }
 }
 
 /// Why a poll ended early.
 #[derive(Debug)]
 enum Ended {
-    /// The services are out, or nobody may call: later, as it was.
+    /// Our own services are out, or nobody may call: later, as it was.
     Later(Outlook),
+    /// The API gave no page: it is its provider's trouble, or the source's own.
+    Failed { why: String, is_out: bool },
     /// It is about this source alone.
     Source(String),
 }
@@ -129,13 +159,13 @@ impl SourcePoll {
         &self,
         name: &str,
         timeline: &dyn Timeline,
+        saved: &SavedSource,
         batch: &Batch,
         permit: &mut Option<Permit>,
     ) -> Result<Millis, Ended> {
-        let saved = self.in_time(self.positions.saved(&self.namespace, name)).await?.position;
-        let mut position: Option<Position> = match saved {
+        let mut position: Option<Position> = match &saved.position {
             None => None,
-            Some(text) => Some(serde_json::from_str(&text).map_err(|error| {
+            Some(text) => Some(serde_json::from_str(text).map_err(|error| {
                 let (line, column) = (error.line(), error.column());
                 Ended::Source(format!(
                     "its position in the store cannot be read (line {line}, column {column}): mend it, or delete its \
@@ -148,18 +178,19 @@ impl SourcePoll {
             let now = clock::wall_ms();
             let rules = timeline.rules();
             let ask = paging::ask(position.as_ref(), &rules, now);
-            let page = self.read(timeline, &ask, leave).await?;
+            let page = self.read(name, timeline, saved.trouble.as_ref(), &ask, leave).await?;
             crash::point("after_answer");
+            let promised = position.as_ref().map_or(0, |position| position.since);
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
-            let handed = self.hand_over(name, page, &taken).await?;
+            let handed = self.hand_over(name, &rules, page, &taken, promised).await?;
             let interval = self.paced(&mut position, &taken, rules.count);
             let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
             let text = serde_json::to_string(&position)
                 .map_err(|error| Ended::Later(Outlook::Stop(format!("cannot write a position: {error}"))))?;
             crash::point("before_commit");
-            let saved = SavedPage { at: now, position: &text, gaps: &gaps, brought: handed > 0 };
-            self.in_time(self.positions.save_page(&self.namespace, name, &saved)).await?;
+            let read = SavedPage { at: now, position: &text, gaps: &gaps, brought: handed > 0 };
+            self.in_time(self.positions.save_page(&self.namespace, name, &read)).await?;
             crash::point("after_commit");
             self.polls.pages.add(1);
             self.polls.posts_seen.add(ids.len());
@@ -204,7 +235,7 @@ impl SourcePoll {
             return Some(permit);
         }
         // A page needs a call, the hand-over and the position, and so does the settling.
-        let needed = clock::millis(self.call_timeout + 3 * self.save_timeout);
+        let needed = clock::millis(self.call_timeout + 4 * self.save_timeout);
         if batch.fence.deadline - batch.now.now() < needed {
             return None;
         }
@@ -219,7 +250,14 @@ impl SourcePoll {
     }
 
     /// One call, accounted for.
-    async fn read(&self, timeline: &dyn Timeline, ask: &paging::Ask, permit: Permit) -> Result<Page, Ended> {
+    async fn read(
+        &self,
+        name: &str,
+        timeline: &dyn Timeline,
+        trouble: Option<&SourceTrouble>,
+        ask: &paging::Ask,
+        permit: Permit,
+    ) -> Result<Page, Ended> {
         let places = Places::of(ask.count);
         match self.credentials.reserve_all(&permit, places.names()).await {
             Ok(true) => {}
@@ -242,56 +280,31 @@ impl SourcePoll {
             Err(LookupError::Throttled { quota, .. }) => *quota,
             Err(_) => None,
         };
-        let park = answer.as_ref().err().and_then(LookupError::park);
+        // Who fails again and again where others are read says nothing about the credential.
+        let fails_alone = trouble.is_some_and(|trouble| trouble.failures > 1);
+        let believed = self.in_common.refusals.are_believed(&permit.credential.name, name, &answer);
+        let park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed && !fails_alone);
         self.credentials.settle(&permit, &places.settled(&answer)).await;
         self.credentials.used(permit, Used { window, park }).await;
         answer.map_err(|error| match error {
-            LookupError::Outage(_) | LookupError::BadAnswer(_) => Ended::Later(Outlook::Outage(error.to_string())),
+            LookupError::Outage(_) | LookupError::BadAnswer(_) => {
+                Ended::Failed { why: error.to_string(), is_out: true }
+            }
             LookupError::Throttled { .. }
             | LookupError::Credential(_)
             | LookupError::Unready(_)
-            | LookupError::Clock(_) => {
-                tracing::warn!(error = %error, "a poll gave nothing");
-                Ended::Later(Outlook::Unchanged)
-            }
+            | LookupError::Clock(_) => Ended::Failed { why: error.to_string(), is_out: false },
             LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ended::Source(error.to_string()),
             LookupError::Stop(why) => Ended::Later(Outlook::Stop(why)),
         })
     }
 
-    /// Records and schedules the posts of a source's page. Answers how many were not known.
-    async fn hand_over(&self, name: &str, page: Page, taken: &Taken) -> Result<usize, Ended> {
-        let posts =
-            page.posts.into_iter().filter(|post| taken.hand_over.binary_search_by(|id| post.id.cmp(id)).is_ok());
-        let posts: Vec<Ingested> = posts.map(|post| Ingested::from(post.tweet)).collect();
-        if posts.is_empty() {
-            return Ok(0);
-        }
-        let query = self.queries.get(name).cloned();
-        let way = Way { source: name.to_owned(), query, ..Way::of("poll") };
-        let starter = self.starter.clone().by(way);
-        let answers = self.in_time(starter.queue_tweets(posts)).await?;
-        // It was there to be read, so it is no bad post: most likely our clock is far behind, and dates are
-        // in its future. Passed over it would be lost.
-        if let Some(why) = answers.iter().find_map(|answer| match answer {
-            Queued::Refused(why) => Some(why),
-            _ => None,
-        }) {
-            let why = format!("a post that was read cannot be scheduled: {why}; is this machine's clock right?");
-            return Err(Ended::Later(Outlook::Outage(why)));
-        }
-        Ok(answers.iter().filter(|answer| **answer == Queued::Scheduled).count())
-    }
-
-    /// What takes longer than the store and the queue may.
-    async fn in_time<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, Ended>
-    where
-        Ended: From<E>,
-    {
+    /// What the store answers within its time.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Ended> {
         match tokio::time::timeout(self.save_timeout, work).await {
             Ok(answer) => answer.map_err(Ended::from),
             Err(_) => {
-                let why = format!("the store or the queue did not answer within {} ms", self.save_timeout.as_millis());
+                let why = format!("the store did not answer within {} ms", self.save_timeout.as_millis());
                 Err(Ended::Later(Outlook::Outage(why)))
             }
         }
@@ -305,25 +318,84 @@ impl SourcePoll {
             handled.verdicts.push((job.clone(), Verdict::Finish));
             return;
         };
-        let polled = self.poll(&job.id, &**timeline, batch, permit).await;
+        let mut saved = SavedSource::default();
+        let poll = async {
+            saved = self.in_time(self.positions.saved(&self.namespace, &job.id)).await?;
+            self.poll(&job.id, &**timeline, &saved, batch, permit).await
+        };
+        let Some(polled) = self.in_common.share.poll(&self.namespace, &job.id, poll).await else {
+            tracing::debug!(
+                source = job.id,
+                "its last poll was slow, and as many slow ones as may be are on their way"
+            );
+            handled.verdicts.push((job.clone(), due_in(clock::millis(self.call_timeout / 2).max(1))));
+            return;
+        };
         self.polls.polls.add(1);
         self.polls.polls_failed.add(usize::from(polled.is_err()));
-        match polled {
-            Ok(interval) => handled.verdicts.push((job.clone(), due_in(interval))),
-            Err(Ended::Source(why)) => {
-                tracing::warn!(
-                    source = job.id,
-                    error = why,
-                    "a source cannot be polled: tried again at the longest interval"
-                );
-                handled.verdicts.push((job.clone(), due_in(clock::millis(self.pace.longest))));
+        match self.judged(&job.id, polled, saved.trouble.as_ref()).await {
+            Ok(Next { delay, lane, outlook }) => {
+                handled.verdicts.push((job.clone(), Verdict::Reschedule { lane, delay }));
+                handled.outlook = outlook;
             }
-            Err(Ended::Later(outlook)) => {
+            Err(outlook) => {
                 handled.release.push(job.clone());
                 handled.outlook = outlook;
             }
         }
     }
+
+    /// When a source is polled next, or what keeps everybody from it: then it is released.
+    async fn judged(
+        &self,
+        name: &str,
+        polled: Result<Millis, Ended>,
+        before: Option<&SourceTrouble>,
+    ) -> Result<Next, Outlook> {
+        let (why, is_out, is_own) = match polled {
+            Ok(delay) => {
+                if let Some(trouble) = before {
+                    tracing::info!(source = name, failures = trouble.failures, "a source is read again");
+                }
+                return Ok(Next { delay, lane: lane(delay), outlook: Outlook::Fine });
+            }
+            Err(Ended::Later(outlook)) => return Err(outlook),
+            Err(Ended::Failed { why, is_out }) => (why, is_out, false),
+            Err(Ended::Source(why)) => (why, false, true),
+        };
+        let source = (self.namespace.as_str(), name);
+        let judging = judge(&*self.positions, &self.in_common.namespaces, source, before, &why, clock::wall_ms());
+        let Judged { trouble, is_alone } = match self.in_time(judging).await {
+            Ok(judged) => judged,
+            Err(Ended::Later(outlook)) => return Err(outlook),
+            Err(Ended::Failed { why, .. } | Ended::Source(why)) => return Err(Outlook::Outage(why)),
+        };
+        let Pace { shortest, longest, .. } = self.pace;
+        let delay = match (is_own, is_alone) {
+            (true, _) => clock::millis(longest),
+            (false, true) => pause(shortest, longest, trouble.failures),
+            (false, false) => self.pace.first(),
+        };
+        // Behind those that are read, where the quota is short.
+        let lane = if is_own || is_alone { lane(clock::millis(longest)) } else { lane(delay) };
+        tracing::warn!(
+            source = name,
+            error = why,
+            tried_again_in_ms = delay,
+            others_are_read = is_alone,
+            "a source cannot be read"
+        );
+        // Each has one try before it is an outage: another may be read.
+        let outlook = if is_out && !is_alone && before.is_some() { Outlook::Outage(why) } else { Outlook::Unchanged };
+        Ok(Next { delay, lane, outlook })
+    }
+}
+
+/// When a source is polled next.
+struct Next {
+    delay: Millis,
+    lane: Lane,
+    outlook: Outlook,
 }
 
 /// As the store keeps it.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{Admitted, Ingested, Queued, Starter, StarterError};
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 use crate::crash;
 use crate::retry::RetryPolicy;
 
@@ -92,7 +92,7 @@ impl Drain {
                 "malformed members of incoming were moved to incoming:refused"
             );
         }
-        let leased = self.starter.record_and_schedule(&admitted).await?.leased;
+        let leased = self.starter.record_and_schedule(&admitted, Stopwatch::start()).await?.leased;
         done.retain(|member| !leased.contains(member));
         round.accepted -= leased.len() as u64;
         // Nothing is gained by asking again at once for what workers have.

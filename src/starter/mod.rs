@@ -30,6 +30,7 @@ mod tweets;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::http::{Hook, OPENAPI};
@@ -40,7 +41,7 @@ pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
 pub use self::summary::{Refusal, Summary};
 pub use self::tweets::{Item, Tweets};
-use crate::clock::{self, Millis};
+use crate::clock::{self, Millis, Stopwatch};
 use crate::crash;
 use crate::live::Live;
 use crate::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
@@ -163,6 +164,8 @@ pub struct Starter {
     id_date: IdDate,
     parse: Parse,
     way: Way,
+    /// How long store and queue may take together.
+    patience: Option<Duration>,
 }
 
 impl Starter {
@@ -175,7 +178,7 @@ impl Starter {
         id_date: IdDate,
         parse: Parse,
     ) -> Self {
-        Self { queue, store, ages: ages.into(), id_date, parse, way: Way::of("library") }
+        Self { queue, store, ages: ages.into(), id_date, parse, way: Way::of("library"), patience: None }
     }
 
     /// The same for tweets that come by this way; the store keeps it of each.
@@ -183,6 +186,52 @@ impl Starter {
     pub fn by(mut self, way: Way) -> Self {
         self.way = way;
         self
+    }
+
+    /// The same where store and queue may take no longer than this together for one call. Who does not answer in time is
+    /// away.
+    #[must_use]
+    pub fn within(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// When a tweet was made, ms since the epoch, as its id says; `None` where it does not, and for what is no id.
+    #[must_use]
+    pub fn date_of_id(&self, id: &str) -> Option<Millis> {
+        (self.id_date)(id).ok().flatten()
+    }
+
+    /// Records tweets that cannot be scheduled, so that they are not lost. Without a store they are.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the call may be made again.
+    pub async fn keep(&self, tweets: Vec<Ingested>) -> Result<(), StarterError> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let now = clock::wall_ms();
+        let kept = tweets.into_iter().map(|Ingested { id, created_at, content }| NewTweet {
+            id,
+            created_at: created_at.unwrap_or(now),
+            next_due: None,
+            content,
+        });
+        let kept: Vec<NewTweet> = kept.collect();
+        let watch = Stopwatch::start();
+        let recorded = store.record(self.queue.namespace(), now, &self.way, &kept);
+        self.in_time("store", watch, recorded).await?.map_err(StarterError::Store).map(drop)
+    }
+
+    /// What one of the services answers within what is left of the patience.
+    async fn in_time<T>(&self, who: &str, watch: Stopwatch, work: impl Future<Output = T>) -> Result<T, StarterError> {
+        let Some(patience) = self.patience else { return Ok(work.await) };
+        let left = patience.saturating_sub(watch.elapsed());
+        tokio::time::timeout(left, work).await.map_err(|_| {
+            let why = format!("the {who} did not answer within {} ms", patience.as_millis());
+            match who {
+                "store" => StarterError::Store(StoreError::Unavailable(why)),
+                _ => StarterError::Queue(QueueError::Unavailable(why)),
+            }
+        })
     }
 
     /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
@@ -271,29 +320,32 @@ impl Starter {
 
     /// Records, then schedules; what a worker has goes to `incoming`. Answers in the order admitted.
     pub(crate) async fn hand_over(&self, admitted: &Admitted) -> Result<Vec<Queued>, StarterError> {
-        let HandedOver { answers, leased } = self.record_and_schedule(admitted).await?;
+        let watch = Stopwatch::start();
+        let HandedOver { answers, leased } = self.record_and_schedule(admitted, watch).await?;
         if !leased.is_empty() {
             let dated = admitted.jobs.iter().zip(&admitted.dates);
             let again = dated.filter(|(job, _)| leased.contains(&job.id));
             let again = again.map(|(job, date)| Incoming { member: job.id.clone(), created_at: *date });
-            self.queue.put_incoming(&again.collect::<Vec<_>>()).await?;
+            let again: Vec<Incoming> = again.collect();
+            self.in_time("queue", watch, self.queue.put_incoming(&again)).await??;
         }
         Ok(answers)
     }
 
     /// Records, then schedules.
-    async fn record_and_schedule(&self, admitted: &Admitted) -> Result<HandedOver, StarterError> {
+    async fn record_and_schedule(&self, admitted: &Admitted, watch: Stopwatch) -> Result<HandedOver, StarterError> {
         if admitted.jobs.is_empty() {
             return Ok(HandedOver::default());
         }
-        let dead = self.record(&admitted.tweets).await?;
+        let dead = self.in_time("store", watch, self.record(&admitted.tweets)).await??;
         crash::point("after_record");
         if !dead.contains(&true) {
-            return self.schedule(&admitted.jobs).await;
+            return self.in_time("queue", watch, self.schedule(&admitted.jobs)).await?;
         }
         // The store knows its dead also when the queue was wiped: they are not brought back.
         let living = admitted.jobs.iter().zip(&dead).filter(|(_, dead)| !**dead).map(|(job, _)| job.clone());
-        let HandedOver { answers, leased } = self.schedule(&living.collect::<Vec<_>>()).await?;
+        let living: Vec<NewJob> = living.collect();
+        let HandedOver { answers, leased } = self.in_time("queue", watch, self.schedule(&living)).await??;
         let mut scheduled = answers.into_iter();
         let answers = dead.iter().filter_map(|dead| if *dead { Some(Queued::Dead) } else { scheduled.next() });
         Ok(HandedOver { answers: answers.collect(), leased })

@@ -2,7 +2,6 @@
 //! `promoteTweets`.
 
 pub mod misses;
-mod rarely;
 mod request;
 
 use std::collections::HashMap;
@@ -19,6 +18,7 @@ use crate::live::Live;
 use crate::lookup::{Lookup, Outcome};
 use crate::metrics::Metrics;
 use crate::queue::{Batch, Job, Lane, Verdict};
+use crate::rarely::Rarely;
 use crate::store::{Observation, Seen, Standing, Store, StoreError};
 use crate::tweet::{Metrics as Counts, Tweet, TweetState};
 use crate::tweet_age::{AgeTable, SameDay};
@@ -27,7 +27,6 @@ use crate::worker::{Handled, Handler, Outlook};
 
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
-use self::rarely::Rarely;
 use self::request::Requested;
 pub use crate::provider::NAMESPACE;
 

@@ -7,7 +7,6 @@
 
 use std::sync::atomic::Ordering;
 
-use super::rarely::shown;
 use super::{TweetUpdate, Versions};
 use crate::chance;
 use crate::clock::{self, Millis, Stopwatch};
@@ -15,6 +14,7 @@ use crate::crash;
 use crate::credential::{Leave, Permit, Settlement, Used, Window};
 use crate::lookup::{Answer, LookupError, Outcome};
 use crate::queue::{Batch, Job};
+use crate::rarely::shown;
 use crate::worker::Outlook;
 
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one

@@ -13,3 +13,4 @@ mod since;
 mod source;
 mod stream;
 mod timeline;
+mod worlds;

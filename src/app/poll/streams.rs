@@ -112,12 +112,15 @@ pub async fn open(
             },
             feed: Feed {
                 name: name.clone(),
-                starter: source.starter.clone().by(Way {
-                    source: name.clone(),
-                    query: poll.streams.get(&name).and_then(StreamSettings::asks_for),
-                    ..Way::of("stream")
-                }),
-                save_timeout: settings.updater.save_timeout,
+                starter: source
+                    .starter
+                    .clone()
+                    .by(Way {
+                        source: name.clone(),
+                        query: poll.streams.get(&name).and_then(StreamSettings::asks_for),
+                        ..Way::of("stream")
+                    })
+                    .within(settings.updater.save_timeout),
                 metrics: metrics.clone(),
             },
             name,

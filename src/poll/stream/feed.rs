@@ -26,10 +26,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 pub struct Feed {
     /// The stream's name in the settings.
     pub name: String,
-    /// Takes the posts.
+    /// Takes the posts, within the time that store and queue may take.
     pub starter: Starter,
-    /// How long the store and the queue may take for a batch.
-    pub save_timeout: Duration,
     /// What it counts.
     pub metrics: Arc<Metrics>,
 }
@@ -57,12 +55,9 @@ impl Feed {
     async fn hand_over(&self, batch: Vec<Ingested>) {
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
         let answers = loop {
-            let why = match timeout(self.save_timeout, self.starter.queue_tweets(batch.clone())).await {
-                Ok(Ok(answers)) => break answers,
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => {
-                    format!("the store or the queue did not answer within {} ms", self.save_timeout.as_millis())
-                }
+            let why = match self.starter.queue_tweets(batch.clone()).await {
+                Ok(answers) => break answers,
+                Err(error) => error.to_string(),
             };
             let delay = retry.next_delay();
             tracing::warn!(

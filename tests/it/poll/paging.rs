@@ -114,17 +114,153 @@ fn a_page_whose_posts_are_all_deleted_is_not_taken_for_the_last() {
     for post in &mut timeline.posts[120..150] {
         post.deleted_at = 0;
     }
-    let known = position.clone();
     let (got, gaps) = round(&mut timeline, &mut position, &rules, after(160));
-    // Whatever is below the piece is either had or in a gap.
+    // What is below the piece is had, and of the piece it is noted that it may hide something.
     let [gap] = &gaps[..] else { panic!("{gaps:?}") };
     assert_eq!(gap.reason, GapReason::Hidden);
-    let unseen = |post: &&Post| post.deleted_at > 0 && !got.contains(&post.id);
-    let lost: Vec<u64> = timeline.posts[100..160].iter().filter(unseen).map(|post| post.id).collect();
-    assert!(lost.len() == 20 && lost.iter().all(|id| (gap.from..=gap.to).contains(id)), "{gap:?} {lost:?}");
-    assert_eq!(gap.from, known.unwrap().since + 1);
+    let stays = |post: &&Post| post.deleted_at > 0;
+    assert!(timeline.posts[100..160].iter().filter(stays).all(|post| got.contains(&post.id)));
+    let piece = timeline.posts[120].id..=timeline.posts[150].id;
+    assert!(piece.contains(&gap.from) && piece.contains(&gap.to), "{gap:?}");
     let (_, gaps) = round(&mut timeline, &mut position, &rules, after(170));
     assert_eq!(gaps, vec![], "it is told once");
+}
+
+#[test]
+fn a_hole_hides_nothing_of_a_source_that_was_empty_at_first() {
+    for (from, to) in [(100, 200), (50, 290), (1, 299), (200, 300)] {
+        let mut timeline = minutely(300);
+        let rules = few(&timeline, 20);
+        let mut position = None;
+        round(&mut timeline, &mut position, &rules, T - 60_000);
+        for post in &mut timeline.posts[from..to] {
+            post.deleted_at = 0;
+        }
+        let calls = timeline.calls;
+        let (mut got, mut gaps) = round(&mut timeline, &mut position, &rules, after(300));
+        // With the newest among the deleted there is no page at all: more has to come first.
+        let mut later = round(&mut timeline, &mut position, &rules, after(300) + 3_600_000);
+        got.extend(later.0);
+        gaps.append(&mut later.1);
+        let lost: Vec<_> = (timeline.posts.iter().enumerate())
+            .filter(|(_, post)| post.deleted_at > 0 && !got.contains(&post.id))
+            .filter(|(_, post)| !gaps.iter().any(|gap| (gap.from..=gap.to).contains(&post.id)))
+            .collect();
+        assert!(lost.is_empty() || to == 300, "{from} {to}: {lost:?} {gaps:?}");
+        assert!(timeline.calls - calls < 50, "{from} {to}: {}", timeline.calls - calls);
+    }
+}
+
+#[test]
+fn an_empty_page_is_not_believed_where_a_known_post_should_be_on_it() {
+    for says_last in [false, true] {
+        // A post a second, the last ones visible late: an empty page shows none of them.
+        let mut timeline = Timeline::new(IdLayout::TWITTER, K, (0..600).map(|n| T + n * 1_000), &mut Lots::new(3));
+        timeline.says_last = says_last;
+        let rules = rules(&timeline);
+        let mut position = None;
+        round(&mut timeline, &mut position, &rules, T + 60_200);
+        let before = position.clone();
+        let blank = |position: &mut Option<Position>, at: Millis| {
+            let asked = ask(position.as_ref(), &rules, at);
+            let more = if says_last { More::No } else { More::Unsaid };
+            take(position, &rules, &asked, &[], more, &reading(at, 0, true)).unwrap()
+        };
+        for at in [61, 120, 600] {
+            let taken = blank(&mut position, T + at * 1_000);
+            // Its pace stays, too: nothing was learnt.
+            assert_eq!(taken.whole.map(|whole| (whole.fresh, whole.elapsed)), Some((0, None)));
+            let (was, is) = (before.as_ref().unwrap(), position.as_ref().unwrap());
+            assert_eq!((is.since, is.anchor, is.swept_at), (was.since, was.anchor, was.swept_at));
+        }
+        let mut told = position.clone();
+        let (got, _) = round(&mut timeline, &mut told, &rules, T + 600_000);
+        assert!(ids(&timeline, 61, 590).is_subset(&got));
+        assert_eq!(told.unwrap().doubted_since, None);
+        // After ten minutes it is the truth.
+        let taken = blank(&mut position, T + 662_000);
+        assert!(taken.whole.unwrap().elapsed.is_some());
+        assert_eq!(position.unwrap().doubted_since, None);
+    }
+}
+
+#[test]
+fn what_comes_twice_at_a_seam_stops_nothing() {
+    for says_last in [false, true] {
+        let mut timeline = minutely(300);
+        (timeline.repeats, timeline.says_last) = (3, says_last);
+        let rules = few(&timeline, 20);
+        let mut position = None;
+        round(&mut timeline, &mut position, &rules, after(100));
+        for minutes in [101, 102, 200, 260, 300] {
+            let known = position.as_ref().unwrap().latest;
+            let (got, gaps) = round(&mut timeline, &mut position, &rules, after(minutes));
+            let new = |post: &&Post| Some(post.id) > known && post.visible_at <= after(minutes);
+            assert!(timeline.posts.iter().filter(new).all(|post| got.contains(&post.id)), "{minutes}");
+            assert_eq!(gaps, vec![]);
+        }
+    }
+}
+
+#[test]
+fn words_for_the_next_page_that_lead_in_a_circle_are_no_endless_round() {
+    let timeline = minutely(10);
+    let rules = few(&timeline, 2);
+    let read = reading(after(10), 0, true);
+    let mut position = None;
+    let mut page = |ids: &[u64], word: &str| {
+        let asked = ask(position.as_ref(), &rules, T);
+        take(&mut position, &rules, &asked, ids, More::Token(word.to_owned()), &read)
+    };
+    page(&[50 << 40], "a").unwrap();
+    page(&[80 << 40, 90 << 40], "b").unwrap();
+    page(&[], "c").unwrap();
+    assert!(page(&[], "c").unwrap_err().to_string().contains("in a circle"), "the same word");
+    for word in ["d", "e"] {
+        page(&[80 << 40, 90 << 40], word).unwrap();
+    }
+    assert!(page(&[80 << 40, 90 << 40], "f").unwrap_err().to_string().contains("in a circle"));
+    page(&[70 << 40], "f").unwrap();
+}
+
+#[test]
+fn an_empty_page_that_calls_itself_the_last_is_asked_twice_again() {
+    let mut timeline = minutely(300);
+    timeline.says_last = true;
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    let (_, mut next) = page(&mut timeline, &position, &rules, after(200), &reading(after(200), 0, true));
+    let mut got = HashSet::new();
+    for _ in 0..2 {
+        let asked = ask(next.as_ref(), &rules, after(200));
+        let taken = take(&mut next, &rules, &asked, &[], More::No, &reading(after(200), 0, true)).unwrap();
+        assert_eq!((taken.whole, ask(next.as_ref(), &rules, after(200)).token), (None, None), "by ids");
+    }
+    got.extend(round(&mut timeline, &mut next, &rules, after(200)).0);
+    assert!(ids(&timeline, 100, 180).is_subset(&got));
+}
+
+#[test]
+fn a_gap_at_the_limit_of_depth_says_so_also_where_posts_came_meanwhile() {
+    let mut timeline = minutely(10_000);
+    timeline.depth = 3_200;
+    let rules = rules(&timeline);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    // A page in five minutes: the limit rises under the poller's feet.
+    let mut gaps = Vec::new();
+    for step in 0.. {
+        let at = after(9_000) + step * 300_000;
+        let (taken, next) = page(&mut timeline, &position, &rules, at, &reading(at, 0, true));
+        gaps.extend(taken.gaps);
+        position = next;
+        if taken.whole.is_some() {
+            break;
+        }
+    }
+    assert_eq!(gaps.iter().map(|gap| gap.reason).collect::<Vec<_>>(), [GapReason::Depth(3_200)]);
+    assert!(gaps[0].from <= timeline.posts[101].id && gaps[0].to >= timeline.posts[5_799].id, "{gaps:?}");
 }
 
 #[test]

@@ -19,7 +19,8 @@ use twitter_updater::lookup::{LookupError, Quota};
 use twitter_updater::metrics::{Metrics, Polls};
 use twitter_updater::poll::pace::Pace;
 use twitter_updater::poll::paging::{Ask, Rules};
-use twitter_updater::poll::source::{SourcePoll, namespace};
+use twitter_updater::poll::share::Share;
+use twitter_updater::poll::source::{InCommon, SourcePoll, namespace};
 use twitter_updater::poll::timeline::{Page, Timeline};
 use twitter_updater::poll::twitter_v1::{Kind, TwitterApi};
 use twitter_updater::queue::{EmbeddedQueue, Place, Queue};
@@ -194,6 +195,7 @@ impl Poller {
         };
         let sources: BTreeMap<_, _> = users.iter().map(timeline).collect();
         let polls = Arc::<Polls>::default();
+        let concurrency = Live::new(2);
         let handler = Arc::new(SourcePoll {
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
@@ -213,6 +215,7 @@ impl Poller {
             call_timeout: BUSY,
             save_timeout: BUSY,
             polls: polls.clone(),
+            in_common: InCommon::new([namespace("statuses/user_timeline")], Share::new(concurrency.clone())),
         });
         handler.schedule(&*queue).await.unwrap();
         let claims = ClaimSettings { limit: 1, linger: Duration::from_millis(10), lookahead: 0.0, lease: LEASE };
@@ -221,7 +224,7 @@ impl Poller {
             name: "poller".into(),
             pipelines: vec![Pipeline { queue: queue.clone(), handler, claims: Live::new(claims) }],
             credentials,
-            concurrency: Live::new(2),
+            concurrency,
             metrics: Arc::new(Metrics::new()),
             health: Arc::new(Health::new(BUSY, stop.clone())),
             stop: stop.clone(),

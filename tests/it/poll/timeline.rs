@@ -54,6 +54,10 @@ pub struct Timeline {
     /// One token in so many is refused; 0: none.
     pub refuses: u64,
     tokens: u64,
+    /// Posts from the end of the page before that stand on a page again.
+    pub repeats: usize,
+    /// One answer in so many is empty, whatever there is; 0: none.
+    pub blanks: u64,
     pub calls: u64,
     pub fetched: u64,
 }
@@ -89,6 +93,8 @@ impl Timeline {
             kept: HashMap::new(),
             refuses: 0,
             tokens: 0,
+            repeats: 0,
+            blanks: 0,
             calls: 0,
             fetched: 0,
         }
@@ -107,7 +113,12 @@ impl Timeline {
                 return (Vec::new(), More::Anew);
             }
         }
+        if self.blanks > 0 && Lots::new(self.calls).below(self.blanks) == 0 {
+            return (Vec::new(), if self.says_last { More::No } else { More::Unsaid });
+        }
         let at = self.seen_at(ask, at);
+        // A token leads behind the posts that were looked at, whether they are shown or not.
+        let below = ask.token.as_ref().map(|token| token.parse().unwrap()).or(ask.below);
         let top = self.posts.partition_point(|post| post.id < self.layout.first_at(at + 1));
         let oldest = self.layout.first_at(at - self.window);
         let since = ask.since.unwrap_or(0);
@@ -122,7 +133,7 @@ impl Timeline {
                 continue;
             }
             passed += 1;
-            if ask.below.is_some_and(|below| post.id >= below) {
+            if below.is_some_and(|below| post.id >= below) {
                 continue;
             }
             if raw.len() == ask.count as usize {
@@ -131,7 +142,10 @@ impl Timeline {
             }
             raw.push(post);
         }
-        let ids: Vec<u64> = raw.iter().filter(|post| post.deleted_at > at).map(|post| post.id).collect();
+        let is_seen = |post: &&&Post| post.visible_at <= at && post.deleted_at > at;
+        let seam = below.map_or(top, |below| self.posts.partition_point(|post| post.id < below)).min(top);
+        let repeated = self.posts[seam..top].iter().take(self.repeats).collect::<Vec<_>>();
+        let ids: Vec<u64> = repeated.iter().chain(&raw).filter(is_seen).map(|post| post.id).collect();
         self.fetched += ids.len() as u64;
         let more = match (self.says_last, more, raw.last()) {
             (true, true, Some(last)) => More::Token(last.id.to_string()),

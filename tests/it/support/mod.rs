@@ -6,6 +6,7 @@ pub mod disk;
 pub mod http;
 pub mod journal;
 pub mod memory_ledger;
+pub mod memory_positions;
 pub mod memory_queue;
 pub mod memory_store;
 pub mod pgbouncer;

@@ -140,7 +140,6 @@ impl Rig {
             feed: Feed {
                 name: "rust".into(),
                 starter: app::starter(&Provider::Twitter, tweets, Some(store), ages),
-                save_timeout: Duration::from_secs(20),
                 metrics: metrics.clone(),
             },
             metrics,

@@ -12,14 +12,14 @@ const ID_CHARS: usize = 100;
 
 /// A kind of line.
 #[derive(Debug, Default)]
-pub(super) struct Rarely {
+pub struct Rarely {
     /// Since the last line, and how many cases it left out since.
     last: Mutex<Option<(Stopwatch, usize)>>,
 }
 
 impl Rarely {
     /// How many cases there were since the last line, these included, if it is time for one.
-    pub(super) fn is_due(&self, cases: usize) -> Option<usize> {
+    pub fn is_due(&self, cases: usize) -> Option<usize> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *last {
             Some((since, left_out)) if since.elapsed() < EVERY => {
@@ -36,7 +36,7 @@ impl Rarely {
 }
 
 /// An id that somebody else wrote, in one short line.
-pub(super) fn shown(id: &str) -> String {
+pub fn shown(id: &str) -> String {
     id.chars().take(ID_CHARS).flat_map(char::escape_default).collect()
 }
 
