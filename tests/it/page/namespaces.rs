@@ -26,6 +26,11 @@ use crate::support::role::{client, value};
 
 const OTHER: &str = "mastodon:update:a.social";
 const NAMESPACES: [&str; 2] = [NAMESPACE, OTHER];
+/// Whose posts are in that namespace.
+fn provider(namespace: &str) -> &'static str {
+    if namespace == NAMESPACE { "twitter" } else { "mastodon:a.social" }
+}
+
 /// A Redis keeps a worker on the list for a minute.
 const BEAT_EVERY: Duration = Duration::from_secs(20);
 
@@ -129,7 +134,7 @@ impl Two {
             let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
             let whole = Arc::new(WholeQueue {
                 queue: queue.clone(),
-                provider: if namespace == NAMESPACE { "twitter" } else { "mastodon:a.social" }.to_owned(),
+                provider: provider(namespace).to_owned(),
                 ledger: Arc::new(RedisLedger::new(redis.pool(), "any")),
                 names: vec!["main".to_owned()],
                 budget: None,
@@ -337,7 +342,7 @@ async fn programs_are_told_of_all_or_of_one() {
 
     let metrics = two.get("/metrics").await.1;
     for namespace in NAMESPACES {
-        let provider = namespace.split(':').next().unwrap();
+        let provider = provider(namespace);
         for says in [
             format!("twitter_updater_delayed{{namespace=\"{namespace}\",lane=\"1d\"}} "),
             format!("twitter_updater_dead{{namespace=\"{namespace}\"}} 0"),
