@@ -6,20 +6,23 @@
 mod book;
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::book::{PositionsAtHand, Queues, SourceBook};
-use crate::clock::Millis;
-use crate::figures::{one_line, span, when};
+use crate::clock::{self, Millis};
+use crate::figures::{cut, grouped, one_line, span, when};
 use crate::lookup::date_of;
 use crate::poll::source::PIPELINE;
 use crate::provider::Provider;
 use crate::queue::{Place, WorkerStats};
-use crate::store::{SourceGap, SourceRow};
+use crate::store::{SourceGap, SourceRow, SourceTrouble};
 
 /// Gaps of a source that are shown one by one: the latest.
 pub const GAPS_SHOWN: u32 = 3;
+/// Characters of an error that are shown at the most: it may hold what an API answered.
+const ERROR_CHARS: usize = 300;
 
 /// Where a source is in the queue of its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -42,9 +45,9 @@ pub enum Turn {
 pub struct Source {
     /// Its name in the settings.
     pub name: String,
-    /// Whose posts; `None` before its first poll, as all that follows.
+    /// Whose posts.
     pub provider: Option<String>,
-    /// The endpoint that is polled.
+    /// The endpoint that is polled; `None` before it was tried first, as most of what follows.
     pub endpoint: Option<String>,
     /// The namespace in queue and store.
     pub namespace: Option<String>,
@@ -54,6 +57,14 @@ pub struct Source {
     pub newest_at: Option<Millis>,
     /// When a page of it was read and saved last, ms since the epoch.
     pub saved_at: Option<Millis>,
+    /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
+    /// the epoch.
+    pub brought_at: Option<Millis>,
+    /// Whether that was longer ago than its `quiet_after` allows, although it can be read.
+    #[serde(rename = "quiet")]
+    pub is_quiet: bool,
+    /// What keeps it from being read, also before the first page. The error is one line of bounded length.
+    pub trouble: Option<SourceTrouble>,
     /// Where it is in its queue.
     pub turn: Turn,
     /// When it is polled again, by the queue's clock, ms since the epoch.
@@ -116,6 +127,8 @@ pub struct NamedSource {
     pub provider: Provider,
     /// The namespace of its endpoint.
     pub namespace: String,
+    /// How long it may bring nothing before it is quiet; `None`: for ever.
+    pub quiet_after: Option<Duration>,
 }
 
 /// All of them, or why they are not known.
@@ -153,6 +166,9 @@ impl Source {
             newest_id: None,
             newest_at: None,
             saved_at: None,
+            brought_at: None,
+            is_quiet: false,
+            trouble: None,
             turn: Turn::Unknown,
             due_at: None,
             due_in_ms: None,
@@ -168,6 +184,10 @@ impl Source {
         let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let newest_id = said.and_then(|said| said.latest);
         let newest_at = newest_id.as_deref().and_then(|id| date_of(&provider)(id).ok().flatten());
+        // A poller of an older version saves a page without ending the trouble.
+        let trouble = row.trouble.filter(|trouble| row.saved_at.is_none_or(|saved_at| saved_at <= trouble.at));
+        let trouble =
+            trouble.map(|trouble| SourceTrouble { error: cut(&one_line(&trouble.error), ERROR_CHARS), ..trouble });
         let (turn, due_at) = match place {
             None => (Turn::Unknown, None),
             Some([]) => (Turn::Absent, None),
@@ -183,6 +203,9 @@ impl Source {
             newest_id,
             newest_at,
             saved_at: row.saved_at,
+            brought_at: row.brought_at,
+            is_quiet: false,
+            trouble,
             turn,
             due_at,
             due_in_ms: None,
@@ -192,6 +215,59 @@ impl Source {
             is_named: false,
         }
     }
+
+    /// The same with what the settings say of it, at that moment, ms since the epoch.
+    fn judged_by(self, named: &NamedSource, now: Millis) -> Self {
+        // Where an older version saved it: nothing came since the last page.
+        let since = self.brought_at.or(self.saved_at);
+        let for_so_long = since.map(|since| clock::span(now.saturating_sub(since)));
+        let is_quiet = named.quiet_after.zip(for_so_long).is_some_and(|(after, silent)| silent > after);
+        Self { is_named: true, is_quiet: is_quiet && self.trouble.is_none(), ..self }
+    }
+
+    /// Since when it has brought no new post, where that is too long: ms since the epoch.
+    #[must_use]
+    pub fn quiet_since(&self) -> Option<Millis> {
+        self.brought_at.or(self.saved_at).filter(|_| self.is_quiet)
+    }
+}
+
+/// How often a source failed, in brackets; nothing where nobody counted: while no other source was answered.
+pub(crate) fn times(failures: u32) -> String {
+    match failures {
+        0 => String::new(),
+        1 => " (once)".to_owned(),
+        many => format!(" ({} times)", grouped(many.into())),
+    }
+}
+
+/// Since when, how often and why.
+fn in_words(SourceTrouble { since, failures, error, .. }: &SourceTrouble) -> String {
+    format!("since {}{}: {error}", when(*since), times(*failures))
+}
+
+/// Which of these cannot be read: the first that failed, since when, how often and why.
+fn unreadable(sources: &[&Source]) -> Option<String> {
+    let failing = || sources.iter().filter_map(|source| Some((&source.name, source.trouble.as_ref()?)));
+    let (name, trouble) = failing().min_by_key(|(_, trouble)| trouble.since)?;
+    let (name, trouble) = (one_line(name), in_words(trouble));
+    Some(match failing().count() {
+        1 => format!("source {name} cannot be read {trouble}"),
+        many => format!("{many} sources cannot be read; the first: {name}, {trouble}"),
+    })
+}
+
+/// Which of these are quiet, and for how long the first.
+fn quiet(sources: &[&Source]) -> Option<String> {
+    let quiet = || sources.iter().filter_map(|source| Some((&source.name, source.quiet_since()?)));
+    let (name, since) = quiet().min_by_key(|(_, since)| *since)?;
+    let (name, since) = (one_line(name), when(since));
+    Some(match quiet().count() {
+        1 => format!("source {name} brought no new post since {since}; if that is usual, raise its quiet_after"),
+        many => format!(
+            "{many} sources brought no new post for longer than their quiet_after; the first: {name}, since {since}"
+        ),
+    })
 }
 
 /// Who is polled in that namespace, and where: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
@@ -209,25 +285,14 @@ impl Sources {
         self.all.is_empty() && self.error.is_none()
     }
 
-    /// What keeps the pollers of that provider from collecting new posts, in one line: of the sources that the settings
-    /// name.
+    /// What keeps new posts of that provider from being collected, in one line: of the sources that the settings name.
+    /// First a poller that does not work, then sources that cannot be read, then quiet ones.
     #[must_use]
     pub fn trouble_of(&self, provider: &str) -> Option<String> {
         let of_provider = |source: &&Source| source.is_named && source.provider.as_deref() == Some(provider);
-        self.all.iter().filter(of_provider).find_map(|source| {
-            let name = one_line(&source.name);
-            match &source.poller {
-                Poller::Unknown => None,
-                Poller::Missing => Some(format!("no poller works on source {name}; start `twitter-updater poll`")),
-                Poller::Seen { age_ms, .. } if *age_ms > HEARTBEAT_PATIENCE_MS => {
-                    let age = span(age_ms / 1_000 * 1_000);
-                    Some(format!("no heartbeat of the poller of source {name} for {age}; start `twitter-updater poll`"))
-                }
-                Poller::Seen { trouble, .. } => {
-                    trouble.as_ref().map(|why| format!("the poller of source {name} cannot work: {}", one_line(why)))
-                }
-            }
-        })
+        let sources: Vec<&Source> = self.all.iter().filter(of_provider).collect();
+        let why = sources.iter().find_map(|source| source.poller_trouble()).or_else(|| unreadable(&sources));
+        why.map(|why| format!("new posts are not collected: {why}")).or_else(|| quiet(&sources))
     }
 
     /// The same with how long it is until each is due, at that moment of the queue's clock, ms since the epoch.
@@ -260,11 +325,17 @@ impl Sources {
                 source.address().map_or_else(dash, |address| one_line(&address)),
                 source.newest_id.as_deref().map_or_else(dash, one_line),
                 source.newest_at.map_or_else(dash, when),
-                source.saved_at.map_or_else(|| "never".to_owned(), ago),
+                source.saved_at.map_or_else(|| source.not_read().to_owned(), ago),
                 source.due(),
                 source.gaps.to_string(),
             ];
             row(out, said.each_ref().map(String::as_str))?;
+            if let Some(trouble) = &source.trouble {
+                writeln!(out, "  cannot be read {}", in_words(trouble))?;
+            }
+            if let Some(since) = source.quiet_since() {
+                writeln!(out, "  brought no new post since {}", when(since))?;
+            }
             for SourceGap { from, to, reason, noted_at } in &source.latest_gaps {
                 let [from, to, reason] = [from, to, reason].map(|text| one_line(text));
                 writeln!(out, "  gap {from} to {to}, noted {}: {reason}", when(*noted_at))?;
@@ -279,6 +350,22 @@ fn row(out: &mut String, [name, endpoint, newest, made, polled, due, gaps]: [&st
 }
 
 impl Source {
+    /// What keeps its poller from working.
+    fn poller_trouble(&self) -> Option<String> {
+        let name = one_line(&self.name);
+        match &self.poller {
+            Poller::Unknown => None,
+            Poller::Missing => Some(format!("no poller works on source {name}; start `twitter-updater poll`")),
+            Poller::Seen { age_ms, .. } if *age_ms > HEARTBEAT_PATIENCE_MS => {
+                let age = span(age_ms / 1_000 * 1_000);
+                Some(format!("no heartbeat of the poller of source {name} for {age}; start `twitter-updater poll`"))
+            }
+            Poller::Seen { trouble, .. } => {
+                trouble.as_ref().map(|why| format!("the poller of source {name} cannot work: {}", one_line(why)))
+            }
+        }
+    }
+
     /// Its endpoint, with whose it is where that is not Twitter's.
     #[must_use]
     pub fn address(&self) -> Option<String> {
@@ -288,6 +375,12 @@ impl Source {
         } else {
             format!("{provider} {endpoint}")
         })
+    }
+
+    /// For people, in place of when it was read last.
+    #[must_use]
+    pub fn not_read(&self) -> &'static str {
+        if self.trouble.is_some() { "no page yet" } else { "never" }
     }
 
     fn due(&self) -> String {
@@ -315,7 +408,7 @@ impl Turn {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const ID: &str = "1460323737035677698";
@@ -332,6 +425,21 @@ mod tests {
             gaps: 7,
             latest_gaps: vec![SourceGap { noted_at: 5, ..gap.clone() }, gap],
         }
+    }
+
+    /// One of the settings that is well.
+    pub(crate) fn source(name: &str) -> Source {
+        let row = SourceRow {
+            source: name.to_owned(),
+            gaps: 0,
+            latest_gaps: Vec::new(),
+            ..saved("source:poll:search/tweets", "{}")
+        };
+        Source { is_named: true, ..Source::new(row, None) }
+    }
+
+    fn trouble(since: Millis, failures: u32, error: &str) -> SourceTrouble {
+        SourceTrouble { since, failures, error: error.to_owned(), at: 2_000_000 }
     }
 
     #[test]
@@ -401,11 +509,107 @@ mod tests {
         assert_eq!((&told["sources"][0]["turn"], &told["sources"][0]["gaps"]), (&"absent".into(), &7.into()));
         assert!(told["sources"][1]["saved_at"].is_null() && told["sources"][1]["last_gap"].is_null());
         assert!(told.get("sources_error").is_none());
+        assert_eq!((&told["sources"][0]["brought_at"], &told["sources"][0]["quiet"]), (&900_000.into(), &false.into()));
+        assert!(told["sources"][0]["trouble"].is_null() && told["sources"][1]["trouble"].is_null());
 
         let out = Sources { error: Some("no route".to_owned()), ..Sources::default() };
         assert_eq!(text(&out), "sources\nnot known: no route\n");
         assert_eq!(serde_json::to_value(&out).unwrap(), serde_json::json!({"sources_error": "no route"}));
         assert_eq!(text(&Sources::default()), "");
         assert_eq!(serde_json::to_value(Sources::default()).unwrap(), serde_json::json!({}));
+    }
+    /// As it is stored, with that trouble.
+    fn failing(name: &str, saved_at: Option<Millis>, trouble: SourceTrouble) -> Source {
+        let row = saved("source:poll:search/tweets", "{}");
+        let row = SourceRow { source: name.to_owned(), saved_at, trouble: Some(trouble), ..row };
+        Source { is_named: true, ..Source::new(SourceRow { latest_gaps: Vec::new(), gaps: 0, ..row }, None) }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_since_when_how_often_and_why_also_before_its_first_page() {
+        let hostile = format!("HTTP 500\r\n\x1b[31m<script>{}", "x".repeat(10_000));
+        let all = vec![
+            failing("new", None, trouble(60_000, 12, &hostile)),
+            failing("old", Some(1_000_000), trouble(0, 0, "no answer")),
+        ];
+        let sources = Sources { all, error: None }.at(2_060_000);
+        let mut text = String::new();
+        sources.write(&mut text, 2_060_000).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 6, "{text}");
+        assert!(lines[2].starts_with("new ") && lines[2].contains(" no page yet "), "{text}");
+        assert!(
+            lines[3].starts_with("  cannot be read since 1970-01-01T00:01:00Z (12 times): HTTP 500 [31m<script>xx")
+        );
+        assert!(lines[3].ends_with("x…") && lines[3].chars().count() < 400, "{}", lines[3]);
+        assert_eq!(lines[5], "  cannot be read since 1970-01-01T00:00:00Z: no answer");
+        // The columns stay aligned.
+        assert_eq!(lines[1].chars().count(), lines[2].chars().count(), "{text}");
+        let told = serde_json::to_value(&sources).unwrap();
+        let expected = serde_json::json!({"since": 0, "failures": 0, "error": "no answer", "at": 2_000_000});
+        assert_eq!(told["sources"][1]["trouble"], expected);
+        let error = told["sources"][0]["trouble"]["error"].as_str().unwrap();
+        assert!(error.chars().count() <= ERROR_CHARS + 1 && !error.contains(char::is_control), "{error}");
+        assert!(told["sources"][0]["saved_at"].is_null() && !told["sources"][0]["namespace"].is_null());
+        // A page that an older version saved later.
+        assert_eq!(failing("old", Some(2_000_001), trouble(0, 3, "no answer")).trouble, None);
+    }
+
+    #[test]
+    fn a_source_is_quiet_once_it_brought_nothing_for_longer_than_it_may() {
+        let named = |quiet_after: Option<u64>| NamedSource {
+            name: "rust".to_owned(),
+            provider: Provider::Twitter,
+            namespace: "source:poll:search/tweets".to_owned(),
+            quiet_after: quiet_after.map(Duration::from_secs),
+        };
+        let since = |source: Source, after, now| source.judged_by(&named(after), now).quiet_since();
+        assert_eq!(since(source("rust"), Some(100), 1_000_000), None);
+        assert_eq!(since(source("rust"), Some(100), 1_000_001), Some(900_000));
+        assert_eq!(since(source("rust"), None, Millis::MAX), None, "it may be so for ever");
+        assert_eq!(since(source("rust"), Some(100), 0), None, "a clock that is behind");
+        // Before this was noted: no later than the last page.
+        let old = Source { brought_at: None, ..source("rust") };
+        assert_eq!(since(old.clone(), Some(100), 1_100_001), Some(1_000_000));
+        assert_eq!(since(Source { saved_at: None, ..old }, Some(100), Millis::MAX), None);
+        // Why one that cannot be read brings nothing is known.
+        assert_eq!(since(failing("rust", None, trouble(0, 1, "no answer")), Some(100), 9_000_000), None);
+        let sources = Sources { all: vec![source("rust").judged_by(&named(Some(100)), 2_000_000)], error: None };
+        let mut text = String::new();
+        sources.write(&mut text, 2_000_000).unwrap();
+        assert!(text.ends_with("\n  brought no new post since 1970-01-01T00:15:00Z\n"), "{text}");
+        assert_eq!(serde_json::to_value(&sources).unwrap()["sources"][0]["quiet"], true);
+    }
+
+    #[test]
+    fn the_headline_names_the_first_of_what_keeps_new_posts_away() {
+        let says = |all: Vec<Source>| Sources { all, error: None }.trouble_of("twitter");
+        let calm = |name: &str, at| Source { is_quiet: true, brought_at: Some(at), ..source(name) };
+        assert_eq!(says(vec![source("rust")]), None);
+        let one = says(vec![calm("rust", 60_000)]).unwrap();
+        assert!(one.starts_with("source rust brought no new post since 1970-01-01T00:01:00Z; if that"), "{one}");
+        let two = says(vec![calm("a", 60_000), calm("b", 0), source("c")]).unwrap();
+        assert_eq!(
+            two,
+            "2 sources brought no new post for longer than their quiet_after; the first: b, since 1970-01-01T00:00:00Z"
+        );
+        let down = |name: &str, since| failing(name, None, trouble(since, 1, "HTTP 500\nhttps://a"));
+        let one = says(vec![calm("rust", 60_000), down("down", 0)]).unwrap();
+        assert_eq!(
+            one,
+            "new posts are not collected: source down cannot be read since 1970-01-01T00:00:00Z (once): HTTP 500 https://a"
+        );
+        let many = says(vec![down("b", 60_000), down("a", 0), down("c", 60_000)]).unwrap();
+        assert!(
+            many.contains(": 3 sources cannot be read; the first: a, since 1970-01-01T00:00:00Z (once): "),
+            "{many}"
+        );
+        // What the settings do not name, and what is another provider's, is no trouble of this one.
+        let taken_out = Source { is_named: false, ..down("old", 0) };
+        let of_x = Source { provider: Some("x".to_owned()), ..down("other", 0) };
+        assert_eq!(says(vec![taken_out, of_x]), None);
+        let unpolled = Source { poller: Poller::Missing, ..source("rust") };
+        let first = says(vec![down("down", 0), unpolled]).unwrap();
+        assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
     }
 }

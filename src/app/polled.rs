@@ -36,6 +36,7 @@ pub(super) fn book(settings: &Settings, service: &Service, positions: PositionsA
                 name: name.clone(),
                 provider: provider.clone(),
                 namespace: namespace_of(provider, endpoint),
+                quiet_after: settings.poll.quiet_after(name),
             })
         })
     });

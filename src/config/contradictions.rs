@@ -43,7 +43,7 @@ const SHARES: [(&str, Of<f64>, f64, f64); 7] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 22] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 23] = [
     ("queue.embedded.busy_timeout", |of| of.queue.embedded.busy_timeout, Duration::ZERO, HOUR),
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT, HOUR),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT, HOUR),
@@ -63,6 +63,7 @@ const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 22] = [
     ("poll.shortest", |of| of.poll.shortest, SECOND, MONTH),
     ("poll.longest", |of| of.poll.longest, SECOND, MONTH),
     ("poll.out_of_order", |of| of.poll.out_of_order, Duration::ZERO, DAY),
+    ("poll.quiet_after", |of| of.poll.quiet_after, Duration::ZERO, YEARS),
     ("simulator.latency", |of| of.simulator.latency, Duration::ZERO, HOUR),
     ("simulator.jitter", |of| of.simulator.jitter, Duration::ZERO, HOUR),
     ("simulator.window", |of| of.simulator.window, MOMENT, MONTH),
@@ -116,6 +117,15 @@ fn span(least: Duration, most: Duration) -> String {
 /// The longest that `poll.out_of_order` may be, which a source may have of its own.
 pub(super) fn is_out_of_order_for(of: Duration) -> Result<(), String> {
     if of <= DAY { Ok(()) } else { Err(format!(" ({}) must be {}", format_duration(of), span(Duration::ZERO, DAY))) }
+}
+
+/// The same of `poll.quiet_after`.
+pub(super) fn is_quiet_after(of: Duration) -> Result<(), String> {
+    if of <= YEARS {
+        Ok(())
+    } else {
+        Err(format!(" ({}) must be {}", format_duration(of), span(Duration::ZERO, YEARS)))
+    }
 }
 
 fn whole(number: usize) -> u64 {

@@ -9,7 +9,7 @@ use humantime::format_duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::streams::{StreamProvider, StreamSettings};
-use super::contradictions::is_out_of_order_for;
+use super::contradictions::{is_out_of_order_for, is_quiet_after};
 use super::findings::Findings;
 use super::{BadConfig, Settings, word};
 use crate::provider::Provider;
@@ -27,6 +27,8 @@ pub struct PollSettings {
     pub pages: u32,
     #[serde(with = "humantime_serde")]
     pub out_of_order: Duration,
+    #[serde(with = "humantime_serde")]
+    pub quiet_after: Duration,
     /// By name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, SourceSettings>,
@@ -63,6 +65,9 @@ pub struct SourceSettings {
     /// In place of `poll.out_of_order`.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<Duration>,
+    /// In place of `poll.quiet_after`.
+    #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub quiet_after: Option<Duration>,
 }
 
 impl SourceSettings {
@@ -130,6 +135,13 @@ fn kinds(provider: &Provider) -> &'static [(SourceKind, &'static str, Option<&'s
 }
 
 impl PollSettings {
+    /// How long that source may bring nothing before it is told of as quiet; `None`: for ever.
+    #[must_use]
+    pub fn quiet_after(&self, source: &str) -> Option<Duration> {
+        let own = self.sources.get(source).and_then(|source| source.quiet_after);
+        Some(own.unwrap_or(self.quiet_after)).filter(|after| !after.is_zero())
+    }
+
     pub(super) fn contradictions(&self, found: &mut Findings) {
         if self.longest < self.shortest {
             let (longest, shortest) = (format_duration(self.longest), format_duration(self.shortest));
@@ -232,6 +244,9 @@ impl SourceSettings {
         if let Some(out_of_order) = self.out_of_order {
             is_out_of_order_for(out_of_order).map_err(|why| format!(".out_of_order{why}"))?;
         }
+        if let Some(quiet_after) = self.quiet_after {
+            is_quiet_after(quiet_after).map_err(|why| format!(".quiet_after{why}"))?;
+        }
         if self.local && !matches!(self.kind, SourceKind::Public | SourceKind::Hashtag) {
             return Err(".local is of no use to this kind of source: leave it out".to_owned());
         }
@@ -312,6 +327,20 @@ mod tests {
             let error = settings(text).unwrap_err();
             assert!(error.contains(says) && !error.contains('\n'), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn each_source_may_be_quiet_for_as_long_as_it_says_and_the_others_as_all() {
+        let text = "[poll.sources.a]\nkind = \"home\"\n[poll.sources.b]\nkind = \"home\"\nquiet_after = \"60d\"\n\
+                    [poll.sources.c]\nkind = \"home\"\nquiet_after = \"0s\"\n";
+        let days = |text: &str| {
+            let poll = settings(text).unwrap().poll;
+            ["a", "b", "c"].map(|name| poll.quiet_after(name).map(|after| after.as_secs() / 86_400))
+        };
+        assert_eq!(days(text), [Some(1), Some(60), None]);
+        assert_eq!(days(&format!("[poll]\nquiet_after = \"0s\"\n{text}")), [None, Some(60), None]);
+        let error = settings(&text.replace("60d", "11years")).unwrap_err();
+        assert!(error.contains("poll.sources.b.quiet_after (11years) must be 0s to 10years"), "{error}");
     }
 
     #[test]

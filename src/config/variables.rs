@@ -42,6 +42,7 @@ const TABLES: [(&str, &[&str]); 5] = [
             "account_id",
             "local",
             "out_of_order",
+            "quiet_after",
         ],
     ),
     ("poll.streams", &["provider", "track", "follow", "locations", "credential", "fills"]),

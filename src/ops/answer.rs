@@ -57,11 +57,11 @@ impl Answer {
         State::Fresh.because(fresh(figures)).unless_pollers(seen.pollers.as_deref())
     }
 
-    /// The same, or that new posts are not collected, for this reason, where it would be fresh otherwise.
+    /// The same, or that new posts are missed, for this reason, where it would be fresh otherwise.
     #[must_use]
     pub fn unless_pollers(self, why: Option<&str>) -> Self {
         match (self.state, why) {
-            (State::Fresh, Some(why)) => State::Late.because(format!("Late: new posts are not collected: {why}")),
+            (State::Fresh, Some(why)) => State::Late.because(format!("Late: {why}")),
             _ => self,
         }
     }
@@ -547,12 +547,10 @@ mod tests {
 
     #[test]
     fn new_posts_that_are_not_collected_are_told_of() {
-        let polls_not = |figures| Seen { pollers: Some("no poller works on source rust".to_owned()), ..seen(figures) };
+        let polls_not =
+            |figures| Seen { pollers: Some("new posts are not collected: no poller".to_owned()), ..seen(figures) };
         let answer = Answer::of(&polls_not(figures(reading(), None)));
-        assert_eq!(
-            (answer.state, &*answer.sentence),
-            (State::Late, "Late: new posts are not collected: no poller works on source rust")
-        );
+        assert_eq!((answer.state, &*answer.sentence), (State::Late, "Late: new posts are not collected: no poller"));
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub struct Figures {
 pub struct Seen {
     /// The last figures; `None` before the first.
     pub figures: Option<Arc<Figures>>,
-    /// What keeps the pollers of this provider from collecting new posts, in one line.
+    /// Why new posts of this provider are missed, in one line.
     pub pollers: Option<String>,
     /// Why there are no newer ones, where that is so: queue or ledger are out.
     pub outage: Option<Outage>,

@@ -1,11 +1,14 @@
-//! The polled sources, read now and then for all who watch.
+//! The polled sources, read now and then for all who watch; and their gauges.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
 
-use crate::clock::Stopwatch;
-use crate::sources::{SourceBook, Sources};
+use super::whole_queue::{Labels, namespace, show};
+use crate::clock::{Millis, Stopwatch};
+use crate::sources::{Source, SourceBook, Sources};
 
 /// How often they are read, while somebody watches,
 const EVERY: Duration = Duration::from_secs(2);
@@ -15,6 +18,9 @@ const SHARE_OF_THE_TIME: u32 = 10;
 const AGAIN: Duration = Duration::from_secs(5);
 /// How long the store may take, and the queues as long again: all else on the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Sources that a gauge names at the most; all are counted.
+const NAMED: usize = 100;
 
 /// What was read last, for all who watch.
 #[derive(Debug, Default)]
@@ -55,5 +61,79 @@ impl Polled {
             read.at = Some((Stopwatch::start(), for_so_long));
         }
         read.sources.clone()
+    }
+}
+
+/// The gauges of the sources that the settings name; none where they are not known. Those that are well are counted, and
+/// not named: an alert about a source comes and goes with its gauge.
+pub(super) fn show_sources(registry: &mut Registry, sources: &Sources, now: Millis) {
+    let named = || sources.all.iter().filter(|source| source.is_named && source.namespace.is_some());
+    if named().next().is_none() {
+        return;
+    }
+    let own = |source: &Source| namespace(source.namespace.as_deref().unwrap_or_default());
+    let counted = |is: fn(&Source) -> bool| {
+        let mut by_namespace: BTreeMap<Labels, f64> = BTreeMap::new();
+        for source in named() {
+            *by_namespace.entry(own(source)).or_default() += f64::from(u8::from(is(source)));
+        }
+        by_namespace
+    };
+    let what = "Sources of the settings that cannot be read";
+    show(registry, "sources_failing", what, counted(|source| source.trouble.is_some()));
+    let what = "Sources of the settings that brought no new post for longer than their quiet_after";
+    show(registry, "sources_quiet", what, counted(|source| source.is_quiet));
+    let labels = |source: &Source| [own(source), vec![("source", source.name.clone())]].concat();
+    let failing = named().filter_map(|source| Some((labels(source), f64::from(source.trouble.as_ref()?.failures))));
+    let what = "Failures in a row of each source that cannot be read, while other sources were answered";
+    show(registry, "source_failures", what, failing.take(NAMED));
+    let quiet = named()
+        .filter_map(|source| Some((labels(source), now.saturating_sub(source.quiet_since()?).max(0) as f64 / 1e3)));
+    let what = "How long ago each quiet source brought a new post";
+    show(registry, "source_quiet_seconds", what, quiet.take(NAMED));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::exposition;
+    use crate::sources::tests::source;
+    use crate::store::SourceTrouble;
+
+    fn text(sources: &Sources) -> String {
+        let mut registry = exposition::registry();
+        show_sources(&mut registry, sources, 500_000);
+        exposition::text(&registry)
+    }
+
+    #[test]
+    fn those_of_the_settings_are_counted_and_who_is_not_well_is_named() {
+        let trouble = Some(SourceTrouble { since: 1, failures: 12, error: "HTTP 500".to_owned(), at: 2 });
+        let failing = Source { trouble: trouble.clone(), ..source("down") };
+        let other = Source { trouble, is_named: false, ..source("taken-out") };
+        let quiet = Source { is_quiet: true, brought_at: Some(380_000), ..source("calm") };
+        let text = text(&Sources { all: vec![failing, other, quiet, source("well")], error: None });
+        let of = "namespace=\"source:poll:search/tweets\"";
+        for says in [
+            format!("twitter_updater_sources_failing{{{of}}} 1.0\n"),
+            format!("twitter_updater_sources_quiet{{{of}}} 1.0\n"),
+            format!("twitter_updater_source_failures{{{of},source=\"down\"}} 12.0\n"),
+            format!("twitter_updater_source_quiet_seconds{{{of},source=\"calm\"}} 120.0\n"),
+        ] {
+            assert!(text.contains(&says), "{says}: {text}");
+        }
+        assert_eq!(text.matches("source=").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn however_many_fail_only_so_many_are_named_and_none_where_they_are_not_known() {
+        let trouble = Some(SourceTrouble { since: 1, failures: 0, error: String::new(), at: 2 });
+        let all = (0..1_000).map(|n| Source { trouble: trouble.clone(), ..source(&format!("n{n}")) }).collect();
+        let all = text(&Sources { all, error: None });
+        assert_eq!(all.matches("source=").count(), NAMED);
+        assert!(all.contains("sources_failing{namespace=\"source:poll:search/tweets\"} 1000.0\n"), "{all}");
+        for none in [Sources::default(), Sources { error: Some("no route".to_owned()), ..Sources::default() }] {
+            assert!(!text(&none).contains("source"), "absent, and not nought");
+        }
     }
 }

@@ -14,20 +14,21 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::answer::{Answer, State};
-use super::exposition;
 use super::figures::{Figures, Seen, Terms};
+use super::{exposition, polled};
 use crate::clock::Millis;
 use crate::credential::{Account, Budget, Ledger, LedgerError, Reads};
 use crate::health::Health;
 use crate::live::Live;
 use crate::lookup::Capabilities;
 use crate::queue::{LaneStats, Queue, QueueError, Stats};
+use crate::sources::Sources;
 use crate::wave::Wave;
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
-type Labels = Vec<(&'static str, String)>;
+pub(super) type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 
 /// One queue, and the credentials that serve it.
@@ -78,9 +79,9 @@ impl WholeQueue {
     }
 }
 
-/// The metrics of all of these as they were seen at this moment, as text: of a queue that does not answer, that it does
-/// not.
-pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)]) -> String {
+/// The metrics of all of these, and of the polled sources, as they were seen at this moment (`now`, ms since the epoch), as
+/// text: of a queue that does not answer, that it does not.
+pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: Millis) -> String {
     let mut registry = exposition::registry();
     let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
     let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
@@ -97,6 +98,7 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)]) -> String {
     if !budgets.is_empty() {
         show_budgets(&mut registry, &budgets);
     }
+    polled::show_sources(&mut registry, sources, now);
     exposition::text(&registry)
 }
 
@@ -127,7 +129,7 @@ fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Figures)]) {
 }
 
 /// A gauge with one value per set of labels; none where there is no value.
-fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
+pub(super) fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
     let family = Gauges::default();
     for (labels, value) in values {
         family.get_or_create(&labels).set(value);
@@ -135,7 +137,7 @@ fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterat
     registry.register(name, what, family);
 }
 
-fn namespace(name: &str) -> Labels {
+pub(super) fn namespace(name: &str) -> Labels {
     vec![("namespace", name.to_owned())]
 }
 

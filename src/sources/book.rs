@@ -9,9 +9,10 @@ use futures::future::join_all;
 use tokio::sync::Mutex;
 
 use super::{GAPS_SHOWN, NamedSource, Poller, Source};
+use crate::clock;
 use crate::live::Live;
 use crate::queue::{Place, Queue};
-use crate::store::Positions;
+use crate::store::{Positions, SourceRow};
 
 /// Where the queue of a namespace is had.
 #[async_trait]
@@ -85,17 +86,22 @@ impl SourceBook {
             }
         }
         let poller = |namespace: &str| pollers.get(namespace).cloned().unwrap_or_default();
-        let never = self.named.iter().filter(|named| rows.iter().all(|row| row.source != named.name));
+        let is_of = |named: &NamedSource, row: &SourceRow| named.name == row.source && named.namespace == row.namespace;
+        let never = self.named.iter().filter(|named| !rows.iter().any(|row| is_of(named, row)));
         let never = never.map(|named| Source {
             provider: Some(named.provider.to_string()),
             poller: poller(&named.namespace),
             ..Source::never_polled(&named.name)
         });
         let never: Vec<Source> = never.collect();
-        let polled = rows.iter().map(|row| Source {
-            poller: poller(&row.namespace),
-            is_named: self.named.iter().any(|named| named.name == row.source && named.namespace == row.namespace),
-            ..Source::new(row.clone(), places.get(&(row.namespace.as_str(), row.source.as_str())).map(Vec::as_slice))
+        let now = clock::wall_ms();
+        let polled = rows.iter().map(|row| {
+            let place = places.get(&(row.namespace.as_str(), row.source.as_str())).map(Vec::as_slice);
+            let source = Source { poller: poller(&row.namespace), ..Source::new(row.clone(), place) };
+            match self.named.iter().find(|named| is_of(named, row)) {
+                Some(named) => source.judged_by(named, now),
+                None => source,
+            }
         });
         Ok(polled.chain(never).collect())
     }

@@ -4,6 +4,7 @@ mod budget;
 mod documents;
 mod doors;
 mod page;
+mod sources;
 mod stop;
 mod waits;
 

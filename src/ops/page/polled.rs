@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::words::{count, date, relative};
 use crate::clock::Millis;
 use crate::figures::{grouped, one_line};
-use crate::sources::{Source, Sources, Turn};
-use crate::store::SourceGap;
+use crate::sources::{Source, Sources, Turn, times};
+use crate::store::{SourceGap, SourceTrouble};
 
 /// `#sources`; nothing is to be seen of it where there are none.
 pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
@@ -14,7 +14,10 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
         return html! { div #sources hidden {} };
     }
     let Sources { all, error } = sources;
-    let with_gaps = all.iter().filter(|source| source.gaps > 0).count();
+    let so_many = |is: fn(&&Source) -> bool| all.iter().filter(is).count();
+    let failing = so_many(|source| source.trouble.is_some());
+    let quiet = so_many(|source| source.is_quiet);
+    let with_gaps = so_many(|source| source.gaps > 0);
     html! {
         section.panel #sources aria-labelledby="sources-name" {
             h2 #sources-name { "Sources" }
@@ -23,6 +26,8 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
             } @else {
                 p.lead {
                     strong { (count(all.len() as u64, "source")) } " polled for new posts"
+                    @if failing > 0 { "; " strong.bad { (failing) } " cannot be read" }
+                    @if quiet > 0 { "; " strong.warn { (quiet) } " brought no new post for long" }
                     @if with_gaps > 0 { "; " strong.warn { (with_gaps) } " with gaps: posts may be missing" }
                 }
                 div.scroll #sources-box tabindex="0" role="region" aria-label="The polled sources" {
@@ -53,7 +58,7 @@ fn one(source: &Source, now: Millis) -> Markup {
             td { (source.address().map_or_else(|| "–".to_owned(), |address| one_line(&address))) }
             td.id { (source.newest_id.as_deref().map_or_else(|| "–".to_owned(), one_line)) }
             td.lesser { @match source.newest_at { Some(at) => (date(at)), None => "–" } }
-            td { @match source.saved_at { Some(at) => (relative(at, now, "ago")), None => "never" } }
+            td { @match source.saved_at { Some(at) => (relative(at, now, "ago")), None => (source.not_read()) } }
             td {
                 @match (source.turn, source.due_at) {
                     (Turn::Delayed, Some(at)) => (relative(at, now, "late")),
@@ -62,6 +67,16 @@ fn one(source: &Source, now: Millis) -> Markup {
                 }
             }
             td.n { (grouped(source.gaps)) }
+        }
+        @if let Some(SourceTrouble { since, failures, error, .. }) = &source.trouble {
+            tr {
+                td.wrap.bad colspan="7" dir="auto" {
+                    (one_line(&source.name)) " cannot be read since " (date(*since)) (times(*failures)) ": " (error)
+                }
+            }
+        }
+        @if let Some(since) = source.quiet_since() {
+            tr { td.wrap.warn colspan="7" { (one_line(&source.name)) " brought no new post since " (date(since)) } }
         }
         @for SourceGap { from, to, reason, noted_at } in &source.latest_gaps {
             tr {
@@ -82,20 +97,12 @@ mod tests {
 
     fn source(turn: Turn, due_at: Option<Millis>) -> Source {
         Source {
-            name: "rust".to_owned(),
-            provider: Some("twitter".to_owned()),
-            endpoint: Some("search/tweets".to_owned()),
-            namespace: Some("source:poll:search/tweets".to_owned()),
             newest_id: Some("1460323737035677698".to_owned()),
             newest_at: Some(1_637_003_285_069),
             saved_at: Some(8_000),
             turn,
             due_at,
-            due_in_ms: None,
-            gaps: 0,
-            latest_gaps: Vec::new(),
-            poller: crate::sources::Poller::Unknown,
-            is_named: true,
+            ..crate::sources::tests::source("rust")
         }
     }
 
@@ -124,6 +131,26 @@ mod tests {
             assert!(text.contains(says), "{says}: {text}");
         }
         assert!(!text.contains("<script>") && text.contains("&lt;script&gt;"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_and_what_is_quiet_says_since_when_also_before_the_first_page() {
+        let error = format!("HTTP 500 {EVIL}");
+        let trouble = Some(SourceTrouble { since: 1_000, failures: 1_234, error, at: 9_000 });
+        let new = Source { saved_at: None, newest_id: None, trouble: trouble.clone(), ..source(Turn::Delayed, None) };
+        let old = Source { trouble, ..source(Turn::Delayed, None) };
+        let calm = Source { is_quiet: true, brought_at: Some(2_000), ..source(Turn::Delayed, None) };
+        let text = shown(vec![new, old, calm], None);
+        for says in [
+            "<strong class=\"bad\">2</strong> cannot be read; <strong class=\"warn\">1</strong> brought no new post",
+            ">no page yet<",
+            "rust cannot be read since <time datetime=\"1970-01-01T00:00:01Z\">1970-01-01 00:00:01 UTC</time> \
+             (1,234 times): HTTP 500 &lt;/td&gt;",
+            "rust brought no new post since <time datetime=\"1970-01-01T00:00:02Z\">",
+        ] {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+        assert!(!text.contains("<script>"), "{text}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::ways::Ways;
 use super::{Archive, InCommon, Page, assets, events, overview};
+use crate::clock;
 use crate::health::Vitals;
 use crate::live::Live;
 use crate::ops::figures::{Seen, Terms};
@@ -76,7 +77,10 @@ impl Site {
 
     /// All routes, and the probes of the process.
     pub fn router(self: &Arc<Self>) -> Router {
-        let metrics = async |State(site): State<Arc<Self>>| exposed(whole_queue::metrics(&site.seen().await));
+        let metrics = async |State(site): State<Arc<Self>>| {
+            let (seen, sources) = tokio::join!(site.seen(), site.sources());
+            exposed(whole_queue::metrics(&seen, &sources, clock::wall_ms()))
+        };
         let mut own = Router::new()
             .route("/page.css", get(assets::css))
             .route("/page.js", get(assets::script))
@@ -95,6 +99,14 @@ impl Site {
     /// What is seen of each namespace at this moment.
     async fn seen(&self) -> Vec<(Arc<WholeQueue>, Seen)> {
         join_all(self.pages.iter().map(async |page| (page.whole.clone(), page.reader.look().await))).await
+    }
+
+    /// The polled sources, as read a moment ago.
+    async fn sources(&self) -> Sources {
+        match &self.polled {
+            Some(polled) => polled.sources().await,
+            None => Sources::default(),
+        }
     }
 
     fn queues(&self) -> Vec<Arc<WholeQueue>> {
@@ -120,13 +132,7 @@ async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, Query
             return (code(matches!(known, Known::Status(_))), Json(known)).into_response();
         }
     }
-    let sources = async {
-        match &site.polled {
-            Some(polled) => polled.sources().await,
-            None => Sources::default(),
-        }
-    };
-    let (seen, sources) = tokio::join!(site.seen(), sources);
+    let (seen, sources) = tokio::join!(site.seen(), site.sources());
     let known = |(whole, seen): &(Arc<WholeQueue>, Seen)| seen.known(whole.queue.namespace());
     let report = Report::of(seen.iter().map(known).collect(), sources);
     // What one does not say must not hide what the others do.

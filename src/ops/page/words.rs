@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::clock::Millis;
+pub(super) use crate::figures::cut;
 use crate::figures::{grouped, rfc3339, span};
 
 /// A whole span: `3m 20s`; below a second in ms.
@@ -95,14 +96,6 @@ pub(super) fn bar(share: f64, tone: &str) -> Markup {
         svg class={ "bar " (tone) } viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
             rect width=(format!("{width:.2}")) height="4" {}
         }
-    }
-}
-
-/// So many characters of a text at the most.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text[..end].trim_end()),
-        None => text.to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::PostgresStore;
 use crate::clock::Millis;
 use crate::store::positions::{SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::rows::clean;
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
 const SAVE: &str = "WITH gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
@@ -51,14 +52,14 @@ impl Positions for PostgresStore {
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
-        let (namespace, source) = (namespace.to_owned(), source.to_owned());
+        let (namespace, source, error) = (namespace.to_owned(), source.to_owned(), clean(&trouble.error));
         self.rows::<(i64,)>(|| {
             sqlx::query(SAVE_TROUBLE)
                 .bind(namespace.clone())
                 .bind(source.clone())
                 .bind(trouble.since)
                 .bind(i64::from(trouble.failures))
-                .bind(trouble.error.clone())
+                .bind(error.clone().into_owned())
                 .bind(trouble.at)
         })
         .await

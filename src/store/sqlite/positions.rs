@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{SqliteStore, judge};
 use crate::clock::Millis;
 use crate::store::positions::{SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::rows::clean;
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
 #[async_trait]
@@ -56,7 +57,7 @@ impl Positions for SqliteStore {
             .bind(source)
             .bind(trouble.since)
             .bind(i64::from(trouble.failures))
-            .bind(&trouble.error)
+            .bind(clean(&trouble.error))
             .bind(trouble.at)
             .execute(&mut *transaction)
             .await

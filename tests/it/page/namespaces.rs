@@ -13,7 +13,7 @@ use twitter_updater::live::Live;
 use twitter_updater::lookup::twitter_v1::CAPABILITIES;
 use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
 use twitter_updater::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
-use twitter_updater::sources::{PositionsAtHand, Queues, SourceBook};
+use twitter_updater::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
 use twitter_updater::starter::Lanes;
 use twitter_updater::store::{
     Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, Store, StoreError,
@@ -26,6 +26,11 @@ use crate::support::role::{client, value};
 
 const OTHER: &str = "mastodon:update:a.social";
 const NAMESPACES: [&str; 2] = [NAMESPACE, OTHER];
+/// Whose posts are in that namespace.
+fn provider(namespace: &str) -> &'static str {
+    if namespace == NAMESPACE { "twitter" } else { "mastodon:a.social" }
+}
+
 /// A Redis keeps a worker on the list for a minute.
 const BEAT_EVERY: Duration = Duration::from_secs(20);
 
@@ -97,6 +102,11 @@ pub struct Two {
 
 impl Two {
     pub async fn new() -> Self {
+        Self::with_sources(Vec::new()).await
+    }
+
+    /// The same with these sources in the settings.
+    pub async fn with_sources(named: Vec<NamedSource>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let redis = [(); 2].map(|()| TestRedis::start(&["--appendonly", "yes"]));
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
@@ -124,7 +134,7 @@ impl Two {
             let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
             let whole = Arc::new(WholeQueue {
                 queue: queue.clone(),
-                provider: namespace.split(':').next().unwrap().to_owned(),
+                provider: provider(namespace).to_owned(),
                 ledger: Arc::new(RedisLedger::new(redis.pool(), "any")),
                 names: vec!["main".to_owned()],
                 budget: None,
@@ -140,7 +150,7 @@ impl Two {
         let asked = Arc::new(AtomicU32::new(0));
         let counted: Arc<dyn Positions> = Arc::new(Counted { store: store.clone(), asked: asked.clone() });
         let positions = PositionsAtHand::new(Ok(counted));
-        let book = SourceBook::new(Vec::new(), positions.clone(), Arc::new(First(redis[0].pool())));
+        let book = SourceBook::new(named, positions.clone(), Arc::new(First(redis[0].pool())));
         let router = Site::new(shown, Some(&TOKEN.into()), Some(book)).router();
         let serving = AbortOnDropHandle::new(tokio::spawn(server.run(router, std::future::pending())));
         let queues = queues.try_into().unwrap();
@@ -149,16 +159,12 @@ impl Two {
 
     /// A worker of that namespace beats, until what this answers is dropped.
     pub async fn works(&self, at: usize) -> AbortOnDropHandle<()> {
-        let queue = self.queues[at].clone();
-        let beat =
-            async move || queue.beat("worker-1", &[("version", "0.1.0".into())], &[], &Lateness::default()).await;
-        beat().await.unwrap();
-        AbortOnDropHandle::new(tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(BEAT_EVERY).await;
-                let _ = beat().await;
-            }
-        }))
+        beats(self.queues[at].clone(), BEAT_EVERY).await
+    }
+
+    /// The same of a poller of that namespace.
+    pub async fn polls(&self, namespace: &str) -> AbortOnDropHandle<()> {
+        beats(Arc::new(RedisQueue::new(self.redis[0].pool(), namespace)), Duration::from_secs(2)).await
     }
 
     async fn bury(&self, at: usize, id: &str) {
@@ -178,6 +184,17 @@ impl Two {
         let response = client().get(self.url(path)).send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     }
+}
+
+async fn beats(queue: Arc<dyn Queue>, every: Duration) -> AbortOnDropHandle<()> {
+    let beat = async move || queue.beat("worker-1", &[("version", "0.1.0".into())], &[], &Lateness::default()).await;
+    beat().await.unwrap();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            let _ = beat().await;
+        }
+    }))
 }
 
 /// The state that a card shows, and the whole answer.
@@ -325,7 +342,7 @@ async fn programs_are_told_of_all_or_of_one() {
 
     let metrics = two.get("/metrics").await.1;
     for namespace in NAMESPACES {
-        let provider = namespace.split(':').next().unwrap();
+        let provider = provider(namespace);
         for says in [
             format!("twitter_updater_delayed{{namespace=\"{namespace}\",lane=\"1d\"}} "),
             format!("twitter_updater_dead{{namespace=\"{namespace}\"}} 0"),

@@ -3,11 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use twitter_updater::poll::source::namespace;
-use twitter_updater::store::{Positions, SavedPage, SourceGap, SqliteStore};
+use twitter_updater::provider::Provider;
+use twitter_updater::sources::NamedSource;
+use twitter_updater::store::{Positions, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
 use super::looks::{PICTURES, faults, invalid};
 use super::namespaces::Two;
 use super::*;
+use crate::support::role::value;
 
 const ROWS: &str = "#sources tbody tr";
 
@@ -133,4 +136,76 @@ async fn a_store_that_is_out_breaks_nothing_and_nobody_is_asked_for_nobody() {
     let before = asked();
     tokio::time::sleep(Duration::from_secs(7)).await; // that nothing happens cannot be awaited
     assert_eq!(asked(), before);
+}
+
+/// A source that cannot be read from the first poll on, and one that could; what was answered is hostile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays_text() {
+    let of = namespace("search/tweets");
+    let named = ["calm", "down"].map(|name| NamedSource {
+        name: name.to_owned(),
+        provider: Provider::Twitter,
+        namespace: of.clone(),
+        quiet_after: Some(Duration::from_secs(3_600)),
+    });
+    let two = Two::with_sources(named.to_vec()).await;
+    let _workers = [two.works(0).await, two.works(1).await, two.polls(&of).await];
+    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true };
+    for name in ["calm", "down"] {
+        two.store.save_page(&of, name, &page(wall_ms())).await.unwrap();
+    }
+    let browser = Browser::start().await;
+    browser.open(&two.url("/")).await;
+    browser.eval("window.same = true", Value::Null).await;
+    browser.until_text("#live", "says that it is live", |text| text == "live").await;
+    let verdict = "#namespace-0 .verdict";
+    let is = async |state: &str| browser.attribute(verdict, "data-state").await.as_deref() == Some(state);
+    until_true("all is fresh", PATIENCE, async || is("fresh").await).await;
+
+    let error = format!("HTTP 500\r\n{HOSTILE}{}", "x".repeat(10_000));
+    let since = wall_ms() - HOUR;
+    let trouble = SourceTrouble { since, failures: 1_234, error, at: wall_ms() + MINUTE };
+    for name in ["down", "new"] {
+        two.store.save_trouble(&of, name, &trouble).await.unwrap();
+    }
+    let says = "new posts are not collected: source down cannot be read since ";
+    browser.until_text(verdict, "names the source", |text| text.contains(says)).await;
+    assert!(is("late").await);
+    browser.until_text("#sources", "says why", |text| text.contains("new cannot be read since")).await;
+    let shown = browser.text("#sources").await.unwrap();
+    for says in ["2 cannot be read", "no page yet", "(1,234 times): HTTP 500 <script>", "{{7*7}}"] {
+        assert!(shown.contains(says), "{says}: {shown}");
+    }
+    assert!(shown.len() < 2_000, "{} bytes", shown.len());
+    let mut problems = Vec::new();
+    for (width, dark) in [(360, true), (1280, false)] {
+        browser.looks(width, dark).await;
+        problems.extend(faults(&browser, &format!("sources at {width} px")).await);
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    let said: Value = serde_json::from_str(&two.get("/status").await.1).unwrap();
+    let new = said["sources"].as_array().unwrap().iter().find(|source| source["name"] == "new").unwrap();
+    assert_eq!((&new["saved_at"], &new["trouble"]["failures"]), (&Value::Null, &json!(1_234)), "{said}");
+    assert!(new["trouble"]["error"].as_str().is_some_and(|error| error.len() < 400 && !error.contains('\n')), "{said}");
+
+    // It is read again; the other one has brought nothing for longer than it may.
+    two.store.save_page(&of, "down", &page(wall_ms())).await.unwrap();
+    until_true("all is fresh again", PATIENCE, async || is("fresh").await).await;
+    two.store.save_page(&of, "calm", &page(since - MINUTE)).await.unwrap();
+    two.store.save_page(&of, "calm", &SavedPage { brought: false, ..page(wall_ms()) }).await.unwrap();
+    let says = "source calm brought no new post since ";
+    browser.until_text(verdict, "names the quiet one", |text| text.contains(says)).await;
+    browser.until_text("#sources", "says so, too", |text| text.contains("calm brought no new post since")).await;
+    let metrics = two.get("/metrics").await.1;
+    let of = |name: &str| value(&metrics, &format!("twitter_updater_{name}{{namespace=\"{of}\"}}"));
+    assert_eq!((of("sources_failing"), of("sources_quiet")), (Some(0.0), Some(1.0)), "{metrics}");
+    assert_eq!(browser.eval("return window.same", Value::Null).await, true, "it was never loaded again");
+    assert_eq!(browser.eval("return window.ran", Value::Null).await, Value::Null, "what is written stays text");
+    let wrong = invalid(&two.get("/").await.1);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    is_silent(&browser).await;
+
+    // Where the store does not answer, nothing is known of them.
+    two.positions.set(Err("it is out".to_owned()));
+    until_true("they are absent", PATIENCE, async || !two.get("/metrics").await.1.contains("sources_")).await;
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use twitter_updater::clock::wall_ms;
 use twitter_updater::poll::source::namespace;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::{Positions, PostgresStore, SavedPage, SourceGap, SqliteStore};
+use twitter_updater::store::{Positions, PostgresStore, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
 use crate::support::postgres;
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
@@ -40,6 +40,19 @@ async fn world(servers: bool, folder: &std::path::Path, api: &str) -> (World, Bo
     (World { redis: Some(redis), ..world }, Box::new(store))
 }
 
+/// A source that no page was ever read of, and why.
+async fn fails_from_its_first_poll_on(polling: &Variables, positions: &dyn Positions) {
+    let trouble =
+        SourceTrouble { since: 1_700_000_000_000, failures: 12, error: "HTTP 500\n\0<b>".to_owned(), at: wall_ms() };
+    positions.save_trouble(&namespace("search/tweets"), "two", &trouble).await.unwrap();
+    let failing = told(polling, &[], 0);
+    let two = failing["sources"].as_array().unwrap().iter().find(|one| one["name"] == "two").unwrap();
+    assert_eq!((&two["saved_at"], &two["trouble"]["failures"]), (&json!(null), &json!(12)), "{failing}");
+    let shown = text(&run(&["status"], polling).stdout);
+    assert!(shown.contains("\n  cannot be read since 2023-11-14T22:13:20Z (12 times): HTTP 500 "), "{shown}");
+    assert!(shown.contains("no page yet") && shown.contains("never"), "{shown}");
+}
+
 async fn seen(servers: bool) {
     let folder = tempfile::tempdir().unwrap();
     let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.0, ..SimulatorOptions::default() };
@@ -65,6 +78,7 @@ async fn seen(servers: bool) {
     assert_eq!((&named["sources"][1]["name"], &named["sources"][1]["saved_at"]), (&json!("two"), &json!(null)));
     assert!(table(&polling).contains("\nsources\n") && table(&polling).contains("never"));
 
+    fails_from_its_first_poll_on(&polling, &*positions).await;
     let log = folder.path().join("poll.log");
     let poller = Process::start(&["poll"], &polling, &log);
     let begun = wall_ms();
@@ -87,6 +101,8 @@ async fn seen(servers: bool) {
         let at = |field: &str| source[field].as_i64().unwrap_or_else(|| panic!("no {field}: {source}"));
         assert!((begun - 60_000..=wall_ms() + 1_000).contains(&at("newest_at")), "{source}");
         assert!((begun..=wall_ms()).contains(&at("saved_at")), "{source}");
+        assert!((begun..=at("saved_at")).contains(&at("brought_at")), "{source}");
+        assert_eq!((&source["trouble"], &source["quiet"]), (&json!(null), &json!(false)));
         assert!((-10_000..=2_000).contains(&at("due_in_ms")), "{source}");
         assert_eq!((&source["gaps"], &source["last_gap"]), (&json!(0), &json!(null)));
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use twitter_updater::lookup::details_of;
 use twitter_updater::provider::NAMESPACE;
-use twitter_updater::store::{SqliteStore, Store};
+use twitter_updater::store::{Positions, SavedPage, SourceRow, SourceTrouble, SqliteStore, Store};
 
 use super::{PATIENCE, on_sqlite, open_postgres};
 use crate::support::postgres;
@@ -21,7 +21,7 @@ fn rows() -> u64 {
     std::env::var("MIGRATION_ROWS").map_or(5_000, |rows| rows.parse().unwrap())
 }
 
-/// Takes away what the last migration made; `version` is its number.
+/// Takes away what the migration made that brought details; `version` is its number.
 fn undo(version: u32, trigger: &str) -> String {
     let columns =
         ["lang", "reply_to", "retweet_of", "quote_of", "conversation_id", "reply_settings", "truncated", "unreadable"];
@@ -133,4 +133,81 @@ async fn of_postgres_while_others_write() {
     assert!(writes > 1 && longest < LONGEST_WAIT, "{writes} batches, {longest:?}");
     let filled: i64 = sqlx::query_scalar(FILLED).fetch_one(&mut plain).await.unwrap();
     assert_eq!(filled as u64, rows());
+}
+
+const POLL: &str = "source:poll:search/tweets";
+
+/// What the version before saves of a source.
+fn save_of_before(source: &str, at: i64) -> String {
+    format!(
+        "INSERT INTO source_position (namespace, source, position, saved_at) VALUES ('{POLL}', '{source}', '{{}}', {at})
+         ON CONFLICT (namespace, source) DO UPDATE SET position = excluded.position, saved_at = excluded.saved_at"
+    )
+}
+
+/// Positions of the version before get the new columns, and it may go on writing while this version reads and writes.
+async fn of_positions<S: Store + Positions>(store: &S, mut before: impl AsyncFnMut(String), undo: String) {
+    store.migrate().await.unwrap();
+    before(undo).await;
+    before(save_of_before("old", 10)).await;
+    store.migrate().await.unwrap();
+    store.check().await.unwrap();
+    let row = async |source: &str| -> SourceRow {
+        store.sources(3).await.unwrap().into_iter().find(|row| row.source == source).unwrap()
+    };
+    let moments = async |source: &str| {
+        let row = row(source).await;
+        (row.saved_at, row.brought_at, row.trouble.map(|trouble| trouble.at))
+    };
+    assert_eq!(moments("old").await, (Some(10), Some(10), None));
+    before(save_of_before("old", 20)).await;
+    before(save_of_before("new", 20)).await;
+    assert_eq!(moments("old").await, (Some(20), Some(10), None));
+    assert_eq!(moments("new").await, (Some(20), None, None), "it does not say");
+    assert_eq!(store.saved(POLL, "new").await.unwrap().position.as_deref(), Some("{}"));
+
+    // From the next page on it is known, also where that brings nothing.
+    let page = SavedPage { at: 30, position: "{}", gaps: &[], brought: false };
+    store.save_page(POLL, "new", &page).await.unwrap();
+    assert_eq!(moments("new").await, (Some(30), Some(30), None));
+
+    // A trouble that the version before does not end is older than its page, which is how the two are told apart.
+    let trouble = SourceTrouble { since: 35, failures: 2, error: "HTTP 500".to_owned(), at: 40 };
+    store.save_trouble(POLL, "old", &trouble).await.unwrap();
+    before(save_of_before("old", 50)).await;
+    assert_eq!(moments("old").await, (Some(50), Some(10), Some(40)));
+    store.save_page(POLL, "old", &SavedPage { at: 60, brought: true, ..page }).await.unwrap();
+    assert_eq!(moments("old").await, (Some(60), Some(60), None));
+}
+
+#[tokio::test]
+async fn of_positions_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tweets.db");
+    let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut plain = on_sqlite::plain(&path).await;
+    let undo = format!(
+        "DROP TABLE source_position; DROP TABLE source_gap; {} DELETE FROM store_migrations WHERE version = 5;",
+        include_str!("../../../src/store/migrations/sqlite/0003_sources.sql")
+    );
+    let before = async |sql: String| {
+        plain.execute(AssertSqlSafe(sql)).await.unwrap();
+    };
+    of_positions(&store, before, undo).await;
+}
+
+#[tokio::test]
+async fn of_positions_in_postgres() {
+    let url = postgres::database().await;
+    let store = open_postgres(&url).await;
+    let mut plain = PgConnection::connect(&url).await.unwrap();
+    let undo = format!(
+        "DROP TABLE source_position; DROP TABLE source_gap; {} DELETE FROM store_migrations WHERE version = 6;",
+        include_str!("../../../src/store/migrations/postgres/0004_sources.sql")
+    );
+    let before = async |sql: String| {
+        plain.execute(AssertSqlSafe(sql)).await.unwrap();
+    };
+    of_positions(&store, before, undo).await;
 }

@@ -102,6 +102,12 @@ async fn troubled(store: &dyn Both) {
     assert_eq!((shown.position, shown.saved_at, shown.brought_at), (None, None, Some(T)));
     assert_eq!(shown.trouble, kept.trouble);
 
+    // What an API answers may hold anything.
+    let hostile = SourceTrouble { error: format!("a\0b\r\n</td>{}", "é".repeat(10_000)), ..trouble(T, 3, T + 6) };
+    store.save_trouble(POLL, "hostile", &hostile).await.unwrap();
+    let error = row("hostile").await.trouble.unwrap().error;
+    assert!(error.starts_with("a\u{fffd}b\r\n</td>é") && error.chars().count() == 10_010, "PostgreSQL keeps no NUL");
+
     // Whether the API answers shows in other sources, in those namespaces, later.
     let namespaces = [POLL.to_owned(), "source:poll:lists/statuses".to_owned()];
     let is_read = async |source: (&str, &str), since| store.is_another_read(&namespaces, source, since).await.unwrap();
