@@ -13,6 +13,7 @@ pub use self::book::{PositionsAtHand, Queues, SourceBook};
 use crate::clock::Millis;
 use crate::figures::{one_line, span, when};
 use crate::lookup::date_of;
+use crate::poll::bluesky::LAYOUT;
 use crate::poll::source::PIPELINE;
 use crate::provider::Provider;
 use crate::queue::{Place, WorkerStats};
@@ -48,7 +49,7 @@ pub struct Source {
     pub endpoint: Option<String>,
     /// The namespace in queue and store.
     pub namespace: Option<String>,
-    /// The newest id ever seen.
+    /// The newest id ever seen; `None` of Bluesky, where a position has times.
     pub newest_id: Option<String>,
     /// When that post was made, as its id says, ms since the epoch.
     pub newest_at: Option<Millis>,
@@ -167,7 +168,9 @@ impl Source {
         // One that cannot be read is told by its poller, with the place.
         let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let newest_id = said.and_then(|said| said.latest);
-        let newest_at = newest_id.as_deref().and_then(|id| date_of(&provider)(id).ok().flatten());
+        let newest_at = newest_id.as_deref().and_then(|id| made_at(&provider, id));
+        // A place in a timeline is no id that anybody could look for.
+        let newest_id = newest_id.filter(|_| provider != Provider::Bluesky);
         let (turn, due_at) = match place {
             None => (Turn::Unknown, None),
             Some([]) => (Turn::Absent, None),
@@ -191,6 +194,14 @@ impl Source {
             poller: Poller::Unknown,
             is_named: false,
         }
+    }
+}
+
+/// When the post was made whose number a position has, ms since the epoch.
+fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
+    match provider {
+        Provider::Bluesky => number.parse().ok().map(|place| LAYOUT.made_at(place)),
+        provider => date_of(provider)(number).ok().flatten(),
     }
 }
 
@@ -360,6 +371,8 @@ mod tests {
             assert_eq!(said("source:poll:search/tweets", none), (None, None), "{none}");
         }
         assert_eq!(said("source:poll:search/tweets", r#"{"latest":"20"}"#), (Some("20".to_owned()), None));
+        let place = format!(r#"{{"latest":"{}"}}"#, (1_637_003_285_069_u64 << 22) | 7);
+        assert_eq!(said("source:poll:bluesky:getAuthorFeed", &place), (None, Some(1_637_003_285_069)));
     }
 
     #[test]
