@@ -243,7 +243,8 @@ impl SourceSettings {
         if self.query.chars().count() > longest {
             return Err(format!(".query is longer than {longest} characters"));
         }
-        for (key, value, sign) in [("screen_name", &self.screen_name, '@'), ("hashtag", &self.hashtag, '#'), ("actor", &self.actor, '@')]
+        for (key, value, sign) in
+            [("screen_name", &self.screen_name, '@'), ("hashtag", &self.hashtag, '#'), ("actor", &self.actor, '@')]
         {
             if value.starts_with(sign) {
                 return Err(format!(".{key} stands without its {sign}"));

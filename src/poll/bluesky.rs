@@ -196,7 +196,8 @@ impl BlueskyTimeline {
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         use LookupError::{BadRequest, BatchTooLarge};
 
-        let of_target = |said| BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"));
+        let of_target =
+            |said| BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"));
         let is_anonymous = matches!(credential.kind, CredentialKind::Anonymous);
         match (&self.kind, errors::decide(reply)) {
             // It answers everything else: nobody is to be parked for it.
@@ -222,7 +223,8 @@ impl BlueskyTimeline {
             (Kind::Author { .. }, Some(cursor)) if read.posts.is_empty() || is_stuck() => More::Token(cursor.clone()),
             (Kind::Author { .. }, Some(cursor)) => More::Token(with_its_millisecond(cursor)),
             (Kind::Search { .. }, Some(cursor)) if read.posts.is_empty() || is_stuck() => More::Token(cursor.clone()),
-            (_, None) if read.posts.is_empty() || ask.token.is_none() && is_stuck() => More::No,
+            (Kind::Search { .. }, None) if ask.token.is_some() => More::No,
+            (_, None) if read.posts.is_empty() || is_stuck() => More::No,
             _ => More::Unsaid,
         }
     }

@@ -197,7 +197,8 @@ mod tests {
     fn a_post_stands_where_it_is_sorted_and_a_repost_where_it_was_reposted() {
         let repost = json!({"$type": "app.bsky.feed.defs#reasonRepost", "by": {}, "indexedAt": iso(T + 80)});
         let pin = json!({"$type": "app.bsky.feed.defs#reasonPin"});
-        let ahead = json!({"uri": uri("d"), "record": {"text": "a", "createdAt": iso(T + 9_000)}, "indexedAt": iso(T + 60)});
+        let ahead =
+            json!({"uri": uri("d"), "record": {"text": "a", "createdAt": iso(T + 9_000)}, "indexedAt": iso(T + 60)});
         let feed = json!([
             {"post": view("a", T - 50_000), "reason": pin},
             {"post": view("b", T + 90), "reply": {"parent": {"uri": uri("x"), "blocked": true}}},

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use twitter_updater::clock::Millis;
+use twitter_updater::poll::bluesky;
 use twitter_updater::poll::pace::Pace;
 use twitter_updater::poll::paging::{Ask, Position};
 use twitter_updater::poll::since::IdLayout;
@@ -60,6 +61,9 @@ const MASTODON: Network = Network { name: "Mastodon: ", layout: IdLayout::MASTOD
 
 /// Without one.
 const MASTODON_KEPT: Network = Network { name: "Mastodon, kept on the way for 15 s: ", kept_for: 15_000, ..MASTODON };
+
+/// A search; the other timeline is read from its top each time.
+const BLUESKY: Network = Network { name: "Bluesky search: ", layout: bluesky::LAYOUT, count: 100, ..TWITTER };
 
 /// What the world is like.
 #[derive(Clone, Copy, Default)]
@@ -312,4 +316,9 @@ fn nor_in_pages_of_forty() {
 #[test]
 fn nor_where_answers_come_out_of_a_cache() {
     compare(MASTODON_KEPT, &steady_killed_and_worst());
+}
+
+#[test]
+fn nor_by_places_where_no_date_is_believed() {
+    compare(BLUESKY, &steady_killed_and_worst().map(|scenario| Scenario { no_date: true, ..scenario }));
 }

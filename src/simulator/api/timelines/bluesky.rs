@@ -44,9 +44,7 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
         Ok(call) => api.bluesky_page(&call, Api::search_posts).await,
         Err(refused) => refused,
     };
-    router
-        .route("/xrpc/app.bsky.feed.getAuthorFeed", get(author))
-        .route("/xrpc/app.bsky.feed.searchPosts", get(search))
+    router.route("/xrpc/app.bsky.feed.getAuthorFeed", get(author)).route("/xrpc/app.bsky.feed.searchPosts", get(search))
 }
 
 impl Api {
