@@ -140,7 +140,6 @@ pub fn parse_post(raw: &str) -> Result<Tweet, String> {
 }
 
 /// Reads one post view. Answers its uri, where that can be read, and the post.
-#[must_use]
 pub fn read_post(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     post::read(raw.trim())
 }

@@ -239,7 +239,7 @@ mod tests {
             assert_eq!(feed.broken, page.broken);
         }
         let only = search(&json!({"posts": [{"uri": uri("a"), "record": {"createdAt": 7}, "indexedAt": iso(T + 5)}]}));
-        assert_eq!((times(&only.as_ref().unwrap()), only.unwrap().broken), (vec![5], 1));
+        assert_eq!((times(only.as_ref().unwrap()), only.unwrap().broken), (vec![5], 1));
         let long = view(&"k".repeat(500), T + 30);
         assert_eq!(times(&search(&json!({"posts": [view("y", T + 50), long]})).unwrap()), [50], "no queue takes it");
     }

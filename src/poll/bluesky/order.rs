@@ -25,7 +25,8 @@ pub fn place(at: Millis, name: &str) -> u64 {
     // FNV-1a: the same in every version, since places are kept.
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
-    LAYOUT.first_at(at) | (hash >> (64 - LAYOUT.shift))
+    // Its upper half knows little of the last bytes.
+    LAYOUT.first_at(at) | ((hash ^ (hash >> 32)) & ((1 << LAYOUT.shift) - 1))
 }
 
 /// An item in the order of its feed.
