@@ -55,6 +55,7 @@ fn sources(x_api: &str, api: &str) -> Variables {
         ("poll.sources.four.provider", "bluesky"),
         ("poll.sources.four.kind", "author"),
         ("poll.sources.four.actor", "four.example.org"),
+        ("poll.sources.four.out_of_order", "1s"),
     ])
 }
 
