@@ -69,12 +69,13 @@ async fn round(timeline: &dyn Timeline, who: &Credential, kept: &mut Option<Posi
     panic!("a round has no end: {kept:?}");
 }
 
-async fn simulated() -> Running {
+async fn simulated(calls: u32) -> Running {
     let options = SimulatorOptions {
         posts_per_second: 100.0,
         posts_late: LATE,
         missing_share: 0.1,
         body_padding: 0,
+        bluesky_calls_per_window: calls,
         ..SimulatorOptions::default()
     };
     simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
@@ -100,7 +101,7 @@ async fn misses_none(running: &Running, kind: Kind, target: &str) -> Had {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_are_read_whole_without_a_login() {
-    let running = simulated().await;
+    let running = simulated(0).await;
     let (feed, found) = tokio::join!(
         misses_none(&running, author("tiny_heron0.bsky.example.org"), "@tiny_heron0"),
         misses_none(&running, search("rust lang"), "rust lang"),
@@ -110,7 +111,7 @@ async fn both_are_read_whole_without_a_login() {
 
 #[tokio::test]
 async fn what_is_not_ours_to_see_is_the_sources_own_matter() {
-    let running = simulated().await;
+    let running = simulated(3_000).await;
     for (kind, says) in [
         (author("nobody.example.org"), "not there"),
         (author("did:plc:nobody"), "not there"),
@@ -159,7 +160,7 @@ async fn a_feed_is_read_whole_whatever_its_cursors_are() {
         read_whole(cursors, 0).await;
     }
     for cursors in [Cursors::Times, Cursors::Keysets] {
-        read_whole(cursors, 3).await;
+        read_whole(cursors, 4).await;
     }
 }
 
