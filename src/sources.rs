@@ -14,6 +14,7 @@ pub use self::book::{PositionsAtHand, Queues, SourceBook};
 use crate::clock::{self, Millis};
 use crate::figures::{cut, grouped, one_line, span, when};
 use crate::lookup::date_of;
+use crate::poll::bluesky::LAYOUT;
 use crate::poll::source::PIPELINE;
 use crate::provider::Provider;
 use crate::queue::{Place, WorkerStats};
@@ -51,7 +52,7 @@ pub struct Source {
     pub endpoint: Option<String>,
     /// The namespace in queue and store.
     pub namespace: Option<String>,
-    /// The newest id ever seen.
+    /// The newest id ever seen; `None` of Bluesky, where a position has times.
     pub newest_id: Option<String>,
     /// When that post was made, as its id says, ms since the epoch.
     pub newest_at: Option<Millis>,
@@ -183,7 +184,9 @@ impl Source {
         // One that cannot be read is told by its poller, with the place.
         let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let newest_id = said.and_then(|said| said.latest);
-        let newest_at = newest_id.as_deref().and_then(|id| date_of(&provider)(id).ok().flatten());
+        let newest_at = newest_id.as_deref().and_then(|id| made_at(&provider, id));
+        // A place in a timeline is no id that anybody could look for.
+        let newest_id = newest_id.filter(|_| provider != Provider::Bluesky);
         // A poller of an older version saves a page without ending the trouble.
         let trouble = row.trouble.filter(|trouble| row.saved_at.is_none_or(|saved_at| saved_at <= trouble.at));
         let trouble =
@@ -268,6 +271,14 @@ fn quiet(sources: &[&Source]) -> Option<String> {
             "{many} sources brought no new post for longer than their quiet_after; the first: {name}, since {since}"
         ),
     })
+}
+
+/// When the post was made whose number a position has, ms since the epoch.
+fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
+    match provider {
+        Provider::Bluesky => number.parse().ok().map(|place| LAYOUT.made_at(place)),
+        provider => date_of(provider)(number).ok().flatten(),
+    }
 }
 
 /// Who is polled in that namespace, and where: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
@@ -468,6 +479,8 @@ pub(crate) mod tests {
             assert_eq!(said("source:poll:search/tweets", none), (None, None), "{none}");
         }
         assert_eq!(said("source:poll:search/tweets", r#"{"latest":"20"}"#), (Some("20".to_owned()), None));
+        let place = format!(r#"{{"latest":"{}"}}"#, (1_637_003_285_069_u64 << 22) | 7);
+        assert_eq!(said("source:poll:bluesky:getAuthorFeed", &place), (None, Some(1_637_003_285_069)));
     }
 
     #[test]

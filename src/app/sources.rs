@@ -9,6 +9,7 @@ use anyhow::Result;
 use super::provider::http_options;
 use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
 use crate::lookup::http::HttpClient;
+use crate::poll::bluesky::{self, BlueskyApi};
 use crate::poll::mastodon::{self, MastodonApi};
 use crate::poll::timeline::Timeline;
 use crate::poll::twitter_v1::{self, TwitterApi};
@@ -18,11 +19,12 @@ use crate::provider::Provider;
 /// The sources of a provider, by endpoint and name.
 pub type Sources = BTreeMap<&'static str, BTreeMap<String, Arc<dyn Timeline>>>;
 
-/// The API of a provider that has timelines.
+/// The API of a provider.
 enum Api {
     Twitter(TwitterApi),
     X(XApi),
     Mastodon(MastodonApi),
+    Bluesky(BlueskyApi),
 }
 
 impl Api {
@@ -34,14 +36,15 @@ impl Api {
             Provider::Twitter => TwitterApi::new(http, address).map(Self::Twitter),
             Provider::X => XApi::new(http, address, x_fields).map(Self::X),
             Provider::Mastodon(_) => MastodonApi::new(http, address).map(Self::Mastodon),
-            Provider::Bluesky => Err("it has no timelines that can be polled".to_owned()),
+            Provider::Bluesky => BlueskyApi::new(http, address).map(Self::Bluesky),
         });
         Ok(api.map_err(|why| BadConfig(format!("{setting}: {why}")))?)
     }
 
     /// The timeline of a source; `None` for a kind that the provider does not have.
     fn timeline(&self, source: &SourceSettings, k: Duration) -> Option<Arc<dyn Timeline>> {
-        let SourceSettings { query, screen_name, list_id, user_id, hashtag, account_id, local, .. } = source.clone();
+        let SourceSettings { query, screen_name, list_id, user_id, hashtag, account_id, actor, local, .. } =
+            source.clone();
         Some(match self {
             Self::Twitter(api) => {
                 use twitter_v1::Kind::{Home, List, Search, User};
@@ -50,7 +53,7 @@ impl Api {
                     SourceKind::User => User { screen_name },
                     SourceKind::List => List { list_id },
                     SourceKind::Home => Home,
-                    SourceKind::Public | SourceKind::Hashtag | SourceKind::Account => return None,
+                    _ => return None,
                 };
                 Arc::new(api.timeline(kind, k))
             }
@@ -67,6 +70,14 @@ impl Api {
                     SourceKind::Public => mastodon::Kind::Public { local },
                     SourceKind::Hashtag => mastodon::Kind::Hashtag { hashtag, local },
                     SourceKind::Account => mastodon::Kind::Account { account_id },
+                    _ => return None,
+                };
+                Arc::new(api.timeline(kind, k))
+            }
+            Self::Bluesky(api) => {
+                let kind = match source.kind {
+                    SourceKind::Author => bluesky::Kind::Author { actor },
+                    SourceKind::Search => bluesky::Kind::Search { query },
                     _ => return None,
                 };
                 Arc::new(api.timeline(kind, k))
@@ -90,7 +101,11 @@ pub fn sources(settings: &Settings) -> Result<BTreeMap<Provider, Sources>> {
             let api = Api::open(settings, &source.provider)?;
             all.insert(source.provider.clone(), (api, Sources::new()));
         }
-        let k = source.out_of_order.unwrap_or(settings.poll.out_of_order);
+        let usual = match source.provider {
+            Provider::Bluesky => settings.poll.out_of_order.max(bluesky::OUT_OF_ORDER),
+            _ => settings.poll.out_of_order,
+        };
+        let k = source.out_of_order.unwrap_or(usual);
         let timeline = all.get_mut(&source.provider).and_then(|(api, of)| Some((api.timeline(source, k)?, of)));
         let Some((timeline, of_provider)) = timeline else {
             let why = format!("poll.sources.{name}.kind: {} has no timeline of that kind", source.provider);

@@ -59,10 +59,12 @@ pub struct SourceSettings {
     pub hashtag: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub account_id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub actor: String,
     /// Of a timeline of Mastodon: what was written on the instance, and nothing else.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub local: bool,
-    /// In place of `poll.out_of_order`.
+    /// In place of `poll.out_of_order`, or of Bluesky's own.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<Duration>,
     /// In place of `poll.quiet_after`.
@@ -74,7 +76,8 @@ impl SourceSettings {
     /// The query or account that it asks for; `None` where its kind says all.
     #[must_use]
     pub fn asks_for(&self) -> Option<String> {
-        let texts = [&self.query, &self.screen_name, &self.list_id, &self.user_id, &self.hashtag, &self.account_id];
+        let accounts = [&self.screen_name, &self.list_id, &self.user_id, &self.account_id, &self.actor];
+        let texts = [&self.query, &self.hashtag].into_iter().chain(accounts);
         texts.into_iter().find(|text| !text.is_empty()).cloned()
     }
 }
@@ -91,10 +94,13 @@ pub enum SourceKind {
     Public,
     Hashtag,
     Account,
+    Author,
 }
 
-/// The longest query that a search takes, in characters: of Twitter, and of X, where most plans take 512.
-const LONGEST_QUERY: [(Provider, usize); 2] = [(Provider::Twitter, 500), (Provider::X, 4_096)];
+/// The longest query that a search takes, in characters: of Twitter; of X, where most plans take 512; of Bluesky, whose
+/// server says no limit, what an address has room for.
+const LONGEST_QUERY: [(Provider, usize); 3] =
+    [(Provider::Twitter, 500), (Provider::X, 4_096), (Provider::Bluesky, 1_000)];
 
 fn twitter() -> Provider {
     Provider::Twitter
@@ -117,7 +123,7 @@ mod by_name {
 
 /// The kinds of a provider's timelines, each with the setting that says what it is a timeline of.
 fn kinds(provider: &Provider) -> &'static [(SourceKind, &'static str, Option<&'static str>)] {
-    use SourceKind::{Account, Hashtag, Home, List, Public, Search, User};
+    use SourceKind::{Account, Author, Hashtag, Home, List, Public, Search, User};
 
     match provider {
         Provider::Twitter => &[
@@ -130,7 +136,7 @@ fn kinds(provider: &Provider) -> &'static [(SourceKind, &'static str, Option<&'s
         Provider::Mastodon(_) => {
             &[(Public, "public", None), (Hashtag, "hashtag", Some("hashtag")), (Account, "account", Some("account_id"))]
         }
-        Provider::Bluesky => &[],
+        Provider::Bluesky => &[(Author, "author", Some("actor")), (Search, "search", Some("query"))],
     }
 }
 
@@ -220,9 +226,6 @@ impl SourceSettings {
     /// Each kind has the one setting that says what it is a timeline of.
     fn check(&self) -> Result<(), String> {
         let (provider, kinds) = (&self.provider, kinds(&self.provider));
-        if kinds.is_empty() {
-            return Err(format!(".provider: {provider} has no timelines that can be polled"));
-        }
         let Some((_, _, needed)) = kinds.iter().find(|(kind, ..)| *kind == self.kind) else {
             let words: Vec<&str> = kinds.iter().map(|(_, word, _)| *word).collect();
             return Err(format!(".kind: {provider} has no timeline of that kind, but {}", words.join(", ")));
@@ -234,6 +237,7 @@ impl SourceSettings {
             ("user_id", &self.user_id),
             ("hashtag", &self.hashtag),
             ("account_id", &self.account_id),
+            ("actor", &self.actor),
         ] {
             match (value.trim().is_empty(), Some(key) == *needed) {
                 (true, true) => return Err(format!(".{key} is missing: it says what is polled")),
@@ -254,7 +258,9 @@ impl SourceSettings {
         if self.query.chars().count() > longest {
             return Err(format!(".query is longer than {longest} characters"));
         }
-        for (key, value, sign) in [("screen_name", &self.screen_name, '@'), ("hashtag", &self.hashtag, '#')] {
+        for (key, value, sign) in
+            [("screen_name", &self.screen_name, '@'), ("hashtag", &self.hashtag, '#'), ("actor", &self.actor, '@')]
+        {
             if value.starts_with(sign) {
                 return Err(format!(".{key} stands without its {sign}"));
             }
@@ -263,6 +269,13 @@ impl SourceSettings {
             if !id.chars().all(|c| c.is_ascii_digit()) {
                 return Err(format!(".{key} is a number"));
             }
+        }
+        let is_actor = |actor: &str| {
+            let is_fit = |c: char| c.is_ascii_alphanumeric() || "._:%-".contains(c);
+            actor.len() <= 300 && actor.chars().all(is_fit) && (actor.starts_with("did:") || actor.contains('.'))
+        };
+        if !self.actor.is_empty() && !is_actor(&self.actor) {
+            return Err(".actor is a handle, like alice.bsky.social, or a DID, like did:plc:…".to_owned());
         }
         Ok(())
     }
@@ -284,7 +297,9 @@ mod tests {
                     [poll.sources.home]\nkind = \"home\"\n";
         assert_eq!(settings(good).unwrap().poll.sources.len(), 2);
         let good = "[mastodon.instances.social]\napi = \"http://a\"\n[poll.sources.a]\nprovider = \"x\"\nkind = \"user\"\n\
-                    user_id = \"12\"\n[poll.sources.b]\nprovider = \"mastodon:social\"\nkind = \"public\"\nlocal = true\n";
+                    user_id = \"12\"\n[poll.sources.b]\nprovider = \"mastodon:social\"\nkind = \"public\"\nlocal = true\n\
+                    [poll.sources.c]\nprovider = \"bluesky\"\nkind = \"author\"\nactor = \"did:plc:z72i7hdynmk6r22z27h6tvur\"\n\
+                    [poll.sources.d]\nprovider = \"bluesky\"\nkind = \"search\"\nquery = \"rust lang\"\n";
         let shown = settings(good).unwrap().shown();
         assert!(shown.contains("provider = \"x\"") && shown.contains("provider = \"mastodon:social\""), "{shown}");
         for (text, says) in [
@@ -306,7 +321,22 @@ mod tests {
                 "poll.sources.a.screen_name is of no use",
             ),
             ("[poll.sources.a]\nkind = \"home\"\nlocal = true\n", "poll.sources.a.local is of no use"),
-            ("[poll.sources.a]\nprovider = \"bluesky\"\nkind = \"home\"\n", "bluesky has no timelines"),
+            (
+                "[poll.sources.a]\nprovider = \"bluesky\"\nkind = \"home\"\n",
+                "bluesky has no timeline of that kind, but author, search",
+            ),
+            ("[poll.sources.a]\nprovider = \"bluesky\"\nkind = \"author\"\n", "poll.sources.a.actor is missing"),
+            ("[poll.sources.a]\nprovider = \"bluesky\"\nkind = \"search\"\n", "poll.sources.a.query is missing"),
+            (
+                "[poll.sources.a]\nprovider = \"bluesky\"\nkind = \"author\"\nactor = \"alice\"\n",
+                "poll.sources.a.actor is a handle, like alice.bsky.social, or a DID",
+            ),
+            (
+                "[poll.sources.a]\nprovider = \"bluesky\"\nkind = \"author\"\nactor = \"@alice.example.org\"\n",
+                "poll.sources.a.actor stands without its @",
+            ),
+            ("[poll.sources.a]\nkind = \"home\"\nactor = \"a.org\"\n", "poll.sources.a.actor is of no use"),
+            ("[poll.sources.a]\nkind = \"author\"\n", "twitter has no timeline of that kind, but search, user"),
             ("[poll.sources.a]\nprovider = \"myspace\"\nkind = \"home\"\n", "\"myspace\" is no provider"),
             (
                 "[poll.sources.a]\nprovider = \"mastodon:b\"\nkind = \"hashtag\"\nhashtag = \"#c\"\n",
@@ -341,33 +371,5 @@ mod tests {
         assert_eq!(days(&format!("[poll]\nquiet_after = \"0s\"\n{text}")), [None, Some(60), None]);
         let error = settings(&text.replace("60d", "11years")).unwrap_err();
         assert!(error.contains("poll.sources.b.quiet_after (11years) must be 0s to 10years"), "{error}");
-    }
-
-    #[test]
-    fn streams_have_a_filter_and_a_source_that_fills_their_gaps() {
-        let source = "[poll.sources.rust]\nkind = \"search\"\nquery = \"rust\"\n";
-        let stream = |name: &str, rest: &str| format!("[poll.streams.{name}]\nfills = \"rust\"\n{rest}\n");
-        let twitter = "provider = \"twitter\"\ntrack = \"rust, cargo\"";
-        let of_x = "[poll.sources.x]\nprovider = \"x\"\nkind = \"search\"\nquery = \"rust\"\n\
-                    [poll.streams.b]\nprovider = \"x\"\nfills = \"x\"\n";
-        let good = format!("{source}{of_x}{}", stream("a", twitter));
-        assert_eq!(settings(&good).unwrap().poll.streams.len(), 2);
-        for (rest, says) in [
-            ("provider = \"twitter\"", "poll.streams.b: track, follow or locations is missing"),
-            ("provider = \"x\"\ntrack = \"rust\"", "poll.streams.b.track is of no use"),
-            ("provider = \"mastodon\"", "mastodon"),
-            ("provider = \"twitter\"\nfollow = \"jack\"", "poll.streams.b.follow has up to 5000 ids"),
-            ("provider = \"twitter\"\nlocations = \"1,2,3\"", "poll.streams.b.locations has up to 25 boxes"),
-            ("provider = \"twitter\"\nlocations = \"1,2,3,n\"", "poll.streams.b.locations"),
-            ("provider = \"twitter\"\ntrack = \"x\"", "an account has one stream"),
-            ("provider = \"x\"\nrules = \"x\"", "`rules`"),
-            ("provider = \"x\"", "is a source of twitter, whose posts are others: name one of x"),
-        ] {
-            let text = format!("{source}{}{}", stream("a", twitter), stream("b", rest));
-            let error = settings(&text).unwrap_err();
-            assert!(error.contains(says) && !error.contains('\n'), "{rest:?}: {error}");
-        }
-        let error = settings(&stream("a", twitter)).unwrap_err();
-        assert!(error.contains("poll.streams.a.fills (\"rust\") must be the NAME"), "{error}");
     }
 }

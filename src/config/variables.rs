@@ -40,6 +40,7 @@ const TABLES: [(&str, &[&str]); 5] = [
             "user_id",
             "hashtag",
             "account_id",
+            "actor",
             "local",
             "out_of_order",
             "quiet_after",

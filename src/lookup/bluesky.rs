@@ -8,7 +8,7 @@
 //! decision. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
 //! docs.bsky.app (rate limits), recorded posts.
 
-mod errors;
+pub mod errors;
 mod post;
 mod uri;
 
@@ -17,6 +17,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::post::{indexed_at, moment, sort_time};
 use super::asked::{batch, share};
 use super::authority::{self, asked_as_nobody};
 use super::http::{HttpClient, HttpOptions, Reply, base, below};
@@ -118,7 +119,7 @@ impl Lookup for Bluesky {
 }
 
 /// What a refusal means for whoever asked.
-fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
+pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
 
@@ -136,6 +137,11 @@ pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
 /// It is none; says in a few words what is wrong with it.
 pub fn parse_post(raw: &str) -> Result<Tweet, String> {
     post::read(raw.trim()).1
+}
+
+/// Reads one post view. Answers its uri, where that can be read, and the post.
+pub fn read_post(raw: &str) -> (Option<String>, Result<Tweet, String>) {
+    post::read(raw.trim())
 }
 
 #[derive(Deserialize)]

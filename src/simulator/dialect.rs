@@ -8,7 +8,7 @@ mod x_v2;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-pub use self::bluesky::bluesky_uri;
+pub use self::bluesky::{bluesky_uri, invalid as bluesky_invalid};
 pub use self::mastodon::{account as mastodon_account, mastodon_id};
 pub use self::x_v2::{
     Fields, Unknown, includes as x_includes, is_hidden, not_there as x_not_there, refusal_of as x_refusal_of,

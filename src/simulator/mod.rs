@@ -18,6 +18,7 @@
 //! | `GET /api/v1/instance`, `/api/v2/instance`, `/api/v1/apps/verify_credentials`, `/api/v1/accounts/{id}`, `/accounts/verify_credentials` | the instance, who calls, and accounts |
 //! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; kept on the way for whoever shows no token |
 //! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession`, `POST …createSession` |
+//! | `GET /xrpc/app.bsky.feed.getAuthorFeed`, `/xrpc/app.bsky.feed.searchPosts` | Bluesky's timelines; a search wants a token for its cursor |
 //! | `GET /simulator/credentials` | how each credential stands: `{"name": "good"}` |
 //! | `PUT /simulator/credentials/{name}` | switches it: `"good"`, `"revoked"`, `"locked"`, `"suspended"` |
 //! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |

@@ -1,6 +1,7 @@
 //! Polling starters: which id they ask from, how they page back, how often they come, and that nothing is
 //! missed.
 
+mod bluesky;
 mod losses;
 mod networks;
 mod pace;

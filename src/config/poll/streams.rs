@@ -101,3 +101,42 @@ impl StreamSettings {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::Settings;
+
+    fn settings(text: &str) -> Result<Settings, String> {
+        Settings::load_text(Path::new("poll.toml"), text, &[]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn streams_have_a_filter_and_a_source_that_fills_their_gaps() {
+        let source = "[poll.sources.rust]\nkind = \"search\"\nquery = \"rust\"\n";
+        let stream = |name: &str, rest: &str| format!("[poll.streams.{name}]\nfills = \"rust\"\n{rest}\n");
+        let twitter = "provider = \"twitter\"\ntrack = \"rust, cargo\"";
+        let of_x = "[poll.sources.x]\nprovider = \"x\"\nkind = \"search\"\nquery = \"rust\"\n\
+                    [poll.streams.b]\nprovider = \"x\"\nfills = \"x\"\n";
+        let good = format!("{source}{of_x}{}", stream("a", twitter));
+        assert_eq!(settings(&good).unwrap().poll.streams.len(), 2);
+        for (rest, says) in [
+            ("provider = \"twitter\"", "poll.streams.b: track, follow or locations is missing"),
+            ("provider = \"x\"\ntrack = \"rust\"", "poll.streams.b.track is of no use"),
+            ("provider = \"mastodon\"", "mastodon"),
+            ("provider = \"twitter\"\nfollow = \"jack\"", "poll.streams.b.follow has up to 5000 ids"),
+            ("provider = \"twitter\"\nlocations = \"1,2,3\"", "poll.streams.b.locations has up to 25 boxes"),
+            ("provider = \"twitter\"\nlocations = \"1,2,3,n\"", "poll.streams.b.locations"),
+            ("provider = \"twitter\"\ntrack = \"x\"", "an account has one stream"),
+            ("provider = \"x\"\nrules = \"x\"", "`rules`"),
+            ("provider = \"x\"", "is a source of twitter, whose posts are others: name one of x"),
+        ] {
+            let text = format!("{source}{}{}", stream("a", twitter), stream("b", rest));
+            let error = settings(&text).unwrap_err();
+            assert!(error.contains(says) && !error.contains('\n'), "{rest:?}: {error}");
+        }
+        let error = settings(&stream("a", twitter)).unwrap_err();
+        assert!(error.contains("poll.streams.a.fills (\"rust\") must be the NAME"), "{error}");
+    }
+}

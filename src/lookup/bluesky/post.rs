@@ -101,6 +101,52 @@ pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     (id, tweet)
 }
 
+/// What says where a post, or a reason to show one, stands in a timeline.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Dates<'a> {
+    #[serde(borrow)]
+    indexed_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    record: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+}
+
+/// A date as Bluesky writes it, ms since the Unix epoch.
+#[must_use]
+pub fn moment(text: &str) -> Option<Millis> {
+    scalar::rfc3339(text)
+}
+
+fn date(raw: Option<&RawValue>) -> Option<Millis> {
+    moment(&scalar::string(raw?)?)
+}
+
+/// When the server first saw it, ms since the Unix epoch: of a post view, or of a reason to show one.
+#[must_use]
+pub fn indexed_at(raw: &str) -> Option<Millis> {
+    date(serde_json::from_str::<Dates<'_>>(raw).ok()?.indexed_at)
+}
+
+/// By what Bluesky sorts it (`sortAt`), ms since the Unix epoch: the earlier of the record's date and [`indexed_at`]. `None`
+/// where a date that is there cannot be read: then the server may have sorted it anywhere.
+#[must_use]
+pub fn sort_time(raw: &str) -> Option<Millis> {
+    let dates: Dates<'_> = serde_json::from_str(raw).ok()?;
+    let seen = date(dates.indexed_at)?;
+    let record: Option<Written<'_>> = present(dates.record).and_then(|record| serde_json::from_str(record.get()).ok());
+    match record.and_then(|record| present(record.created_at)) {
+        None => Some(seen),
+        written => Some(date(written)?.min(seen)),
+    }
+}
+
 impl Record<'_> {
     fn details(&self, id: &str) -> Details {
         let reply: Option<Reply<'_>> = present(self.reply).and_then(|reply| serde_json::from_str(reply.get()).ok());

@@ -3,6 +3,7 @@
 //! A timeline has its posts at an even pace, from always until always, each a while after its id says that it was made: ids
 //! become visible out of order. What a timeline holds depends on the seed and on what it is of.
 
+mod bluesky;
 mod mastodon;
 mod twitter_v1;
 mod x_v2;
@@ -25,7 +26,7 @@ const DAY_MS: Millis = 86_400_000;
 /// Whose ids a timeline has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
-    /// Twitter's and X's.
+    /// Twitter's and X's; Bluesky's uris are made of them.
     Twitter,
     Mastodon,
 }
@@ -83,7 +84,7 @@ const STAND_INS: u64 = 20_000;
 
 /// The addresses.
 pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    mastodon::routes(x_v2::routes(twitter_v1::routes(router)))
+    bluesky::routes(mastodon::routes(x_v2::routes(twitter_v1::routes(router))))
 }
 
 impl Api {
@@ -187,5 +188,13 @@ impl Running {
     pub fn statuses(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
         let posts = self.api.posts(Network::Mastodon, target, from, to);
         posts.iter().map(|post| Network::Mastodon.id(post.id).to_string()).collect()
+    }
+
+    /// The same of a Bluesky timeline, by their uris. `target` is the query, or `@` and the actor; a simulated user's
+    /// handle without its domain.
+    #[must_use]
+    pub fn bluesky_posts(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
+        let posts = self.api.posts(Network::Twitter, target, from, to);
+        posts.iter().map(|post| bluesky::uri(post.id.get())).collect()
     }
 }

@@ -90,6 +90,13 @@ pub fn refusal(status: u16, code: u32) -> Response {
     response
 }
 
+/// A call whose parameters are refused, and why.
+pub fn invalid(why: &str) -> Response {
+    let mut response = success(json!({ "error": "InvalidRequest", "message": why }).to_string());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
 /// `RateLimit-*`; the reset is in seconds since the epoch, whatever the draft says.
 pub fn tell(window: Window, headers: &mut HeaderMap) {
     headers.insert("ratelimit-limit", HeaderValue::from(window.limit));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use twitter_updater::clock::Millis;
+use twitter_updater::poll::bluesky;
 use twitter_updater::poll::pace::Pace;
 use twitter_updater::poll::paging::{Ask, Gap, GapReason, Position};
 use twitter_updater::poll::since::IdLayout;
@@ -64,6 +65,10 @@ const MASTODON: Network = Network { name: "Mastodon: ", layout: IdLayout::MASTOD
 
 /// Without one.
 const MASTODON_KEPT: Network = Network { name: "Mastodon, kept on the way for 15 s: ", kept_for: 15_000, ..MASTODON };
+
+/// A search. Nothing is kept for long, but no `Date` is believed.
+const BLUESKY: Network =
+    Network { name: "Bluesky search: ", layout: bluesky::LAYOUT, count: 100, kept_for: 1, ..TWITTER };
 
 /// What the world is like.
 #[derive(Clone, Copy, Default)]
@@ -360,4 +365,9 @@ fn nor_in_pages_of_forty() {
 #[test]
 fn nor_where_answers_come_out_of_a_cache() {
     compare(MASTODON_KEPT, &few());
+}
+
+#[test]
+fn nor_by_places_where_no_date_is_believed() {
+    compare(BLUESKY, &few());
 }

@@ -33,10 +33,11 @@ async fn simulated() -> Running {
 }
 
 /// A source of each provider, with short terms.
-fn sources(x_api: &str, instance: &str) -> Variables {
+fn sources(x_api: &str, api: &str) -> Variables {
     variables(&[
         ("x.api", x_api),
-        ("mastodon.instances.social.api", instance),
+        ("mastodon.instances.social.api", api),
+        ("bluesky.api", api),
         ("poll.shortest", "1s"),
         ("poll.longest", "2s"),
         ("poll.pages", "3"),
@@ -51,6 +52,10 @@ fn sources(x_api: &str, instance: &str) -> Variables {
         ("poll.sources.three.kind", "hashtag"),
         ("poll.sources.three.hashtag", "three"),
         ("poll.sources.three.local", "true"),
+        ("poll.sources.four.provider", "bluesky"),
+        ("poll.sources.four.kind", "author"),
+        ("poll.sources.four.actor", "four.example.org"),
+        ("poll.sources.four.out_of_order", "1s"),
     ])
 }
 
@@ -65,7 +70,7 @@ async fn are_there(folder: &std::path::Path, store: &dyn Store, provider: &Provi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_at_every_point_none_of_three_networks_loses_a_post() {
+async fn killed_at_every_point_none_of_four_networks_loses_a_post() {
     let folder = tempfile::tempdir().unwrap();
     let api = simulated().await;
     let mut world = World::new(Backends { redis: false, postgres: false }, folder.path(), &api.base_url()).await;
@@ -73,10 +78,10 @@ async fn killed_at_every_point_none_of_three_networks_loses_a_post() {
     let log = folder.path().join("poll.log");
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();
     let store = SqliteStore::open(&folder.path().join("tweets.db"), WITHIN).await.unwrap();
-    let endpoints = ["statuses/user_timeline", "tweets/search/recent", "statuses"];
-    let places = [Provider::Twitter, Provider::X, social()];
+    let endpoints = ["statuses/user_timeline", "tweets/search/recent", "statuses", "getAuthorFeed"];
+    let places = [Provider::Twitter, Provider::X, social(), Provider::Bluesky];
     let places = places.iter().zip(endpoints).map(|(provider, endpoint)| namespace_of(provider, endpoint));
-    let places: Vec<_> = places.zip(["one", "two", "three"]).collect();
+    let places: Vec<_> = places.zip(["one", "two", "three", "four"]).collect();
     // A source begins with its newest page, and from then on misses nothing.
     let poller = Process::start(&["poll"], &world.settings, &log);
     for (namespace, name) in &places {
@@ -97,6 +102,7 @@ async fn killed_at_every_point_none_of_three_networks_loses_a_post() {
         (Provider::Twitter, tweets("@one")),
         (Provider::X, tweets("two")),
         (social(), api.statuses("#three", begun, until)),
+        (Provider::Bluesky, api.bluesky_posts("@four.example.org", begun, until)),
     ];
     for (provider, due) in &of_each {
         are_there(folder.path(), &*world.store, provider, due).await;

@@ -13,6 +13,7 @@ use twitter_updater::health::Health;
 use twitter_updater::live::Live;
 use twitter_updater::lookup::{LookupError, Quota};
 use twitter_updater::metrics::{Metrics, Polls};
+use twitter_updater::poll::bluesky::LAYOUT;
 use twitter_updater::poll::pace::Pace;
 use twitter_updater::poll::paging::{Ask, More, Rules};
 use twitter_updater::poll::share::Share;
@@ -39,10 +40,11 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const EVERY: Millis = 250;
 
 /// A network: how its ids tell the time, posts in a page, whether it says which page is the last.
-const NETWORKS: [(&str, IdLayout, u32, bool); 3] = [
+const NETWORKS: [(&str, IdLayout, u32, bool); 4] = [
     ("v1.1", IdLayout::TWITTER, 200, false),
     ("X", IdLayout::TWITTER, 100, true),
     ("Mastodon", IdLayout::MASTODON, 40, false),
+    ("Bluesky", LAYOUT, 100, false),
 ];
 
 /// How a source answers.
@@ -256,7 +258,9 @@ async fn beside(network: (&'static str, IdLayout, u32, bool), others: &[Answers]
     let until = wall_ms() - 30_000;
     let healthy = &world.fakes[others.len()..];
     for fake in healthy {
-        assert_eq!(world.lost(fake, begun, until).await, 0, "{} beside {others:?}", network.0);
+        // It begins with the newest page.
+        let first = fake.calls.lock().unwrap()[0].0;
+        assert_eq!(world.lost(fake, first, until).await, 0, "{} beside {others:?}", network.0);
         assert!(world.positions.row(POLL, &name_of(fake.name)).trouble.is_none());
     }
     for fake in &world.fakes[..others.len()] {
@@ -319,7 +323,7 @@ async fn posts_with_dates_that_cannot_be_stop_nothing() {
             let begun = wall_ms();
             tokio::time::sleep(Duration::from_secs(300)).await;
             let fake = &world.fakes[0];
-            assert_eq!(world.lost(fake, begun - 20_000, wall_ms() - 30_000).await, 0, "{} {answers:?}", network.0);
+            assert_eq!(world.lost(fake, begun - 5_000, wall_ms() - 30_000).await, 0, "{} {answers:?}", network.0);
             assert!(world.polls.posts_misdated.get() > 100, "and it is noted");
             assert_eq!((world.polls.posts_refused.get(), world.polls.polls_failed.get()), (0, 0));
             // It is updated by its age, not from that date on.
