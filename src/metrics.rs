@@ -140,7 +140,7 @@ counters! {
         /// Posts of those that nobody knew yet.
         posts_new,
         /// Posts of those that appeared later than their source promises.
-        posts_late,
+        posts_out_of_order,
         /// Posts with a date that cannot be, in whose place their id's was taken, or this moment.
         posts_misdated,
         /// Posts that cannot be scheduled, and are only stored.

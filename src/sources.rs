@@ -300,10 +300,21 @@ impl Sources {
     /// First a poller that does not work, then sources that cannot be read, then quiet ones.
     #[must_use]
     pub fn trouble_of(&self, provider: &str) -> Option<String> {
+        let sources = self.named_of(provider);
+        let unreadable = || unreadable(&sources).map(|why| format!("new posts are not collected: {why}"));
+        self.poller_trouble_of(provider).or_else(unreadable).or_else(|| quiet(&sources))
+    }
+
+    /// The same where it is all sources: of a poller that does not work.
+    #[must_use]
+    pub fn poller_trouble_of(&self, provider: &str) -> Option<String> {
+        let why = self.named_of(provider).into_iter().find_map(Source::poller_trouble)?;
+        Some(format!("new posts are not collected: {why}"))
+    }
+
+    fn named_of(&self, provider: &str) -> Vec<&Source> {
         let of_provider = |source: &&Source| source.is_named && source.provider.as_deref() == Some(provider);
-        let sources: Vec<&Source> = self.all.iter().filter(of_provider).collect();
-        let why = sources.iter().find_map(|source| source.poller_trouble()).or_else(|| unreadable(&sources));
-        why.map(|why| format!("new posts are not collected: {why}")).or_else(|| quiet(&sources))
+        self.all.iter().filter(of_provider).collect()
     }
 
     /// The same with how long it is until each is due, at that moment of the queue's clock, ms since the epoch.
@@ -624,5 +635,9 @@ pub(crate) mod tests {
         let unpolled = Source { poller: Poller::Missing, ..source("rust") };
         let first = says(vec![down("down", 0), unpolled]).unwrap();
         assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
+        // One source is no reason to wake somebody.
+        let of_pollers = |all: Vec<Source>| Sources { all, error: None }.poller_trouble_of("twitter");
+        assert_eq!(of_pollers(vec![down("down", 0), calm("rust", 0)]), None);
+        assert!(of_pollers(vec![Source { poller: Poller::Missing, ..source("rust") }]).is_some());
     }
 }

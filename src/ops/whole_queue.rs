@@ -87,7 +87,12 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
     let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.figures.is_some())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
-    let fresh = all.iter().map(|(whole, seen)| (of(whole), flag(Answer::of(seen).state == State::Fresh)));
+    // A source that fails alone has alarms of its own, which wake nobody.
+    let fresh = |whole: &WholeQueue, seen: &Seen| {
+        let pollers = seen.pollers.as_ref().and_then(|_| sources.poller_trouble_of(&whole.provider));
+        Answer::of(&Seen { pollers, ..seen.clone() }).state == State::Fresh
+    };
+    let fresh = all.iter().map(|(whole, seen)| (of(whole), flag(fresh(whole, seen))));
     show(&mut registry, "fresh", "1 while all but a hundredth of the posts are up to date, else 0", fresh);
     let figures: Vec<(&WholeQueue, &Figures)> =
         read().filter_map(|(whole, seen)| Some((&**whole, &**seen.figures.as_ref()?))).collect();

@@ -149,6 +149,14 @@ fn end_before(below: u64) -> Millis {
     LAYOUT.made_at(below).saturating_add(1)
 }
 
+/// Whether by time the same page would come again.
+fn is_stuck(ask: &Ask, read: &Read) -> bool {
+    match (ask.below, read.posts.iter().map(|post| post.id).min()) {
+        (Some(below), Some(least)) => LAYOUT.made_at(least) >= LAYOUT.made_at(below),
+        _ => false,
+    }
+}
+
 /// The cursor of the page that begins with the millisecond at which this one ends, where a cursor is a time alone.
 fn with_its_millisecond(cursor: &str) -> String {
     moment(cursor).map_or_else(|| cursor.to_owned(), |at| iso(at.saturating_add(1)))
@@ -214,11 +222,7 @@ impl BlueskyTimeline {
 
     /// Whether there is another page, and how it is asked for.
     fn more(&self, ask: &Ask, read: &Read) -> More {
-        // By time the same page would come again.
-        let is_stuck = || match (ask.below, read.posts.iter().map(|post| post.id).min()) {
-            (Some(below), Some(least)) => LAYOUT.made_at(least) >= LAYOUT.made_at(below),
-            _ => false,
-        };
+        let is_stuck = || is_stuck(ask, read);
         match (&self.kind, &read.cursor) {
             (Kind::Author { .. }, Some(cursor)) if read.posts.is_empty() || is_stuck() => More::Token(cursor.clone()),
             (Kind::Author { .. }, Some(cursor)) => More::Token(with_its_millisecond(cursor)),
@@ -246,7 +250,11 @@ impl Timeline for BlueskyTimeline {
         let reply = self.api.http.send(request).await?;
         let reading = Reading { date: None, ..departure.reading(&reply, Duration::ZERO) };
         let quota = errors::quota(&reply);
-        if reply.status == 400 && self.refuses_cursor(ask) {
+        // A search's cursor is for who has a login.
+        let is_closed =
+            matches!(self.kind, Kind::Search { .. }) && matches!(credential.kind, CredentialKind::Anonymous);
+        let is_refused = is_closed && ask.token.is_some() && matches!(reply.status, 401 | 403);
+        if is_refused || reply.status == 400 && self.refuses_cursor(ask) {
             tracing::info!("a page's cursor is refused: going on by time");
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
         }
@@ -254,7 +262,15 @@ impl Timeline for BlueskyTimeline {
             return Err(self.refused(&reply, credential));
         }
         reply.is_json()?;
-        let read = read(&self.kind, &reply.body, ask.below)?;
+        let mut read = read(&self.kind, &reply.body, ask.below)?;
+        let has_more = read.cursor.is_some() && read.cursor != ask.token;
+        if read.posts.is_empty() && (is_closed || !has_more) {
+            read.cursor = None;
+        }
+        if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
+            let why = "a page holds posts of one millisecond alone, and the next one needs a login";
+            return Err(LookupError::BadRequest(why.to_owned()));
+        }
         if read.cursor.is_some() && read.cursor == ask.token {
             let why = "the page's cursor is the one it was asked for with: the server goes round in circles";
             return Err(LookupError::BadRequest(why.to_owned()));
@@ -262,7 +278,11 @@ impl Timeline for BlueskyTimeline {
         if let Some(cursor) = &read.cursor {
             self.api.forms.heed(cursor);
         }
-        let more = self.more(ask, &read);
+        let more = match self.more(ask, &read) {
+            // There is more, and no word for it: it is looked for further down.
+            More::No if is_closed && has_more => More::Unsaid,
+            more => more,
+        };
         Ok(Page { posts: read.posts, broken: read.broken, more, reading, quota })
     }
 }

@@ -197,7 +197,19 @@ pub fn take(
     let mut next = position.clone().unwrap_or_default();
     let newest = ids.iter().max().copied();
     let lower: Vec<u64> = ids.iter().copied().filter(|id| ask.below.is_none_or(|below| *id < below)).collect();
-    let odd = odd(&next, ask, ids, newest.filter(|_| lower.is_empty()), &more)?;
+    let made_at = |id: u64| rules.layout.made_at(id);
+    let is_deeper = ask.below.is_none_or(|below| lower.iter().any(|id| made_at(*id) < made_at(below)));
+    let odd = match odd(&next, ask, ids, newest.filter(|_| lower.is_empty()), &more) {
+        // By ids, then: the word would be asked for again and again.
+        Err(NotHeeded::Circle) if next.open.as_ref().is_some_and(|span| span.odd < ODD_PAGES) => {
+            if let Some(span) = position.as_mut().and_then(|position| position.open.as_mut()) {
+                (span.token, span.odd) = (None, span.odd + 1);
+            }
+            return Ok(Taken::default());
+        }
+        Ok(_) if is_deeper && more != More::No => 0,
+        odd => odd?,
+    };
     let mut taken = Taken::default();
     let mut span = next.open.take().unwrap_or_else(|| begin(&next, rules, newest, reading));
     span.odd = odd;
@@ -273,8 +285,7 @@ fn odd(position: &Position, ask: &Ask, ids: &[u64], repeated: Option<u64>, more:
         {
             Err(NotHeeded::Below(below))
         }
-        (_, _, More::No) => Ok(before),
-        _ => Ok(0),
+        _ => Ok(before),
     }
 }
 
@@ -314,7 +325,7 @@ fn looks_again(
         }
     };
     // At last just above the floor: few posts may be left there, below many that were deleted.
-    let last = depth.saturating_sub((depth / MOST_STEPS).max(1));
+    let last = depth.saturating_sub((depth / MOST_STEPS).max(1)).max(1);
     let step = if span.hole.is_none_or(|hole| hole.step < last) { step.min(last) } else { depth };
     span.hole = Some(Hole { top, step });
     step < depth
@@ -328,7 +339,8 @@ const MOST_STEPS: u64 = 64;
 fn believed(position: &mut Position, rules: &Rules, ask: &Ask, reading: &Reading) -> Option<bool> {
     let witness = if rules.anchored { position.anchor } else { position.latest };
     witness.filter(|known| *known > ask.since.unwrap_or(0))?;
-    let since = *position.doubted_since.get_or_insert(reading.about());
+    let since = position.doubted_since.map_or(reading.about(), |since| since.min(reading.about()));
+    position.doubted_since = Some(since);
     let is_believed = reading.about().saturating_sub(since) >= BELIEVED_AFTER;
     if is_believed {
         position.doubted_since = None;
@@ -389,7 +401,8 @@ fn footholds(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
 /// What an empty page may hide, where not even the footing is left.
 fn hidden(position: &Position, span: &Span) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
-    (span.sounding && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
+    let is_gone = span.sounding || span.hole.is_some() && position.anchor.is_some();
+    (is_gone && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
 }
 
 /// Nothing from below is left to be had: it is handed over or in a gap, or was there at the last whole round.

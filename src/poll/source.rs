@@ -23,7 +23,7 @@ use super::paging::{self, NotHeeded, Position, Taken};
 use super::places::Places;
 use super::share::Share;
 use super::timeline::{Page, Timeline};
-use super::trouble::{Judged, Refusals, judge, pause};
+use super::trouble::{Judged, Refusals, counts_from, judge, pause};
 use crate::clock::{self, Millis};
 use crate::crash;
 use crate::credential::{Credentials, Leave, Permit, Used, Window};
@@ -280,10 +280,11 @@ impl SourcePoll {
             Err(LookupError::Throttled { quota, .. }) => *quota,
             Err(_) => None,
         };
-        // Who fails again and again where others are read says nothing about the credential.
-        let fails_alone = trouble.is_some_and(|trouble| trouble.failures > 1);
         let believed = self.in_common.refusals.are_believed(&permit.credential.name, name, &answer);
-        let park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed && !fails_alone);
+        let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
+        if park.is_some() && self.fails_alone(name, trouble).await {
+            park = None;
+        }
         self.credentials.settle(&permit, &places.settled(&answer)).await;
         self.credentials.used(permit, Used { window, park }).await;
         answer.map_err(|error| match error {
@@ -297,6 +298,15 @@ impl SourcePoll {
             LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ended::Source(error.to_string()),
             LookupError::Stop(why) => Ended::Later(Outlook::Stop(why)),
         })
+    }
+
+    /// Whether others are read since a source began to fail: what is refused to it says nothing about the credential.
+    async fn fails_alone(&self, name: &str, trouble: Option<&SourceTrouble>) -> bool {
+        let Some(trouble) = trouble else { return false };
+        let since = counts_from(trouble.since, self.pace.longest, clock::wall_ms());
+        let (namespaces, source) = (&self.in_common.namespaces, (self.namespace.as_str(), name));
+        let asked = self.in_time(self.positions.is_another_read(namespaces, source, since)).await;
+        asked.unwrap_or(false) // the credential is left alone where nobody knows
     }
 
     /// What the store answers within its time.
@@ -329,6 +339,7 @@ impl SourcePoll {
                 "its last poll was slow, and as many slow ones as may be are on their way"
             );
             handled.verdicts.push((job.clone(), due_in(clock::millis(self.call_timeout / 2).max(1))));
+            handled.outlook = Outlook::Unchanged;
             return;
         };
         self.polls.polls.add(1);
@@ -364,7 +375,14 @@ impl SourcePoll {
             Err(Ended::Source(why)) => (why, false, true),
         };
         let source = (self.namespace.as_str(), name);
-        let judging = judge(&*self.positions, &self.in_common.namespaces, source, before, &why, clock::wall_ms());
+        let judging = judge(
+            &*self.positions,
+            &self.in_common.namespaces,
+            source,
+            before,
+            &why,
+            (self.pace.longest, clock::wall_ms()),
+        );
         let Judged { trouble, is_alone } = match self.in_time(judging).await {
             Ok(judged) => judged,
             Err(Ended::Later(outlook)) => return Err(outlook),

@@ -24,7 +24,8 @@ pub struct Judged {
     pub is_alone: bool,
 }
 
-/// Judges a failure at `now`, ms since the epoch, of a source that failed `before`, and saves it.
+/// Judges a failure at `now`, ms since the epoch, of a source that failed `before`, and saves it. `longest` is the longest
+/// interval of any.
 ///
 /// # Errors
 /// The store is out.
@@ -34,15 +35,22 @@ pub async fn judge(
     source: (&str, &str),
     before: Option<&SourceTrouble>,
     why: &str,
-    now: Millis,
+    (longest, now): (Duration, Millis),
 ) -> Result<Judged, StoreError> {
-    let (since, failures) = before.map_or((now, 0), |known| (known.since, known.failures));
-    let is_alone = positions.is_another_read(siblings, source, since).await?;
+    let (since, failures) = before.map_or((now, 0), |known| (known.since.min(now), known.failures));
+    let is_alone = positions.is_another_read(siblings, source, counts_from(since, longest, now)).await?;
     let failures = failures.saturating_add(u32::from(is_alone));
     let error = why.chars().take(ERROR_CHARS).collect();
     let trouble = SourceTrouble { since, failures, error, at: now };
     positions.save_trouble(source.0, source.1, &trouble).await?;
     Ok(Judged { trouble, is_alone })
+}
+
+/// From when on another source's page shows that the provider works, for one that fails since then: what was read in the
+/// longest interval. Both in ms since the epoch.
+#[must_use]
+pub fn counts_from(since: Millis, longest: Duration, now: Millis) -> Millis {
+    since.min(now).max(now.saturating_sub(clock::millis(longest)))
 }
 
 /// How long a source that fails alone is left alone, after so many failures: twice as long each time.

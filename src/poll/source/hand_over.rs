@@ -46,7 +46,7 @@ impl SourcePoll {
         self.keep_refused(name, &starter, posts, &answers).await?;
         let fresh = || ids.iter().zip(&answers).filter(|(_, answer)| **answer == Queued::Scheduled);
         let late = fresh().filter(|(id, _)| **id <= promised).count();
-        self.polls.posts_late.add(late);
+        self.polls.posts_out_of_order.add(late);
         if late > 0
             && let Some(posts) = self.in_common.lines.late.is_due(late)
         {

@@ -128,6 +128,29 @@ async fn what_is_not_ours_to_see_is_the_sources_own_matter() {
     assert!(page.broken == 0 && (80..=100).contains(&page.posts.len()));
 }
 
+/// A feed of a few posts, all of them young, ends its rounds, and shows what comes.
+#[tokio::test]
+async fn a_feed_of_few_posts_is_read_to_its_end() {
+    for cursors in [Cursors::Times, Cursors::Keysets, Cursors::Opaque] {
+        for (first, then) in [(1, 1), (0, 3), (3, 2)] {
+            let feed = Feed::new(cursors, 0);
+            let answering = feed.clone();
+            let server = CannedServer::start_with(move |asked| answering.answer(asked)).await;
+            let timeline = timeline(&server.base_url(), author("alice.example.org"));
+            let (mut kept, mut had) = (None, Had::default());
+            let mut due: Vec<String> = Vec::new();
+            for (at, count) in [(-60_000, first), (-30_000, then), (-20_000, 0), (-10_000, 1)] {
+                due.extend(feed.fill(wall_ms() + at, count));
+                let pages = had.pages;
+                round(&timeline, &anonymous(), &mut kept, &mut had).await;
+                assert!(had.pages - pages < 20, "{cursors:?} {first} {then}: {} pages", had.pages - pages);
+                let missed: Vec<&String> = due.iter().filter(|uri| !had.uris.contains(*uri)).collect();
+                assert!(missed.is_empty(), "{cursors:?} {first} {then}: {missed:?}");
+            }
+        }
+    }
+}
+
 /// A feed is read at its first page, and then whole, however the server makes its cursors.
 async fn read_whole(cursors: Cursors, refuses: usize) {
     let feed = Feed::new(cursors, refuses);

@@ -270,7 +270,8 @@ async fn beside(network: (&'static str, IdLayout, u32, bool), others: &[Answers]
         if let Some(trouble) = trouble {
             assert!(trouble.since < begun + 60_000 && !trouble.error.is_empty(), "{trouble:?}");
             assert!(calls(fake, begun).0 < 40, "it is left alone: {:?}", calls(fake, begun));
-        } else {
+        } else if network.2 >= 100 {
+            // With forty posts in nine seconds nobody keeps up with four a second.
             assert_eq!(world.lost(fake, begun, until - 120_000).await, 0, "a slow one loses nothing either");
         }
     }
