@@ -263,7 +263,7 @@ pub fn take(
     }
     if !met && !is_first {
         taken.gaps.extend(too_old(&next, rules, ask));
-        taken.gaps.extend(too_deep(&next, rules, &span, reading).or_else(|| hidden(&next, &span)));
+        taken.gaps.extend(too_deep(&next, rules, &span, reading).or_else(|| hidden(&next, &span, ask)));
     }
     taken.whole = Some(end(&mut next, span, met));
     *position = Some(next);
@@ -300,14 +300,15 @@ fn looks_again(
     reading: &Reading,
 ) -> bool {
     let Some(top) = span.below.filter(|_| is_empty) else { return false };
-    span.token = None;
     if too_deep(position, rules, span, reading).is_some() {
         return false;
     }
     if *more == More::No {
+        // By the same word: not each API that has one can be asked by ids.
         span.odd += 1;
         return span.odd <= ODD_PAGES;
     }
+    span.token = None;
     let reaches = ask.since.unwrap_or(0) <= position.since;
     if rules.anchored && reaches && !span.sounding && position.footing.is_some() {
         span.sounding = true;
@@ -399,9 +400,10 @@ fn footholds(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
 }
 
 /// What an empty page may hide, where not even the footing is left.
-fn hidden(position: &Position, span: &Span) -> Option<Gap> {
+fn hidden(position: &Position, span: &Span, ask: &Ask) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
-    let is_gone = span.sounding || span.hole.is_some() && position.anchor.is_some();
+    let asked_for = |known: u64| known > ask.since.unwrap_or(0);
+    let is_gone = span.sounding || span.hole.is_some() && position.anchor.is_some_and(asked_for);
     (is_gone && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
 }
 

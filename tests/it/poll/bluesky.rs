@@ -242,7 +242,9 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     }
     let empty = json!({"feed": [], "cursor": "next"});
     assert_eq!(of(feed.clone(), &newest(), 200, empty.clone()).await.unwrap(), (0, More::Token("next".to_owned())));
-    let round = of(feed.clone(), &token("next"), 200, empty).await;
+    assert_eq!(of(feed.clone(), &token("next"), 200, empty).await.unwrap(), (0, More::No), "its own cursor: the end");
+    let full = json!({"feed": [{"post": view("a", at, at)}], "cursor": "next"});
+    let round = of(feed.clone(), &token("next"), 200, full).await;
     assert!(matches!(&round, Err(LookupError::BadRequest(why)) if why.contains("round in circles")), "{round:?}");
     assert_eq!(of(feed.clone(), &newest(), 200, json!({"feed": []})).await.unwrap(), (0, More::No));
     // Posts and no cursor: there may be more.
@@ -259,9 +261,12 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     // Of a search, whose cursor counts.
     let found = json!({"posts": [view("a", at, at)], "cursor": "100"});
     assert_eq!(of(search("a"), &newest(), 200, found.clone()).await.unwrap(), (1, More::Unsaid), "it goes on by time");
-    assert_eq!(of(search("a"), &below, 200, found).await.unwrap(), (1, More::Token("100".to_owned())));
-    let empty = json!({"posts": [], "cursor": "100"});
-    assert_eq!(of(search("a"), &newest(), 200, empty).await.unwrap(), (0, More::Token("100".to_owned())));
+    let stuck = of(search("a"), &below, 200, found).await;
+    assert!(matches!(&stuck, Err(LookupError::BadRequest(why)) if why.contains("needs a login")), "{stuck:?}");
+    // Whoever has no login is not sent the cursor of a search: it would be refused.
+    let filtered = json!({"posts": [], "cursor": "100"});
+    assert_eq!(of(search("a"), &below, 200, filtered).await.unwrap(), (0, More::Unsaid));
+    assert_eq!(of(search("a"), &token("100"), 403, json!({})).await.unwrap(), (0, More::Anew), "one that is kept");
     assert_eq!(of(search("a"), &token("100"), 400, json!({"error": "InvalidRequest"})).await.unwrap(), (0, More::Anew));
     // Whose fault a refusal is.
     for (status, error) in [(400, "InvalidRequest"), (400, "AccountTakedown"), (400, "BlockedByActor")] {

@@ -221,11 +221,11 @@ fn words_for_the_next_page_that_lead_in_a_circle_are_no_endless_round() {
     page(&[], "c").unwrap();
     assert!(page(&[], "c").unwrap_err().to_string().contains("in a circle"));
     page(&[70 << 40], "d").unwrap();
-    for word in ["e", "f", "g"] {
+    for word in ["e", "f"] {
         page(&[80 << 40, 90 << 40], word).unwrap();
     }
-    assert!(page(&[80 << 40, 90 << 40], "h").unwrap_err().to_string().contains("in a circle"));
-    page(&[60 << 40], "h").unwrap();
+    assert!(page(&[80 << 40, 90 << 40], "g").unwrap_err().to_string().contains("in a circle"));
+    page(&[60 << 40], "g").unwrap();
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_empty_page_that_calls_itself_the_last_is_asked_twice_again() {
     for _ in 0..2 {
         let asked = ask(next.as_ref(), &rules, after(200));
         let taken = take(&mut next, &rules, &asked, &[], More::No, &reading(after(200), 0, true)).unwrap();
-        assert_eq!((taken.whole, ask(next.as_ref(), &rules, after(200)).token), (None, None), "by ids");
+        assert_eq!((taken.whole, ask(next.as_ref(), &rules, after(200))), (None, asked), "by the same word");
     }
     got.extend(round(&mut timeline, &mut next, &rules, after(200)).0);
     assert!(ids(&timeline, 100, 180).is_subset(&got));
