@@ -241,7 +241,10 @@ pub fn take(
             span.token = Some(token);
             true
         }
-        More::Unsaid if !lower.is_empty() => true,
+        More::Unsaid if !lower.is_empty() => {
+            span.token = None;
+            true
+        }
         said => !met && !is_first && looks_again(&next, rules, &mut span, ask, &said, lower.is_empty(), reading),
     };
     if goes_on && !met && !is_first {

@@ -394,3 +394,25 @@ impl fmt::Debug for Starter {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::EmbeddedQueue;
+    use crate::tweet::TweetId;
+
+    #[tokio::test]
+    async fn who_did_not_answer_in_time_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = EmbeddedQueue::open(&folder.path().join("jobs.db"), "n", Duration::from_secs(20)).await.unwrap();
+        let ages: AgeTable = "1d: 1h".parse().unwrap();
+        let starter = Starter::new(Arc::new(queue), None, ages, Arc::new(TweetId::date_of), |_| Ok(Tweet::default()))
+            .within(Duration::from_millis(5));
+        for who in ["store", "queue"] {
+            let error = starter.in_time(who, Stopwatch::start(), std::future::pending::<()>()).await.unwrap_err();
+            assert!(error.to_string().contains(&format!("the {who} did not answer within 5 ms")), "{error}");
+            assert!(error.is_passing() && matches!(error, StarterError::Store(_)) == (who == "store"));
+        }
+        assert_eq!(starter.in_time("store", Stopwatch::start(), async { 7 }).await.unwrap(), 7);
+    }
+}

@@ -229,6 +229,23 @@ fn words_for_the_next_page_that_lead_in_a_circle_are_no_endless_round() {
 }
 
 #[test]
+fn a_page_without_a_word_for_the_next_one_is_followed_by_ids() {
+    let timeline = minutely(10);
+    let rules = few(&timeline, 2);
+    let read = reading(after(10), 0, true);
+    let mut position = None;
+    let mut page = |ids: &[u64], more: More| {
+        let asked = ask(position.as_ref(), &rules, T);
+        take(&mut position, &rules, &asked, ids, more, &read).unwrap();
+        ask(position.as_ref(), &rules, T)
+    };
+    page(&[50 << 40], More::Unsaid);
+    assert_eq!(page(&[90 << 40], More::Token("a".to_owned())).token.as_deref(), Some("a"));
+    let next = page(&[80 << 40], More::Unsaid);
+    assert_eq!((next.token, next.below), (None, Some(80 << 40)));
+}
+
+#[test]
 fn an_empty_page_that_calls_itself_the_last_is_asked_twice_again() {
     let mut timeline = minutely(300);
     timeline.says_last = true;

@@ -213,3 +213,42 @@ fn a_store_that_is_out_hides_no_queue_and_is_told_of_where_sources_are_named() {
     assert!(!nowhere.exists(), "who only looks makes no file");
     assert!(text(&run(&["status"], &named).stdout).contains("\nsources\nnot known: "));
 }
+
+/// As its users see it: a poller, a source that can be read and one that never could.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_the_api_refuses_is_named_with_its_error_and_the_other_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.0, ..SimulatorOptions::default() };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let (world, _) = world(false, folder.path(), &api.base_url()).await;
+    let polling = with(
+        &world.settings,
+        &[
+            ("poll.shortest", "1s"),
+            ("poll.longest", "2s"),
+            ("poll.sources.one.kind", "user"),
+            ("poll.sources.one.screen_name", "one"),
+            ("poll.sources.gone.kind", "user"),
+            ("poll.sources.gone.screen_name", "nobody"),
+        ],
+    );
+    let log = folder.path().join("poll.log");
+    let begun = wall_ms();
+    let poller = Process::start(&["poll"], &polling, &log);
+    let status = until("it is said to be in trouble, and the other is read", WITHIN, async || {
+        let status = told(&polling, &[], 0);
+        let of = |name: &str| status["sources"].as_array()?.iter().find(|one| one["name"] == name).cloned();
+        let is_seen = of("gone")?["trouble"]["failures"].as_u64()? > 0 && of("one")?["newest_id"].is_string();
+        is_seen.then_some(status)
+    })
+    .await;
+    let gone = status["sources"].as_array().unwrap().iter().find(|one| one["name"] == "gone").unwrap();
+    let trouble = &gone["trouble"];
+    assert!(trouble["error"].as_str().unwrap().contains("it is not there, not ours to see"), "{trouble}");
+    assert!((begun..=wall_ms()).contains(&trouble["since"].as_i64().unwrap()) && gone["saved_at"].is_null(), "{gone}");
+    let shown = text(&run(&["status"], &polling).stdout);
+    assert!(shown.contains("\n  cannot be read since "), "{shown}");
+    assert_eq!(poller.terminate().code(), Some(0));
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("a source cannot be read") && logged.contains("gone"), "{logged}");
+}

@@ -62,6 +62,8 @@ enum Answers {
     Misdated,
     /// All of it is two minutes ahead, the ids, too.
     Ahead,
+    /// Each fourth post appears 1.3 s after it was made, and k is a second.
+    Late,
 }
 
 /// A source that makes a post every [`EVERY`] ms; its timeline holds the newest 1,000.
@@ -132,7 +134,10 @@ impl Timeline for Fake {
             _ => {}
         }
         let (since, below) = (ask.since.unwrap_or(0), ask.below.unwrap_or(u64::MAX));
-        let seen = self.posts(now - 1_000 * EVERY, now);
+        let mut seen = self.posts(now - 1_000 * EVERY, now);
+        if answers == Answers::Late {
+            seen.retain(|(_, made)| made / EVERY % 4 > 0 || *made + 1_300 <= now);
+        }
         let mut seen: Vec<_> = seen.into_iter().filter(|(id, _)| *id > since && *id < below).collect();
         let rest = seen.split_off(seen.len().min(ask.count as usize));
         let more = match (self.network.3, seen.last()) {
@@ -315,9 +320,17 @@ async fn broken_sources_cost_the_others_nothing() {
     assert!(missing.is_empty(), "docs/polling.md has not:\n{}", missing.join("\n"));
 }
 
+fn in_words(answers: Answers) -> &'static str {
+    match answers {
+        Answers::Misdated => "posts dated next year, 1970 and two minutes ahead, in turn",
+        _ => "a clock that is two minutes ahead, in dates and ids",
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn posts_with_dates_that_cannot_be_stop_nothing() {
     let _clock = clock::simulated(T);
+    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/polling.md")).unwrap();
     for network in NETWORKS {
         for answers in [Answers::Misdated, Answers::Ahead] {
             let world = World::start(network, &[answers]).await;
@@ -328,6 +341,8 @@ async fn posts_with_dates_that_cannot_be_stop_nothing() {
             assert!(world.polls.posts_misdated.get() > 100, "and it is noted");
             assert_eq!((world.polls.posts_refused.get(), world.polls.polls_failed.get()), (0, 0));
             // It is updated by its age, not from that date on.
+            let row = format!("| {}: {} | 0 |", network.0, in_words(answers));
+            assert!(document.contains(&row), "docs/polling.md has not:\n{row}");
             let (id, made) = fake.posts(begun, wall_ms() - 60_000)[0];
             let standing = world.store.standing("tweet:update", &[id.to_string()]).await.unwrap().remove(0).unwrap();
             let off = standing.created_at.unwrap() - made;
@@ -377,4 +392,19 @@ async fn a_source_that_is_mended_is_read_again_and_has_lost_nothing_that_its_tim
     assert_eq!(world.positions.row(POLL, &name_of(0)).trouble, None);
     assert_eq!(world.lost(&world.fakes[0], begun, wall_ms() - 30_000).await, 0);
     world.end().await;
+}
+
+/// What comes later than promised is missed, mostly; a page that holds some says so.
+#[tokio::test(start_paused = true)]
+async fn posts_that_appear_later_than_promised_are_counted() {
+    let _clock = clock::simulated(T);
+    for network in [NETWORKS[0], NETWORKS[2]] {
+        for (answers, are_late) in [(Answers::Well, false), (Answers::Late, true)] {
+            let world = World::start(network, &[answers]).await;
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            let counted = world.polls.posts_out_of_order.get();
+            assert_eq!(counted > 0, are_late, "{} {answers:?}: {counted}", network.0);
+            world.end().await;
+        }
+    }
 }

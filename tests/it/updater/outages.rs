@@ -227,7 +227,7 @@ async fn a_suspect_that_fails_alone_steps_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hiccup_costs_one_step_of_the_back_off_however_many_calls_it_met() {
     let setup = Setup { slots: 16, ..setup() };
-    let simulator = SimulatorOptions { latency: Duration::from_millis(700), ..setup.simulator.clone() };
+    let simulator = SimulatorOptions { latency: Duration::from_millis(1_500), ..setup.simulator.clone() };
     let mut rig = Rig::start(Setup { simulator, ..setup }).await;
     let ids = rig.there(160, 3 * DAY);
     rig.schedule(&ids).await;
@@ -236,11 +236,11 @@ async fn a_hiccup_costs_one_step_of_the_back_off_however_many_calls_it_met() {
     rig.all_updated(&ids).await;
     rig.drain().await;
     assert_eq!(rig.journal.in_flight().1, 16, "they were under way together");
-    // A first step is up to 0.5 s, and the calls themselves take 0.7 s; the sixteenth is up to 10 s.
+    // A first step is up to 0.5 s, and the calls themselves take 1.5 s, in which all sixteen are claimed; the sixteenth is up to 10 s.
     let events = rig.journal.events();
     let calls: Vec<_> =
         events.iter().filter(|(_, event)| matches!(event, Event::LookedUp { .. })).map(|(at, _)| *at).collect();
     let pauses: Vec<_> = calls.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(calls.len(), 32);
-    assert!(pauses.iter().all(|pause| *pause < 3_000), "{pauses:?}");
+    assert!(pauses.iter().all(|pause| *pause < 4_000), "{pauses:?}");
 }
