@@ -45,7 +45,7 @@ fn is_there(setting: &str, file: &Path) -> Result<(), Unavailable> {
 /// Holds the limit of open files to what these settings need, or to what every command needs.
 ///
 /// # Errors
-/// It is too low.
+/// Fewer files may be open than are needed.
 pub fn enough_files_may_be_open(settings: Option<&Settings>) -> Result<()> {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     match limit_of(&limits) {

@@ -12,7 +12,7 @@ use crate::shutdown::Stop;
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What has to be there.
+/// The services that a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
     /// The database.
@@ -24,7 +24,7 @@ pub enum Needed {
 /// Waits until it is there, so long at the most. Asked to stop, it waits no longer.
 ///
 /// # Errors
-/// What is missing after that time; at once what no waiting mends.
+/// A service is still missing after that time, or the settings are wrong: waiting does not mend those.
 pub async fn wait_for_services(settings: &Settings, needed: Needed, patience: Duration, stop: &Stop) -> Result<()> {
     let watch = Stopwatch::start();
     let mut said = String::new();

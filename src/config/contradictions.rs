@@ -114,17 +114,13 @@ fn span(least: Duration, most: Duration) -> String {
     format!("{} to {}", format_duration(least), format_duration(most))
 }
 
-/// The longest that `poll.out_of_order` may be, which a source may have of its own.
-pub(super) fn is_out_of_order_for(of: Duration) -> Result<(), String> {
-    if of <= DAY { Ok(()) } else { Err(format!(" ({}) must be {}", format_duration(of), span(Duration::ZERO, DAY))) }
-}
-
-/// The same of `poll.quiet_after`.
-pub(super) fn is_quiet_after(of: Duration) -> Result<(), String> {
-    if of <= YEARS {
-        Ok(())
-    } else {
-        Err(format!(" ({}) must be {}", format_duration(of), span(Duration::ZERO, YEARS)))
+/// Whether a duration is within the bounds of that setting, which a source may have of its own.
+pub(super) fn is_within(setting: &str, of: Duration) -> Result<(), String> {
+    match DURATIONS.iter().find(|(key, ..)| *key == setting) {
+        Some((.., least, most)) if of < *least || of > *most => {
+            Err(format!(" ({}) must be {}", format_duration(of), span(*least, *most)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use humantime::format_duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::streams::{StreamProvider, StreamSettings};
-use super::contradictions::{is_out_of_order_for, is_quiet_after};
+use super::contradictions::is_within;
 use super::findings::Findings;
 use super::{BadConfig, Settings, word};
 use crate::provider::Provider;
@@ -245,11 +245,9 @@ impl SourceSettings {
                 _ => {}
             }
         }
-        if let Some(out_of_order) = self.out_of_order {
-            is_out_of_order_for(out_of_order).map_err(|why| format!(".out_of_order{why}"))?;
-        }
-        if let Some(quiet_after) = self.quiet_after {
-            is_quiet_after(quiet_after).map_err(|why| format!(".quiet_after{why}"))?;
+        for (key, own) in [("out_of_order", self.out_of_order), ("quiet_after", self.quiet_after)] {
+            let within = own.map_or(Ok(()), |own| is_within(&format!("poll.{key}"), own));
+            within.map_err(|why| format!(".{key}{why}"))?;
         }
         if self.local && !matches!(self.kind, SourceKind::Public | SourceKind::Hashtag) {
             return Err(".local is of no use to this kind of source: leave it out".to_owned());

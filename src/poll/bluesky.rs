@@ -36,7 +36,7 @@ pub use self::body::{Read, read};
 pub use self::order::{LAYOUT, place};
 use super::paging::{Ask, More, Rules};
 use super::since::Reading;
-use super::timeline::{Departure, Page, Timeline};
+use super::timeline::{Departure, Page, Timeline, of_target};
 use crate::clock::{self, Millis};
 use crate::credential::{Credential, CredentialKind};
 use crate::lookup::LookupError;
@@ -204,34 +204,45 @@ impl BlueskyTimeline {
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         use LookupError::{BadRequest, BatchTooLarge};
 
-        let of_target =
-            |said| BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"));
-        let is_anonymous = matches!(credential.kind, CredentialKind::Anonymous);
-        match (&self.kind, errors::decide(reply)) {
+        match errors::decide(reply) {
             // It answers everything else: nobody is to be parked for it.
-            (Kind::Search { .. }, _) if is_anonymous && matches!(reply.status, 401 | 403) => BadRequest(format!(
+            _ if self.is_closed_to(credential) && matches!(reply.status, 401 | 403) => BadRequest(format!(
                 "the server refuses a search without a login (HTTP {}): name a server in bluesky.api that answers one",
                 reply.status
             )),
-            (_, BadRequest(said) | BatchTooLarge(said)) => of_target(said),
+            BadRequest(said) | BatchTooLarge(said) => of_target(&said),
             // Whoever has no session is not refused for it: the account that is read is suspended.
-            (_, LookupError::Credential(said)) if is_anonymous && reply.status == 400 => of_target(said),
+            LookupError::Credential(said) if is_anonymous(credential) && reply.status == 400 => of_target(&said),
             _ => bluesky::refused(reply, &credential.kind),
         }
     }
 
+    /// A search's cursor is for who has a login, and at times the search itself.
+    fn is_closed_to(&self, credential: &Credential) -> bool {
+        matches!(self.kind, Kind::Search { .. }) && is_anonymous(credential)
+    }
+
     /// Whether there is another page, and how it is asked for.
-    fn more(&self, ask: &Ask, read: &Read) -> More {
-        let is_stuck = || is_stuck(ask, read);
+    fn more(&self, ask: &Ask, read: &Read, is_closed: bool) -> More {
+        let is_empty = read.posts.is_empty();
+        // By time the same page would come again.
+        let is_had = is_empty || is_stuck(ask, read);
         match (&self.kind, &read.cursor) {
-            (Kind::Author { .. }, Some(cursor)) if read.posts.is_empty() || is_stuck() => More::Token(cursor.clone()),
+            // An empty page whose cursor is its own is the end.
+            (_, Some(_)) if is_empty && read.cursor == ask.token => More::No,
+            // There is more, and no word for it that would be heeded: it is looked for further down.
+            (_, Some(_)) if is_closed && is_empty => More::Unsaid,
+            (_, Some(cursor)) if is_had => More::Token(cursor.clone()),
             (Kind::Author { .. }, Some(cursor)) => More::Token(with_its_millisecond(cursor)),
-            (Kind::Search { .. }, Some(cursor)) if read.posts.is_empty() || is_stuck() => More::Token(cursor.clone()),
             (Kind::Search { .. }, None) if ask.token.is_some() => More::No,
-            (_, None) if read.posts.is_empty() || is_stuck() => More::No,
+            (_, None) if is_had => More::No,
             _ => More::Unsaid,
         }
     }
+}
+
+fn is_anonymous(credential: &Credential) -> bool {
+    matches!(credential.kind, CredentialKind::Anonymous)
 }
 
 #[async_trait]
@@ -250,9 +261,7 @@ impl Timeline for BlueskyTimeline {
         let reply = self.api.http.send(request).await?;
         let reading = Reading { date: None, ..departure.reading(&reply, Duration::ZERO) };
         let quota = errors::quota(&reply);
-        // A search's cursor is for who has a login.
-        let is_closed =
-            matches!(self.kind, Kind::Search { .. }) && matches!(credential.kind, CredentialKind::Anonymous);
+        let is_closed = self.is_closed_to(credential);
         let is_refused = is_closed && ask.token.is_some() && matches!(reply.status, 401 | 403);
         if is_refused || reply.status == 400 && self.refuses_cursor(ask) {
             tracing::info!("a page's cursor is refused: going on by time");
@@ -262,27 +271,19 @@ impl Timeline for BlueskyTimeline {
             return Err(self.refused(&reply, credential));
         }
         reply.is_json()?;
-        let mut read = read(&self.kind, &reply.body, ask.below)?;
-        let has_more = read.cursor.is_some() && read.cursor != ask.token;
-        if read.posts.is_empty() && (is_closed || !has_more) {
-            read.cursor = None;
-        }
+        let read = read(&self.kind, &reply.body, ask.below)?;
         if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
             let why = "a page holds posts of one millisecond alone, and the next one needs a login";
             return Err(LookupError::BadRequest(why.to_owned()));
         }
-        if read.cursor.is_some() && read.cursor == ask.token {
+        if !read.posts.is_empty() && read.cursor.is_some() && read.cursor == ask.token {
             let why = "the page's cursor is the one it was asked for with: the server goes round in circles";
             return Err(LookupError::BadRequest(why.to_owned()));
         }
         if let Some(cursor) = &read.cursor {
             self.api.forms.heed(cursor);
         }
-        let more = match self.more(ask, &read) {
-            // There is more, and no word for it: it is looked for further down.
-            More::No if is_closed && has_more => More::Unsaid,
-            more => more,
-        };
+        let more = self.more(ask, &read, is_closed);
         Ok(Page { posts: read.posts, broken: read.broken, more, reading, quota })
     }
 }

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use super::paging::{Ask, More, Rules};
 use super::since::IdLayout;
-use super::timeline::{Departure, Page, Post, Timeline, read_posts};
+use super::timeline::{Departure, Page, Post, Timeline, of_target, read_posts};
 use crate::clock;
 use crate::credential::{Credential, CredentialKind};
 use crate::lookup::LookupError;
@@ -160,13 +160,12 @@ fn is_for_us_alone(reply: &Reply) -> bool {
 fn refused(reply: &Reply, credential: &Credential) -> LookupError {
     use LookupError::{BadRequest, BatchTooLarge, Outage};
 
-    let of_target = |said| BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"));
     let is_anonymous = matches!(credential.kind, CredentialKind::Anonymous);
     match mastodon::refused(reply, &credential.kind) {
-        BadRequest(said) | BatchTooLarge(said) => of_target(said),
-        Outage(said) if matches!(reply.status, 404 | 410) && errors::says_error(reply) => of_target(said),
+        BadRequest(said) | BatchTooLarge(said) => of_target(&said),
+        Outage(said) if matches!(reply.status, 404 | 410) && errors::says_error(reply) => of_target(&said),
         // Whoever shows no token is not refused for the one it has: statuses can be looked up all the same.
-        LookupError::Credential(said) if is_anonymous => of_target(said),
+        LookupError::Credential(said) if is_anonymous => of_target(&said),
         other => other,
     }
 }

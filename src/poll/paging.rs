@@ -210,30 +210,9 @@ pub fn take(
         Ok(_) if is_deeper && more != More::No => 0,
         odd => odd?,
     };
-    let mut taken = Taken::default();
     let mut span = next.open.take().unwrap_or_else(|| begin(&next, rules, newest, reading));
     span.odd = odd;
-    next.latest = next.latest.max(newest);
-
-    // Whatever came: a post from below `since` is later than its network promised, and here all the same.
-    taken.hand_over = ids.iter().copied().filter(|id| Some(*id) != next.anchor).collect();
-    taken.hand_over.sort_unstable_by(|a, b| b.cmp(a));
-    taken.hand_over.dedup();
-    let is_fresh = |id: &&u64| span.known.is_none_or(|known| **id > known);
-    span.fresh += taken.hand_over.iter().filter(is_fresh).count() as u64;
-    if span.next_anchor.is_none() {
-        (span.next_anchor, span.next_footing) = footholds(ids, span.next_since);
-    }
-    if let Some(least) = lower.iter().min() {
-        // What is between the page that came empty and this one.
-        if let (Some(hole), Some(below)) = (span.hole.take(), ask.below) {
-            taken.gaps.push(Gap { from: below, to: hole.top.saturating_sub(1), reason: GapReason::Hidden });
-            span.passed += u64::from(rules.count);
-        }
-        span.passed += u64::from(rules.count);
-        span.below = Some(*least);
-        next.doubted_since = None;
-    }
+    let mut taken = gather(&mut next, &mut span, rules, ask, ids, lower.iter().min().copied());
 
     let met = ids.iter().min().is_some_and(|least| *least <= next.since) && !is_first;
     let goes_on = match more {
@@ -271,6 +250,39 @@ pub fn take(
     taken.whole = Some(end(&mut next, span, met));
     *position = Some(next);
     Ok(taken)
+}
+
+/// What a page brought. `least` is the least of its ids below those that were asked for.
+fn gather(
+    position: &mut Position,
+    span: &mut Span,
+    rules: &Rules,
+    ask: &Ask,
+    ids: &[u64],
+    least: Option<u64>,
+) -> Taken {
+    let mut taken = Taken::default();
+    position.latest = position.latest.max(ids.iter().max().copied());
+    // Whatever came: a post from below `since` is later than its network promised, and here all the same.
+    taken.hand_over = ids.iter().copied().filter(|id| Some(*id) != position.anchor).collect();
+    taken.hand_over.sort_unstable_by(|a, b| b.cmp(a));
+    taken.hand_over.dedup();
+    let is_fresh = |id: &&u64| span.known.is_none_or(|known| **id > known);
+    span.fresh += taken.hand_over.iter().filter(is_fresh).count() as u64;
+    if span.next_anchor.is_none() {
+        (span.next_anchor, span.next_footing) = footholds(ids, span.next_since);
+    }
+    if least.is_some() {
+        // What is between the page that came empty and this one.
+        if let (Some(hole), Some(below)) = (span.hole.take(), ask.below) {
+            taken.gaps.push(Gap { from: below, to: hole.top.saturating_sub(1), reason: GapReason::Hidden });
+            span.passed += u64::from(rules.count);
+        }
+        span.passed += u64::from(rules.count);
+        span.below = least;
+        position.doubted_since = None;
+    }
+    taken
 }
 
 /// How many pages in a row could not be believed, with this one. `repeated` is the newest post of a page that holds

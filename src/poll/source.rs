@@ -124,9 +124,9 @@ enum Ended {
     Source(String),
 }
 
-impl From<StoreError> for Ended {
-    fn from(error: StoreError) -> Self {
-        Self::Later(Outlook::Outage(error.to_string()))
+impl From<Outlook> for Ended {
+    fn from(outlook: Outlook) -> Self {
+        Self::Later(outlook)
     }
 }
 
@@ -310,14 +310,10 @@ impl SourcePoll {
     }
 
     /// What the store answers within its time.
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Ended> {
-        match tokio::time::timeout(self.save_timeout, work).await {
-            Ok(answer) => answer.map_err(Ended::from),
-            Err(_) => {
-                let why = format!("the store did not answer within {} ms", self.save_timeout.as_millis());
-                Err(Ended::Later(Outlook::Outage(why)))
-            }
-        }
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        let answer = tokio::time::timeout(self.save_timeout, work).await;
+        let late = || Outlook::Outage(format!("the store did not answer within {} ms", self.save_timeout.as_millis()));
+        answer.map_err(|_| late())?.map_err(|error| Outlook::Outage(error.to_string()))
     }
 
     async fn handle_one(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>, handled: &mut Handled) {
@@ -375,20 +371,10 @@ impl SourcePoll {
             Err(Ended::Source(why)) => (why, false, true),
         };
         let source = (self.namespace.as_str(), name);
-        let judging = judge(
-            &*self.positions,
-            &self.in_common.namespaces,
-            source,
-            before,
-            &why,
-            (self.pace.longest, clock::wall_ms()),
-        );
-        let Judged { trouble, is_alone } = match self.in_time(judging).await {
-            Ok(judged) => judged,
-            Err(Ended::Later(outlook)) => return Err(outlook),
-            Err(Ended::Failed { why, .. } | Ended::Source(why)) => return Err(Outlook::Outage(why)),
-        };
         let Pace { shortest, longest, .. } = self.pace;
+        let (positions, namespaces) = (&*self.positions, &self.in_common.namespaces);
+        let judging = judge(positions, namespaces, source, before, &why, longest, clock::wall_ms());
+        let Judged { trouble, is_alone } = self.in_time(judging).await?;
         let delay = match (is_own, is_alone) {
             (true, _) => clock::millis(longest),
             (false, true) => pause(shortest, longest, trouble.failures),

@@ -56,6 +56,12 @@ pub trait Timeline: Send + Sync + std::fmt::Debug {
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
 }
 
+/// What was said is about this timeline alone.
+#[must_use]
+pub fn of_target(said: &str) -> LookupError {
+    LookupError::BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"))
+}
+
 /// A request that is about to leave.
 #[derive(Debug)]
 pub struct Departure {

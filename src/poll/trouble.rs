@@ -35,7 +35,8 @@ pub async fn judge(
     source: (&str, &str),
     before: Option<&SourceTrouble>,
     why: &str,
-    (longest, now): (Duration, Millis),
+    longest: Duration,
+    now: Millis,
 ) -> Result<Judged, StoreError> {
     let (since, failures) = before.map_or((now, 0), |known| (known.since.min(now), known.failures));
     let is_alone = positions.is_another_read(siblings, source, counts_from(since, longest, now)).await?;

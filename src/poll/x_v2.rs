@@ -20,7 +20,7 @@ use reqwest::Url;
 pub use self::body::read;
 use super::paging::{Ask, More, Rules};
 use super::since::IdLayout;
-use super::timeline::{Departure, Page, Timeline};
+use super::timeline::{Departure, Page, Timeline, of_target};
 use crate::clock::{self, Millis};
 use crate::credential::Credential;
 use crate::lookup::LookupError;
@@ -144,7 +144,7 @@ impl XTimeline {
     fn refused(&self, error: LookupError, credential: &Credential) -> LookupError {
         self.api.authority.heed(&error);
         match error {
-            LookupError::BadRequest(said) | LookupError::BatchTooLarge(said) => body::of_target(&said),
+            LookupError::BadRequest(said) | LookupError::BatchTooLarge(said) => of_target(&said),
             other => asked_as(other, credential),
         }
     }

@@ -6,19 +6,19 @@
 use crate::lookup::LookupError;
 use crate::lookup::http::Reply;
 use crate::lookup::twitter_v1::errors;
+use crate::poll::timeline::of_target;
 
 /// What to do about an answer of that endpoint that is not a success.
 pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     use LookupError::{BadRequest, BatchTooLarge, Outage, Unready};
 
-    let of_target = |said| BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"));
     let code = errors::code(reply);
     match errors::decide(reply, endpoint) {
-        BadRequest(said) | BatchTooLarge(said) => of_target(said),
+        BadRequest(said) | BatchTooLarge(said) => of_target(&said),
         // No such user, page or list; nothing matches. Over capacity (130) and broken (131) they are at any status.
-        Outage(said) if (400..500).contains(&reply.status) && !matches!(code, Some(130 | 131)) => of_target(said),
+        Outage(said) if (400..500).contains(&reply.status) && !matches!(code, Some(130 | 131)) => of_target(&said),
         // Forbidden with a reason, though none that is about the credential.
-        Unready(said) if code.is_some() => of_target(said),
+        Unready(said) if code.is_some() => of_target(&said),
         other => other,
     }
 }

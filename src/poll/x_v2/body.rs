@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::lookup::LookupError;
 use crate::lookup::x_v2::{id_of, parse_post};
-use crate::poll::timeline::{Post, read_posts};
+use crate::poll::timeline::{Post, of_target, read_posts};
 
 /// What an answer says of a timeline that it does not give.
 const NOT_OURS: &[&str] =
@@ -50,11 +50,6 @@ fn is_about_the_timeline(raw: &RawValue) -> bool {
     let problem: Option<Problem<'_>> = serde_json::from_str(raw.get()).ok();
     // The host has been api.twitter.com and api.x.com.
     problem.is_some_and(|problem| problem.kind.rsplit('/').next().is_some_and(|kind| NOT_OURS.contains(&kind)))
-}
-
-/// It is the source's own matter.
-pub fn of_target(said: &str) -> LookupError {
-    LookupError::BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"))
 }
 
 /// Whether a refusal is the API's own, and not of something in front of it.

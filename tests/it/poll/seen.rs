@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twitter_updater::clock::wall_ms;
 use twitter_updater::poll::source::namespace;
-use twitter_updater::simulator::{self, SimulatorOptions};
+use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{Positions, PostgresStore, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
 use crate::support::postgres;
@@ -24,6 +24,22 @@ fn told(settings: &Variables, options: &[&str], code: i32) -> Value {
 
 fn with(settings: &Variables, more: &[(&str, &str)]) -> Variables {
     settings.iter().cloned().chain(variables(more)).collect()
+}
+
+async fn simulated() -> Running {
+    let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.0, ..SimulatorOptions::default() };
+    simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
+}
+
+/// Settings that poll a source named `one` often, and more.
+fn beside_one(settings: &Variables, more: &[(&str, &str)]) -> Variables {
+    let one = [
+        ("poll.shortest", "1s"),
+        ("poll.longest", "2s"),
+        ("poll.sources.one.kind", "user"),
+        ("poll.sources.one.screen_name", "one"),
+    ];
+    with(settings, &[&one[..], more].concat())
 }
 
 /// A world of those services, and the store of it that knows positions.
@@ -55,20 +71,10 @@ async fn fails_from_its_first_poll_on(polling: &Variables, positions: &dyn Posit
 
 async fn seen(servers: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.0, ..SimulatorOptions::default() };
-    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let api = simulated().await;
     let (world, positions) = world(servers, folder.path(), &api.base_url()).await;
-    let polling = with(
-        &world.settings,
-        &[
-            ("poll.shortest", "1s"),
-            ("poll.longest", "2s"),
-            ("poll.sources.one.kind", "user"),
-            ("poll.sources.one.screen_name", "one"),
-            ("poll.sources.two.kind", "search"),
-            ("poll.sources.two.query", "two"),
-        ],
-    );
+    let polling =
+        beside_one(&world.settings, &[("poll.sources.two.kind", "search"), ("poll.sources.two.query", "two")]);
     // Who has none sees nothing of them; who names some is told that they were never polled.
     let none = told(&world.settings, &[], 0);
     assert!(none.get("sources").is_none() && none.get("sources_error").is_none(), "{none}");
@@ -218,20 +224,10 @@ fn a_store_that_is_out_hides_no_queue_and_is_told_of_where_sources_are_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_the_api_refuses_is_named_with_its_error_and_the_other_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SimulatorOptions { posts_per_second: 20.0, missing_share: 0.0, ..SimulatorOptions::default() };
-    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let api = simulated().await;
     let (world, _) = world(false, folder.path(), &api.base_url()).await;
-    let polling = with(
-        &world.settings,
-        &[
-            ("poll.shortest", "1s"),
-            ("poll.longest", "2s"),
-            ("poll.sources.one.kind", "user"),
-            ("poll.sources.one.screen_name", "one"),
-            ("poll.sources.gone.kind", "user"),
-            ("poll.sources.gone.screen_name", "nobody"),
-        ],
-    );
+    let polling =
+        beside_one(&world.settings, &[("poll.sources.gone.kind", "user"), ("poll.sources.gone.screen_name", "nobody")]);
     let log = folder.path().join("poll.log");
     let begun = wall_ms();
     let poller = Process::start(&["poll"], &polling, &log);
