@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
-use twitter_updater::queue::{NewJob, Place, Queue, RedisQueue};
+use twitter_updater::engine::queue::{NewJob, Place, Queue, RedisQueue};
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::updater::NAMESPACE;
 
 use crate::Size;
 use crate::enqueue::{self, at, enqueue, jobs, kb};

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use twitter_updater::clock::{Stopwatch, wall_ms};
-use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::base::clock::{Stopwatch, wall_ms};
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use crate::Size;
 use crate::report::{Report, Table, machine, median};

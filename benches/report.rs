@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use twitter_updater::figures::figure;
+use twitter_updater::base::humanize::figure;
 
 /// What a bench found.
 #[derive(Debug)]

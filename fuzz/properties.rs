@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use twitter_updater::config::Settings;
-use twitter_updater::lookup::twitter_v1::parse_ingested;
-use twitter_updater::lookup::{LookupError, Outcome, Strangers, bluesky, mastodon, twitter_v1, x_v2};
-use twitter_updater::starter::Tweets;
-use twitter_updater::tweet::TweetId;
+use twitter_updater::ingest::Tweets;
+use twitter_updater::model::post::TweetId;
+use twitter_updater::providers::asked::Strangers;
+use twitter_updater::providers::lookup::{LookupError, Outcome};
+use twitter_updater::providers::twitter_v1::parse_ingested;
+use twitter_updater::providers::{bluesky, mastodon, twitter_v1, x_v2};
 
 /// A word that no message repeats where it stands for a secret or a tweet's text.
 pub const CANARY: &str = "canary";

@@ -1,5 +1,5 @@
 //! One binary, a subcommand per role. See `twitter_updater` for the map.
 
 fn main() -> std::process::ExitCode {
-    twitter_updater::cli::main()
+    twitter_updater::app::cli::main()
 }

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use twitter_updater::clock::{Millis, millis};
-use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::base::clock::{Millis, millis};
+use twitter_updater::engine::schedule::age::AgeTable;
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
 use super::load::{LATENCY, Load};

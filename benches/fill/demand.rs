@@ -2,9 +2,9 @@
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use twitter_updater::clock::Millis;
-use twitter_updater::tweet::TweetId;
-use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::model::post::TweetId;
 
 /// The updates that the age table demands of a tweet up to an age: its walk without lookahead and without
 /// lateness, a straight line between the ages at which that walk changes its bracket.

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use twitter_updater::chance;
-use twitter_updater::clock::{Millis, span};
-use twitter_updater::credential::{Credential, CredentialKind, Credentials, Ledger, Pacing, Permit, Used, Window};
-use twitter_updater::metrics::Metrics;
-use twitter_updater::queue::{Batch, Job, Lane, NewJob, Queue, Verdict};
-use twitter_updater::shutdown::Stop;
-use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
+use twitter_updater::base::clock::{Millis, span};
+use twitter_updater::base::random;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::metrics::Metrics;
+use twitter_updater::engine::queue::{Batch, Job, Lane, NewJob, Queue, Verdict};
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
+use twitter_updater::quota::{Credential, CredentialKind, Credentials, Ledger, Pacing, Permit, Used, Window};
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
 
@@ -164,7 +164,7 @@ pub async fn run(
             stop: stop.clone(),
         };
         // As they start in life: one by one.
-        let after = load.linger.mul_f64(chance::share());
+        let after = load.linger.mul_f64(random::share());
         workers.spawn(async move {
             tokio::time::sleep(after).await;
             worker.run().await

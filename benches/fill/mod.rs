@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use twitter_updater::config::Settings;
-use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::engine::schedule::age::AgeTable;
 
 use self::demand::Tally;
 use self::load::Load;

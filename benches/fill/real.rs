@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use twitter_updater::clock::{Millis, millis, wall_ms};
-use twitter_updater::credential::RedisLedger;
-use twitter_updater::queue::{NewJob, Queue, RedisQueue};
+use twitter_updater::base::clock::{Millis, millis, wall_ms};
+use twitter_updater::engine::queue::{NewJob, Queue, RedisQueue};
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::quota::RedisLedger;
 use twitter_updater::simulator::{self, Counters, SimulatorOptions};
-use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::updater::NAMESPACE;
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
 use super::load::{self, Load, lane};

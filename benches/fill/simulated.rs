@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use twitter_updater::chance;
-use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::base::random;
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::demand::Tally;
 use super::load::{self, Load};
@@ -17,7 +17,7 @@ use crate::support::queue_model::Rules;
 pub async fn run(load: Load, ages: &AgeTable, rules: Rules) -> Tally {
     let ages = ages.clone();
     let simulated = move || {
-        let _replayed = chance::replayed(load.workers as u64);
+        let _replayed = random::replayed(load.workers as u64);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let clock = ServiceClock::starting_at(1_800_000_000_000);

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use redis::Script;
-use twitter_updater::backend::redis::{Call, RedisPool};
+use twitter_updater::base::backend::redis::{Call, RedisPool};
 
 use super::{AsyncStep, BATCH, LEASE, id};
 use crate::support::redis::TestRedis;

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::task::JoinSet;
-use twitter_updater::clock::Stopwatch;
-use twitter_updater::lane::Lane;
-use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Job, NewJob, Queue, RedisQueue, Verdict};
+use twitter_updater::base::clock::Stopwatch;
+use twitter_updater::engine::lane::Lane;
+use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Job, NewJob, Queue, RedisQueue, Verdict};
 
 use self::skip_locked::SkipLocked;
 use crate::Size;

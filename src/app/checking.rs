@@ -4,7 +4,7 @@ use anyhow::{Error, Result};
 
 use super::{Service, callers, credentials, logging, open_lookup};
 use crate::config::{BadConfig, BadConfigs, Examined, Settings};
-use crate::provider::Provider;
+use crate::model::provider::Provider;
 
 /// Everything that is wrong: beside the settings the secrets and the files that they name, but for `offline`, where
 /// these may not be at hand.

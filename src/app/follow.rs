@@ -12,11 +12,11 @@ use anyhow::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::logging::{self, LogLevel};
-use crate::clock::{self, Stopwatch};
+use crate::base::clock::{self, Stopwatch};
+use crate::base::reload::Live;
+use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Change, Files, Settings};
-use crate::live::Live;
-use crate::metrics::Metrics;
-use crate::shutdown::Stop;
+use crate::engine::metrics::Metrics;
 
 /// How often the files are read.
 const READ_EVERY: Duration = Duration::from_secs(2);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::InForce;
-use crate::health::{Health, Trouble};
-use crate::live::Live;
-use crate::metrics::Metrics;
-use crate::queue::{Queue, WorkerStats};
-use crate::shutdown::Stop;
+use crate::base::reload::Live;
+use crate::base::shutdown::Stop;
+use crate::engine::health::{Health, Trouble};
+use crate::engine::metrics::Metrics;
+use crate::engine::queue::{Queue, WorkerStats};
 
 /// How often a worker says that it is alive.
 pub(super) const BEAT_EVERY: Duration = Duration::from_secs(5);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::heartbeat::BEAT_EVERY;
-use crate::clock::Millis;
-use crate::live::Live;
-use crate::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
-use crate::shutdown::Stop;
-use crate::starter::{Living, Moment, Refresh, Which};
-use crate::wave::{self, Wave, last_wave};
+use crate::base::clock::Millis;
+use crate::base::reload::Live;
+use crate::base::shutdown::Stop;
+use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
+use crate::ingest::{Living, Moment, Refresh, Which};
+use crate::pipelines::wave::{self, Wave, last_wave};
 
 /// A worker whose heartbeat is older than this is not counted on.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);

@@ -14,19 +14,19 @@ use super::updater::{FAREWELL, worker_name};
 use super::{
     Follower, Service, Unavailable, Watched, credentials, follow, open_credentials, open_store_and_positions, starter,
 };
+use crate::base::reload::Live;
+use crate::base::shutdown::Stop;
 use crate::config::Settings;
-use crate::lateness::Lateness;
-use crate::live::Live;
-use crate::poll::pace::Pace;
-use crate::poll::share::Share;
-use crate::poll::source::{InCommon, PIPELINE, SourcePoll, namespace_of};
-use crate::poll::stream::reader::StreamSource;
-use crate::provider::Provider;
-use crate::queue::{Queue, QueueError};
-use crate::shutdown::Stop;
+use crate::engine::lateness::Lateness;
+use crate::engine::queue::{Queue, QueueError};
+use crate::engine::schedule::age::AgeTable;
+use crate::engine::worker::{ClaimSettings, Pipeline, Worker};
+use crate::model::provider::Provider;
+use crate::pipelines::streams::reader::StreamSource;
+use crate::pipelines::timelines::pace::Pace;
+use crate::pipelines::timelines::share::Share;
+use crate::pipelines::timelines::source::{InCommon, PIPELINE, SourcePoll, namespace_of};
 use crate::store::{Positions, Store};
-use crate::tweet_age::AgeTable;
-use crate::worker::{ClaimSettings, Pipeline, Worker};
 
 /// A source waits no longer than this once it is due.
 const LINGER: Duration = Duration::from_millis(10);

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use super::sources::sources;
 use super::{Service, connect_store, unusable_store};
 use crate::config::{Settings, StoreBackend};
-use crate::poll::source::namespace_of;
-use crate::queue::Queue;
-use crate::sources::{NamedSource, PositionsAtHand, Queues, SourceBook, Sources};
+use crate::engine::queue::Queue;
+use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook, Sources};
+use crate::pipelines::timelines::source::namespace_of;
 use crate::store::{Positions, Store};
 
 /// How long store and queues may take each, where somebody waits for the answer.

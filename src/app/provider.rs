@@ -5,19 +5,20 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::{Service, Watched, tuning};
+use crate::base::reload::Live;
+use crate::base::retry::Retry;
+use crate::base::shutdown::Stop;
 use crate::config::{BEARER, BadConfig, CallsWanted, Secrets, Settings};
-use crate::credential::{AppToken, Budget, Caller, Credential, CredentialKind, Credentials, UserKeys};
-use crate::live::Live;
-use crate::lookup::bluesky::{Bluesky, BlueskyOptions};
-use crate::lookup::http::HttpOptions;
-use crate::lookup::mastodon::{Calls, Mastodon, MastodonOptions};
-use crate::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
-use crate::lookup::x_v2::{XV2, XV2Options};
-use crate::lookup::{Lookup, LookupError, capabilities};
-use crate::provider::Provider;
-use crate::retry::Retry;
-use crate::shutdown::Stop;
-use crate::worker::BACKOFF;
+use crate::engine::worker::BACKOFF;
+use crate::model::provider::Provider;
+use crate::providers::bluesky::{Bluesky, BlueskyOptions};
+use crate::providers::http::HttpOptions;
+use crate::providers::lookup::{Lookup, LookupError};
+use crate::providers::mastodon::{Calls, Mastodon, MastodonOptions};
+use crate::providers::registry::capabilities;
+use crate::providers::twitter_v1::{TwitterV1, TwitterV1Options};
+use crate::providers::x_v2::{XV2, XV2Options};
+use crate::quota::{AppToken, Budget, Caller, Credential, CredentialKind, Credentials, UserKeys};
 
 /// The name of the credential that is none.
 const ANONYMOUS: &str = "anonymous";

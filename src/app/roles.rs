@@ -15,20 +15,20 @@ use super::{
     Follower, InForce, Service, Updater, callers, credentials, follow, live_budget, open_lookup, open_store,
     open_store_and_positions, polled, starter, tuning, upkeep,
 };
+use crate::base::reload::Live;
+use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Settings, WithoutToken};
-use crate::credential::Budget;
-use crate::health::{Health, Vitals};
-use crate::live::Live;
-use crate::lookup::capabilities;
-use crate::metrics::Metrics;
+use crate::engine::health::{Health, Vitals};
+use crate::engine::metrics::Metrics;
+use crate::engine::queue::Queue;
+use crate::engine::worker::LONGEST_PAUSE;
+use crate::ingest::{Hook, Starter};
+use crate::model::provider::Provider;
+use crate::ops::report::sources::PositionsAtHand;
 use crate::ops::{self, Archive, Door, Server, Shown, Site, Terms, WholeQueue};
-use crate::provider::Provider;
-use crate::queue::Queue;
-use crate::shutdown::Stop;
-use crate::sources::PositionsAtHand;
-use crate::starter::{Hook, Starter};
+use crate::providers::registry::capabilities;
+use crate::quota::Budget;
 use crate::store::{Store, Way};
-use crate::worker::LONGEST_PAUSE;
 
 /// Where the starter listens, unless it is told.
 const STARTER_LISTENS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);

@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::redis::{RedisOptions, RedisPool, Tls};
+use crate::base::backend::redis::{RedisOptions, RedisPool, Tls};
 use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
-use crate::credential::{EmbeddedLedger, Ledger, RedisLedger};
-use crate::picture;
-use crate::provider::Provider;
-use crate::queue::{EmbeddedQueue, Queue, RedisQueue};
+use crate::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use crate::engine::redis_functions;
+use crate::model::provider::Provider;
+use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
 
 /// How often a process that runs for long sees whether redis-cli still has its picture.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ impl Service {
             }
         }
         if let Self::Redis { pool, .. } = self {
-            picture::loaded(pool, true).await;
+            redis_functions::loaded(pool, true).await;
         }
         Ok(queue)
     }
@@ -103,7 +103,7 @@ impl Service {
     /// Sees to it until `stop` that redis-cli has its picture of the queue.
     pub async fn keep_picture(&self, stop: CancellationToken) {
         if let Self::Redis { pool, .. } = self {
-            picture::keep(pool, LOOK_EVERY, stop).await;
+            redis_functions::keep(pool, LOOK_EVERY, stop).await;
         }
     }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use super::write_line;
+use crate::base::shutdown::Stop;
 use crate::config::{Secrets, Settings, SimulatorSettings};
-use crate::provider::Provider;
-use crate::shutdown::Stop;
+use crate::model::provider::Provider;
 use crate::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 /// The simulator's options in the settings.

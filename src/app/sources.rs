@@ -8,13 +8,13 @@ use anyhow::Result;
 
 use super::provider::http_options;
 use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
-use crate::lookup::http::HttpClient;
-use crate::poll::bluesky::{self, BlueskyApi};
-use crate::poll::mastodon::{self, MastodonApi};
-use crate::poll::timeline::Timeline;
-use crate::poll::twitter_v1::{self, TwitterApi};
-use crate::poll::x_v2::{self, XApi};
-use crate::provider::Provider;
+use crate::model::provider::Provider;
+use crate::providers::bluesky::timeline::{self as bluesky, BlueskyApi};
+use crate::providers::http::HttpClient;
+use crate::providers::mastodon::timeline::{self as mastodon, MastodonApi};
+use crate::providers::timeline::Timeline;
+use crate::providers::twitter_v1::timeline::{self as twitter_v1, TwitterApi};
+use crate::providers::x_v2::timeline::{self as x_v2, XApi};
 
 /// The sources of a provider, by endpoint and name.
 pub type Sources = BTreeMap<&'static str, BTreeMap<String, Arc<dyn Timeline>>>;

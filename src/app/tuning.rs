@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use crate::clock::{self, Millis};
+use crate::base::clock::{self, Millis};
+use crate::base::reload::Live;
 use crate::config::Settings;
-use crate::credential::{Budget, Period};
-use crate::live::Live;
-use crate::lookup::{Capabilities, Charge, x_v2};
-use crate::plan::{ReadTerms, per_month};
-use crate::tweet_age::{AgeTable, SameDay};
-use crate::worker::ClaimSettings;
+use crate::engine::schedule::age::{AgeTable, SameDay};
+use crate::engine::worker::ClaimSettings;
+use crate::ops::report::plan::{ReadTerms, per_month};
+use crate::providers::lookup::{Capabilities, Charge};
+use crate::providers::x_v2;
+use crate::quota::{Budget, Period};
 
 /// How far a provider's clock and the ledger's may be apart, and how long the ledger may take to answer.
 const CLOCKS: Duration = Duration::from_secs(10);

@@ -14,18 +14,18 @@ use super::provider::learn_lookup;
 use super::tuning::Tuning;
 use super::upkeep::rebuild_of;
 use super::{InForce, Service, Unavailable, Watched, open_credentials, starter};
-use crate::chance;
-use crate::clock;
+use crate::base::clock;
+use crate::base::random;
+use crate::base::reload::Live;
+use crate::base::shutdown::Stop;
 use crate::config::Settings;
-use crate::live::Live;
-use crate::metrics::Metrics;
-use crate::provider::Provider;
-use crate::queue::{Lane, MEND_SLACK, Queue};
-use crate::shutdown::Stop;
-use crate::starter::{Drain, DrainRound, Refresh};
+use crate::engine::metrics::Metrics;
+use crate::engine::queue::{Lane, MEND_SLACK, Queue};
+use crate::engine::worker::{Pipeline, Worker};
+use crate::ingest::{Drain, DrainRound, Refresh};
+use crate::model::provider::Provider;
+use crate::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::store::{Store, Way};
-use crate::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
-use crate::worker::{Pipeline, Worker};
 
 /// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// A worker's name: as set, or the host's name and the process id. In a container a random part is added, the same for as
 /// long as the process lives: each container has a process 1, and several may share the host's name.
 pub(super) fn worker_name(settings: &Settings) -> String {
-    static LOT: LazyLock<u64> = LazyLock::new(chance::number);
+    static LOT: LazyLock<u64> = LazyLock::new(random::number);
     if !settings.updater.name.is_empty() {
         return settings.updater.name.clone();
     }

@@ -7,18 +7,18 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Service, files, open_store, write_answer};
+use crate::base::reload::Live;
+use crate::base::retry::RetryPolicy;
+use crate::base::shutdown::Stop;
 use crate::config::Settings;
-use crate::dead::Dead;
-use crate::live::Live;
-use crate::lookup::date_of;
-use crate::provider::Provider;
-use crate::queue::{Lane, Queue};
-use crate::retry::RetryPolicy;
-use crate::shutdown::Stop;
-use crate::starter::{Lanes, ProgressDisplay, Rebuild, Rebuilt, Refresh, Refreshed, Which};
+use crate::engine::queue::{Lane, Queue};
+use crate::engine::schedule::age::AgeTable;
+use crate::ingest::{Lanes, ProgressDisplay, Rebuild, Rebuilt, Refresh, Refreshed, Which};
+use crate::model::provider::Provider;
+use crate::ops::dead::Dead;
+use crate::pipelines::posts::UNAVAILABLE_LANE;
+use crate::providers::registry::date_of;
 use crate::store::Store;
-use crate::tweet_age::AgeTable;
-use crate::updater::UNAVAILABLE_LANE;
 
 /// The lane of each tweet, as the updater chooses it.
 fn lanes(settings: &Settings, provider: &Provider) -> Lanes {

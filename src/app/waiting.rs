@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{Service, connect_store, open_store};
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Settings};
-use crate::shutdown::Stop;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::Settings;
 use super::findings::Findings;
-use crate::backend::redis::address;
+use crate::base::backend::redis::address;
 
 type Of<T> = fn(&Settings) -> T;
 

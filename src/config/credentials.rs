@@ -13,7 +13,7 @@ use super::findings::{BadConfigs, Findings};
 use super::masking::masked_secret;
 use super::variables::variable;
 use super::{BadConfig, files, word};
-use crate::credential::Caller;
+use crate::quota::Caller;
 
 /// The name of the credential that a provider's `bearer_token` gives.
 pub const BEARER: &str = "bearer";

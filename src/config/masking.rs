@@ -3,7 +3,7 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serializer;
 
-use crate::backend::redis::address::Parts;
+use crate::base::backend::redis::address::Parts;
 
 /// What stands in place of a password.
 const MASK: &str = "***";

@@ -12,7 +12,7 @@ pub use self::streams::{StreamProvider, StreamSettings};
 use super::contradictions::is_within;
 use super::findings::Findings;
 use super::{BadConfig, Settings, word};
-use crate::provider::Provider;
+use crate::model::provider::Provider;
 
 /// `[poll]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -110,7 +110,7 @@ fn twitter() -> Provider {
 mod by_name {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    use crate::provider::Provider;
+    use crate::model::provider::Provider;
 
     pub fn serialize<S: Serializer>(provider: &Provider, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(provider)

@@ -12,9 +12,9 @@ use super::findings::{BadConfigs, Findings};
 use super::masking::{masked, masked_secret};
 use super::variables::variable;
 use super::{BadConfig, CredentialSettings, Secrets, Settings, names, word};
-use crate::credential::{Caller, ReadsPer};
-use crate::lookup::x_v2::{FieldNames, Fields};
-use crate::provider::Provider;
+use crate::model::provider::Provider;
+use crate::providers::x_v2::{FieldNames, Fields};
+use crate::quota::{Caller, ReadsPer};
 
 /// What stands in `providers` for every instance of Mastodon in the settings.
 const EVERY_INSTANCE: &str = "mastodon";

@@ -1,13 +1,13 @@
 //! Is everything fresh, and if not, why? A pure function of what is known: green is proved, not assumed.
 
-use super::figures::{Figures, Freshness, Outage, Seen};
 use super::freshness::Measured;
-use crate::clock::Millis;
-use crate::credential::Reads;
-use crate::figures::{figure, grouped, one_line, span, when};
-use crate::queue::{Stats, WorkerStats};
-pub use crate::status::{Answer, State};
-use crate::status::{Known, Status};
+use crate::base::clock::Millis;
+use crate::base::humanize::{figure, grouped, one_line, span, when};
+use crate::engine::queue::{Stats, WorkerStats};
+pub use crate::ops::report::status::{Answer, State};
+use crate::ops::report::status::{Known, Status};
+use crate::ops::snapshot::{Figures, Freshness, Outage, Seen};
+use crate::quota::Reads;
 
 /// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
 const LATE_SHARE: u64 = 100;
@@ -316,13 +316,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::credential::Account;
-    use crate::lookup::twitter_v1::CAPABILITIES;
-    use crate::ops::figures::{Reading, Sampled, Terms};
-    use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
+    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
+    use crate::model::post::TweetState;
+    use crate::ops::snapshot::{Reading, Sampled, Terms};
+    use crate::pipelines::wave;
+    use crate::providers::twitter_v1::CAPABILITIES;
+    use crate::quota::Account;
     use crate::store::Standing;
-    use crate::tweet::TweetState;
-    use crate::wave;
 
     const NOW: i64 = 1_800_000_020_000;
     const BUFFER_TTL_MS: Millis = 5_000;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::reader::StoreAtHand;
-use crate::dead::Dead;
-use crate::live::Live;
+use crate::base::reload::Live;
+use crate::ops::dead::Dead;
 
 /// How long a store that does not answer may hold up the rest.
 const FIRST: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::metrics::{Counter, Metrics, Polls};
+use crate::engine::metrics::{Counter, Metrics, Polls};
 
 /// What every name starts with.
 const PREFIX: &str = "twitter_updater";

@@ -6,11 +6,11 @@
 
 use serde::Serialize;
 
-use super::figures::Terms;
-use crate::clock::{self, Millis};
-use crate::queue::{Lane, Queue, Sample};
+use crate::base::clock::{self, Millis};
+use crate::engine::queue::{Lane, Queue, Sample};
+use crate::model::post::TweetState;
+use crate::ops::snapshot::Terms;
 use crate::store::{Standing, Store};
-use crate::tweet::TweetState;
 
 /// Ids drawn of each lane, at the most: a hundredth of a lane that is late is missed once in 23,000 readings.
 pub const SAMPLED: usize = 1_000;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
-use crate::queue::Minute;
+use crate::base::clock::Stopwatch;
+use crate::engine::queue::Minute;
 
 /// The counts reach back so far at least: a worker tells what it counted every 5 s,
 const LEAST: Duration = Duration::from_secs(7);

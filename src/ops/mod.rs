@@ -14,8 +14,8 @@
 
 mod answer;
 mod archive;
+pub mod dead;
 mod exposition;
-mod figures;
 mod freshness;
 mod lately;
 mod page;
@@ -23,16 +23,14 @@ mod polled;
 mod probe;
 mod probes;
 mod reader;
+pub mod report;
 mod server;
+mod snapshot;
 mod whole_queue;
 
 pub use self::answer::{Answer, State};
 pub use self::archive::Archive;
 pub use self::exposition::{of_process, registry};
-pub use self::figures::{
-    Coming, Figures, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, ids_per_request,
-    moments,
-};
 pub use self::freshness::{IN_FLIGHT_MS, Measured, SAMPLED, measure};
 pub use self::lately::Lately;
 pub use self::page::{Shown, Site};
@@ -40,4 +38,8 @@ pub use self::probe::probe;
 pub use self::probes::router;
 pub use self::reader::{Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
+pub use self::snapshot::{
+    Coming, Figures, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, ids_per_request,
+    moments,
+};
 pub use self::whole_queue::WholeQueue;

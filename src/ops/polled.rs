@@ -7,8 +7,8 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
 
 use super::whole_queue::{Labels, namespace, show};
-use crate::clock::{Millis, Stopwatch};
-use crate::sources::{Source, SourceBook, Sources};
+use crate::base::clock::{Millis, Stopwatch};
+use crate::ops::report::sources::{Source, SourceBook, Sources};
 
 /// How often they are read, while somebody watches,
 const EVERY: Duration = Duration::from_secs(2);
@@ -97,7 +97,7 @@ pub(super) fn show_sources(registry: &mut Registry, sources: &Sources, now: Mill
 mod tests {
     use super::*;
     use crate::ops::exposition;
-    use crate::sources::tests::source;
+    use crate::ops::report::sources::tests::source;
     use crate::store::SourceTrouble;
 
     fn text(sources: &Sources) -> String {

@@ -11,7 +11,7 @@ use axum::routing::get;
 use prometheus_client::registry::Registry;
 
 use super::exposition;
-use crate::health::Vitals;
+use crate::engine::health::Vitals;
 
 /// The probes of a process, and its own metrics.
 pub fn router(vitals: impl Into<Vitals>, registry: Registry) -> Router {

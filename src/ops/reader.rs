@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::figures::{Figures, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, moments};
 use super::freshness::{Measured, measure};
 use super::lately::History;
 use super::polled::Polled;
 use super::whole_queue::WholeQueue;
-use crate::clock::{self, Millis, Stopwatch};
-use crate::live::Live;
-use crate::queue::{Minute, QueueError, joined};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::reload::Live;
+use crate::engine::queue::{Minute, QueueError, joined};
+use crate::ops::snapshot::{Figures, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, moments};
 use crate::store::Store;
 
 /// How often it reads while somebody watches,

@@ -14,16 +14,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::answer::{Answer, State};
-use super::figures::{Figures, Seen, Terms};
 use super::{exposition, polled};
-use crate::clock::Millis;
-use crate::credential::{Account, Budget, Ledger, LedgerError, Reads};
-use crate::health::Health;
-use crate::live::Live;
-use crate::lookup::Capabilities;
-use crate::queue::{LaneStats, Queue, QueueError, Stats};
-use crate::sources::Sources;
-use crate::wave::Wave;
+use crate::base::clock::Millis;
+use crate::base::reload::Live;
+use crate::engine::health::Health;
+use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
+use crate::ops::report::sources::Sources;
+use crate::ops::snapshot::{Figures, Seen, Terms};
+use crate::pipelines::wave::Wave;
+use crate::providers::lookup::Capabilities;
+use crate::quota::{Account, Budget, Ledger, LedgerError, Reads};
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);

@@ -1,19 +1,12 @@
 //! The providers that the simulator plays, each in its own words: what is asked, how an answer and a refusal read,
 //! and how limits are told. The world behind them is one: an id of each form says when its post was made.
 
-mod bluesky;
-mod mastodon;
-mod x_v2;
-
+use crate::simulator::bluesky::dialect as bluesky;
+use crate::simulator::mastodon::dialect as mastodon;
+use crate::simulator::x_v2::dialect as x_v2;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-pub use self::bluesky::{bluesky_uri, invalid as bluesky_invalid};
-pub use self::mastodon::{account as mastodon_account, mastodon_id};
-pub use self::x_v2::{
-    Fields, Unknown, includes as x_includes, is_hidden, not_there as x_not_there, refusal_of as x_refusal_of,
-    users as x_users,
-};
 use super::SimulatorOptions;
 use super::call::Call;
 use super::gate::{Pool, Refused};
@@ -21,9 +14,15 @@ use super::render::{self, View};
 use super::reply::{self, Found, twitter_refusal};
 use super::windows::{Limit, Window};
 use super::world::World;
-use crate::clock::{self, Millis};
-use crate::provider::Provider;
-use crate::tweet::TweetId;
+use crate::base::clock::{self, Millis};
+use crate::model::post::TweetId;
+use crate::model::provider::Provider;
+pub use crate::simulator::bluesky::dialect::{bluesky_uri, invalid as bluesky_invalid};
+pub use crate::simulator::mastodon::dialect::{account as mastodon_account, mastodon_id};
+pub use crate::simulator::x_v2::dialect::{
+    Fields, Unknown, includes as x_includes, is_hidden, not_there as x_not_there, refusal_of as x_refusal_of,
+    users as x_users,
+};
 
 /// A provider's lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,8 +262,8 @@ impl Dialect {
 /// Our code for "an id is none".
 pub const INVALID: u32 = 214;
 /// Twitter's for "none is asked for" and "too many are".
-const NONE: u32 = 38;
-const TOO_MANY: u32 = 18;
+pub(crate) const NONE: u32 = 38;
+pub(crate) const TOO_MANY: u32 = 18;
 
 fn bounded<'a>(ids: impl Iterator<Item = &'a str>, most: usize, status: u16) -> Result<Vec<&'a str>, Refused> {
     let mut distinct: Vec<&str> = Vec::new();
@@ -281,15 +280,15 @@ fn bounded<'a>(ids: impl Iterator<Item = &'a str>, most: usize, status: u16) -> 
 }
 
 /// Counts that the world does not have, from those it has: none ever goes back.
-struct MoreCounts {
-    replies: i64,
-    quotes: i64,
-    bookmarks: i64,
-    impressions: i64,
+pub(crate) struct MoreCounts {
+    pub(crate) replies: i64,
+    pub(crate) quotes: i64,
+    pub(crate) bookmarks: i64,
+    pub(crate) impressions: i64,
 }
 
 impl MoreCounts {
-    fn of(retweets: i64, likes: i64) -> Self {
+    pub(crate) fn of(retweets: i64, likes: i64) -> Self {
         Self { replies: likes / 4, quotes: retweets / 8, bookmarks: likes / 10, impressions: 40 * (likes + retweets) }
     }
 }

@@ -15,7 +15,7 @@ use super::faults::Fault;
 use super::reply::{Found, success};
 use super::windows::Window;
 use super::world::{mix, unit};
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 
 /// The answer to a call that a fault struck, in place of the `body` it would have had; `None` where the
 /// fault is about the tweets in it.

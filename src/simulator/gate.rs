@@ -14,7 +14,7 @@ use super::SimulatorOptions;
 use super::call::Call;
 use super::dialect::Dialect;
 use super::signature::Signature;
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 
 /// How far a signature's timestamp may be off, either way.
 const TIMESTAMP_S: Millis = 5 * 60;

@@ -31,18 +31,22 @@
 //! Where it differs from the real APIs is in `docs/simulator.md`.
 
 mod api;
+mod bluesky;
 mod call;
 mod dialect;
 pub mod faults;
 mod faulty;
 mod gate;
+mod mastodon;
 mod render;
 mod replay;
 mod reply;
 mod signature;
 mod text;
+mod twitter_v1;
 mod windows;
 mod world;
+mod x_v2;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -65,7 +69,7 @@ pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
 pub use self::replay::Replay;
 pub use self::windows::ClosedWindow;
 pub use self::world::{SimulatedTweet, Version, World};
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 
 /// How long [`Running::stop`] waits for answers under way.
 const DRAIN: Duration = Duration::from_secs(5);

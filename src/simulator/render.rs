@@ -11,7 +11,7 @@ use time::macros::format_description;
 use super::call::Call;
 use super::text::{Text, name, screen_name, user_id};
 use super::world::{Salt, SimulatedTweet, World, mix};
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 
 const CREATED_AT: StaticFormatDescription =
     format_description!("[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] +0000 [year]");

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 
 const HTTP_DATE: StaticFormatDescription =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");

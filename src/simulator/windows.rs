@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use axum::http::HeaderMap;
 use axum::http::HeaderValue;
 
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 
 /// How many calls, and in what window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

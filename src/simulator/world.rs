@@ -3,8 +3,8 @@
 
 use super::SimulatorOptions;
 use super::text::AUTHORS;
-use crate::clock::{self, Millis};
-use crate::tweet::TweetId;
+use crate::base::clock::{self, Millis};
+use crate::model::post::TweetId;
 
 /// The exponent of the growth curve. With the default time constant of 18 minutes a tweet has 56 % of
 /// its final counts at 18 minutes, 83 % at an hour and 99.5 % at a day: the shape the studies of a
@@ -264,7 +264,7 @@ impl World {
 /// ids grew (about the fourth power of the time).
 pub(super) fn created_at(id: TweetId) -> Millis {
     id.created_at().unwrap_or_else(|| {
-        let span = (crate::tweet::SNOWFLAKE_EPOCH_MS - FIRST_TWEET_MS) as f64;
+        let span = (crate::model::post::SNOWFLAKE_EPOCH_MS - FIRST_TWEET_MS) as f64;
         let made = FIRST_TWEET_MS + (span * (id.get() as f64 / LAST_SEQUENTIAL).powf(0.25)) as Millis;
         // Whole seconds, as `created_at` is written.
         made / 1000 * 1000

@@ -25,8 +25,8 @@ use async_trait::async_trait;
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
-use crate::clock::Millis;
-use crate::tweet::{Details, Metrics, Tweet, TweetState};
+use crate::base::clock::Millis;
+use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
 /// A tweet the starter hands over, before it is scheduled.
 #[derive(Debug, Clone)]
@@ -331,7 +331,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Brings look-ups forward: each id with its new due time, ms since the epoch. One that is *live* or *unavailable* is
     /// due then, if that is sooner; all others stay as they are. Before the queue hears of it
-    /// ([`Queue::promote`](crate::queue::Queue::promote)).
+    /// ([`Queue::promote`](crate::engine::queue::Queue::promote)).
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError>;
 
     /// Up to `limit` tweets of that kind whose ids are less than `below` (`None`: from the top), the

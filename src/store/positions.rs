@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 
 /// Posts of a source that its API did not give any more.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -27,8 +27,8 @@ use super::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
     StateCounts, Store, StoreError, StoredTweet, Way,
 };
-use crate::clock::Millis;
-use crate::crash;
+use crate::base::clock::Millis;
+use crate::base::failpoint;
 
 /// How long a call waits for a connection, a new one included.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -320,7 +320,7 @@ impl Store for PostgresStore {
             return Ok(Saved::default());
         }
         let rows = rows::observed(observations);
-        crash::point("before_commit"); // the statement is its own transaction
+        failpoint::point("before_commit"); // the statement is its own transaction
         let (written, repeated, changed): (i64, i64, i64) = self.row(|| bind_rows(SAVE, namespace, &rows)).await?;
         let saved = number(written) + number(repeated);
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed: number(changed) })

@@ -9,8 +9,8 @@ use super::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Seen, Standing, StateCounts,
     StoreError, StoredTweet, Way,
 };
-use crate::clock::Millis;
-use crate::tweet::{Details, Metrics, Tweet, TweetState};
+use crate::base::clock::Millis;
+use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
 /// Columns of `tweet`, in the order in which both backends bind a [`Row`].
 macro_rules! columns {

@@ -25,9 +25,9 @@ use super::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
     StateCounts, Store, StoreError, StoredTweet, Way,
 };
-use crate::backend::sqlite::{Missing, Opened};
-use crate::clock::{Millis, Stopwatch};
-use crate::crash;
+use crate::base::backend::sqlite::{Missing, Opened};
+use crate::base::clock::{Millis, Stopwatch};
+use crate::base::failpoint;
 
 /// Connections that only read: the page, checks, `status`. WAL lets them read while one writes.
 const READERS: u32 = 4;
@@ -311,7 +311,7 @@ impl Store for SqliteStore {
             .await
             .map_err(judge)?
             .rows_affected();
-        crash::point("before_commit");
+        failpoint::point("before_commit");
         transaction.commit().await.map_err(judge)?;
         let saved = written + repeated as u64;
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed })

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use twitter_updater::credential::{Ask, Grant, Ledger, RedisLedger};
-use twitter_updater::picture;
-use twitter_updater::queue::{Claim, ClaimRequest, Lane, NewJob, Queue, QueueError, RedisQueue, Verdict};
+use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, NewJob, Queue, QueueError, RedisQueue, Verdict};
+use twitter_updater::engine::redis_functions;
+use twitter_updater::quota::{Ask, Grant, Ledger, RedisLedger};
 
 use crate::support::process::{run, text, variables};
 use crate::support::redis::{Cluster, Doors, TestRedis, Watched, namespace, pool_through};
@@ -29,7 +29,7 @@ async fn goes_through(url: &str, doors: &Doors) -> Result<(), QueueError> {
     let ask = Ask { names: &names, endpoint: "statuses/lookup", permit: "p", expiry: lease, backlog: 0 };
     let granted = RedisLedger::new(redis.clone(), &namespace()).acquire(&ask).await?;
     assert_eq!(granted, Grant::Granted("main".to_owned()));
-    picture::load(&redis).await
+    redis_functions::load(&redis).await
 }
 
 /// The binary with that address: its exit code, and what it says of a queue that it cannot use.

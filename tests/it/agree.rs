@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::CommandFactory;
-use twitter_updater::cli::{Cli, exit};
+use twitter_updater::app::cli::{Cli, exit};
 
 const README: &str = include_str!("../../README.md");
 const COMMANDS: &str = include_str!("../../docs/commands.md");
@@ -17,7 +17,7 @@ const REDIS: &str = include_str!("../../docs/redis.md");
 const RELIABILITY: &str = include_str!("../../docs/reliability.md");
 const BENCHMARKS: &str = include_str!("../../docs/benchmarks.md");
 const CONTRIBUTING: &str = include_str!("../../CONTRIBUTING.md");
-const KEYS: &str = include_str!("../../src/queue/keys.rs");
+const KEYS: &str = include_str!("../../src/engine/queue/keys.rs");
 const LIB: &str = include_str!("../../src/lib.rs");
 
 /// README and the pages in docs/, by their paths.

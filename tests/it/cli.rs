@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::tweet::TweetId;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::TweetId;
 
 use crate::support::process::{Variables, run, text, variables};
 

@@ -9,16 +9,14 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use twitter_updater::accounts::{Check, check};
 use twitter_updater::app::credentials;
-use twitter_updater::clock::wall_ms;
+use twitter_updater::base::clock::wall_ms;
 use twitter_updater::config::{BadConfig, Settings};
-use twitter_updater::credential::{
-    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing, UserKeys,
-};
-use twitter_updater::lookup::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
-use twitter_updater::lookup::{Lookup, LookupError};
-use twitter_updater::provider::Provider;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::ops::report::credentials::{Check, check};
+use twitter_updater::providers::lookup::{Lookup, LookupError};
+use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
+use twitter_updater::quota::{AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing, UserKeys};
 use twitter_updater::simulator::{self, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
 
 use crate::support::http::{Canned, CannedServer, anonymous, bearer, ids, options, twitter};

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
+use twitter_updater::base::reload::Live;
 use twitter_updater::config::Settings;
-use twitter_updater::credential::Ledger;
-use twitter_updater::health::Health;
-use twitter_updater::live::Live;
-use twitter_updater::lookup::twitter_v1::CAPABILITIES;
-use twitter_updater::ops::{Answer, Figures, Reader, Seen, State, StoreAtHand, Terms, WholeQueue};
-use twitter_updater::queue::{
+use twitter_updater::engine::health::Health;
+use twitter_updater::engine::queue::{
     Claim, ClaimRequest, EmbeddedQueue, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict,
 };
+use twitter_updater::ops::{Answer, Figures, Reader, Seen, State, StoreAtHand, Terms, WholeQueue};
+use twitter_updater::providers::twitter_v1::CAPABILITIES;
+use twitter_updater::quota::Ledger;
 use twitter_updater::store::Store;
 
 use crate::support::memory_ledger::MemoryLedger;

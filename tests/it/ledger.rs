@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
-use twitter_updater::credential::{
+use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::quota::{
     Account, Ask, Budget, DAY_MS, EmbeddedLedger, Grant, Ledger, Park, Period, Reads, RedisLedger, Settlement, Used,
     Window,
 };
@@ -449,7 +449,7 @@ async fn a_file_from_before_lengths_were_kept_gets_them() {
     let file = folder.path().join("queue.db");
     let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
     open(&open_ledger().await, "a", window(30, 12, 40_000)).await;
-    let (pool, _) = twitter_updater::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
+    let (pool, _) = twitter_updater::base::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
     sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&pool).await.unwrap();
     pool.close().await;
     for length in [None, Some(90_000)] {
@@ -660,7 +660,7 @@ async fn every_key_written_is_documented() {
     reserve(&ledger, "1", &["a"], &Budget { per: Period::Every(5_000), ..budget(9) }).await;
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis.connection().await).await.unwrap();
     assert!(keys.len() >= 7, "{keys:?}");
-    let documented = include_str!("../../src/credential/redis.rs");
+    let documented = include_str!("../../src/quota/redis.rs");
     for key in keys {
         let word = key.strip_prefix("{twitter}:").unwrap().split(':').next().unwrap().to_owned();
         let named = [format!("`{{provider}}:{word}:<"), format!("`{{provider}}:{word}`")];

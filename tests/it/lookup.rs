@@ -12,10 +12,10 @@ mod x_v2;
 use std::time::Duration;
 
 use serde_json::json;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::lookup::http::HttpOptions;
-use twitter_updater::lookup::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options, parse_ingested, parse_tweet};
-use twitter_updater::lookup::{Answer, Charge, Lookup, LookupError, Outcome, Quota};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::providers::http::HttpOptions;
+use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome, Quota};
+use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options, parse_ingested, parse_tweet};
 
 use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer, ids, options, twitter};
 
@@ -46,7 +46,7 @@ fn silent(error: &LookupError) {
     assert!(!told.contains(A), "{told}");
 }
 
-fn found(outcome: &Outcome) -> &twitter_updater::tweet::Tweet {
+fn found(outcome: &Outcome) -> &twitter_updater::model::post::Tweet {
     match outcome {
         Outcome::Found(tweet) => tweet,
         other => panic!("not found: {other:?}"),

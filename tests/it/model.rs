@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
-use twitter_updater::clock::{Millis, Stopwatch};
-use twitter_updater::queue::{ClaimRequest, Job, Lane, NewJob, Place, Promoted, Scheduled, Verdict};
+use twitter_updater::base::clock::{Millis, Stopwatch};
+use twitter_updater::engine::queue::{ClaimRequest, Job, Lane, NewJob, Place, Promoted, Scheduled, Verdict};
 
 use crate::support::queue_model::{Claimed, QueueModel, Rules};
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use twitter_updater::plan::{self, APP_CALLS, Credentials, Fill, Plan, REDIS_BYTES_PER_ID, USER_CALLS};
-use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::ops::report::plan::{self, APP_CALLS, Credentials, Fill, Plan, REDIS_BYTES_PER_ID, USER_CALLS};
 
 use crate::support::process::{run, text, variables};
 

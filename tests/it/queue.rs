@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
-use twitter_updater::clock::{Millis, QueueTime, Stopwatch, wall_ms};
-use twitter_updater::queue::{
+use twitter_updater::base::backend::redis::{RedisOptions, RedisPool, Tls};
+use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, wall_ms};
+use twitter_updater::engine::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
     Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample,
     Scheduled, Settled, Verdict, suspect_limit, worker_of,

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tempfile::TempDir;
-use twitter_updater::clock::{Millis, wall_ms};
-use twitter_updater::dead::{Act, Dead};
-use twitter_updater::live::Live;
-use twitter_updater::queue::{
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::reload::Live;
+use twitter_updater::base::retry::RetryPolicy;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::queue::{
     Claim, ClaimRequest, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Verdict,
 };
-use twitter_updater::retry::RetryPolicy;
-use twitter_updater::shutdown::Stop;
-use twitter_updater::starter::{Lanes, Rebuild, Rebuilt, Starter};
+use twitter_updater::ingest::{Lanes, Rebuild, Rebuilt, Starter};
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::ops::dead::{Act, Dead};
 use twitter_updater::store::{Listed, Listing, NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
-use twitter_updater::tweet::{TweetId, TweetState};
 
 use crate::support::journal::{Call, Journal, JournalledQueue, JournalledStore, Trouble};
 use crate::support::postgres;
@@ -315,8 +315,8 @@ async fn a_tweet_enqueued_again_in_the_middle_is_not_lost(world: World) {
     world.answer(&id, TweetState::Ended).await;
     let (starter, again) = (world.starter(), id.clone());
     world.journal.meanwhile(Call::Standing, async move {
-        let queued = starter.queue_tweet(twitter_updater::starter::Ingested::bare(again)).await.unwrap();
-        assert_eq!(queued, twitter_updater::starter::Queued::Leased);
+        let queued = starter.queue_tweet(twitter_updater::model::post::Ingested::bare(again)).await.unwrap();
+        assert_eq!(queued, twitter_updater::ingest::Queued::Leased);
     });
     let done = world.put_back(&page).await;
     assert_eq!((done.put_back, done.withdrawn), (1, 0));
@@ -374,7 +374,7 @@ async fn a_failure_in_the_second_pass_leaves_no_lease(world: World) {
     let (store, namespace, ending) = (world.store.clone(), world.queue.namespace().to_owned(), id.clone());
     world.journal.meanwhile(Call::Adopt, async move { save(&*store, &namespace, &ending, TweetState::Ended).await });
     world.journal.meanwhile(Call::Standing, async move {
-        starter.queue_tweet(twitter_updater::starter::Ingested::bare(again)).await.unwrap();
+        starter.queue_tweet(twitter_updater::model::post::Ingested::bare(again)).await.unwrap();
     });
     let (journal, then) = (world.journal.clone(), world.journal.clone());
     world.journal.meanwhile(Call::Settle, async move {
@@ -467,7 +467,7 @@ async fn one_enqueued_again_while_it_is_dropped_is_not_lost(world: World) {
     world.settle(&id, Verdict::Bury { reason: "why".into() }).await;
     let (starter, again) = (world.starter(), id.clone());
     world.journal.meanwhile(Call::Exhume, async move {
-        starter.queue_tweet(twitter_updater::starter::Ingested::bare(again)).await.unwrap();
+        starter.queue_tweet(twitter_updater::model::post::Ingested::bare(again)).await.unwrap();
     });
     world.dead().act(Act::Drop, std::slice::from_ref(&id), |_, _| ()).await.unwrap();
     assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use twitter_updater::lookup::twitter_v1::{BATCH_LIMIT, parse_ingested, parse_tweet, read_answer};
-use twitter_updater::lookup::{Answer, Lookup, LookupError, Outcome, Quota};
+use twitter_updater::model::post::Tweet;
+use twitter_updater::providers::lookup::{Answer, Lookup, LookupError, Outcome, Quota};
+use twitter_updater::providers::twitter_v1::{BATCH_LIMIT, parse_ingested, parse_tweet, read_answer};
 use twitter_updater::simulator::Replay;
-use twitter_updater::tweet::Tweet;
 
 use crate::support::http::{Canned, CannedServer, anonymous, bearer, recordings, twitter};
 

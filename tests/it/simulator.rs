@@ -12,11 +12,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::lookup::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
-use twitter_updater::lookup::{Answer, Lookup, LookupError, Outcome};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::TweetId;
+use twitter_updater::providers::lookup::{Answer, Lookup, LookupError, Outcome};
+use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options};
 use twitter_updater::simulator::{self, Fault, Rule, Running, SimulatorError, SimulatorOptions};
-use twitter_updater::tweet::TweetId;
 
 use crate::support::http::{anonymous, bearer, ids, options, twitter};
 

@@ -11,15 +11,14 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use twitter_updater::clock::{self, Millis};
-use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Incoming, Place, Queue, QueueError, Verdict};
-use twitter_updater::retry::RetryPolicy;
-use twitter_updater::starter::{
-    EnqueueError, EnqueueOptions, Ingested, Queued, SECONDS_BELOW, Starter, StarterError, Summary, enqueue,
-};
+use twitter_updater::base::clock::{self, Millis};
+use twitter_updater::base::retry::RetryPolicy;
+use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Incoming, Place, Queue, QueueError, Verdict};
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::ingest::{EnqueueError, EnqueueOptions, Queued, Starter, StarterError, Summary, enqueue};
+use twitter_updater::model::post::{Ingested, SECONDS_BELOW};
+use twitter_updater::model::post::{Metrics, Tweet, TweetId, TweetState};
 use twitter_updater::store::{Store, StoreError, Way};
-use twitter_updater::tweet::{Metrics, Tweet, TweetId, TweetState};
-use twitter_updater::tweet_age::AgeTable;
 
 use crate::support::memory_store::MemoryStore;
 use crate::support::watched_queue::WatchedQueue;
@@ -64,7 +63,7 @@ impl World {
         self.queue.locate(&[id.to_owned()]).await.unwrap().remove(0)
     }
 
-    async fn claim_all(&self) -> (twitter_updater::queue::Fence, Vec<twitter_updater::queue::Job>) {
+    async fn claim_all(&self) -> (twitter_updater::engine::queue::Fence, Vec<twitter_updater::engine::queue::Job>) {
         let request = ClaimRequest {
             token: "t",
             limit: 100,

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use tokio::runtime::Runtime;
-use twitter_updater::clock::{Millis, millis};
-use twitter_updater::queue::{
+use twitter_updater::base::clock::{Millis, millis};
+use twitter_updater::engine::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Promoted, Queue, RedisQueue, Scheduled,
     Settled, Stats, Verdict,
 };

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tempfile::TempDir;
-use twitter_updater::clock::Millis;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
-use twitter_updater::tweet::{Metrics, Tweet, TweetState};
 
 use crate::support::postgres;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
-use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Place, Queue, Verdict};
+use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Place, Queue, Verdict};
+use twitter_updater::engine::worker::{ClaimSettings, Pipeline};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
-use twitter_updater::worker::{ClaimSettings, Pipeline};
 
 use crate::support::journal::{Call, Event, JournalledQueue, Trouble};
 use crate::support::rig::{DAY, Rig, Setup, eventually};

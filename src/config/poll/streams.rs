@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::provider::Provider;
+use crate::model::provider::Provider;
 
 /// `[poll.streams.NAME]`
 #[derive(Debug, Clone, Deserialize, Serialize)]

@@ -15,11 +15,11 @@ use subtle::ConstantTimeEq;
 use super::Page;
 use super::ids::PostId;
 use super::layout::{Document, problem};
-use super::ways::Ways;
 use super::words::relative;
-use crate::clock;
-use crate::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
-use crate::figures::{grouped, one_line};
+use crate::base::clock;
+use crate::base::humanize::{grouped, one_line};
+use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
+use crate::ops::page::routes::Ways;
 
 /// Rows on a page.
 const ROWS: u32 = 50;

@@ -20,8 +20,8 @@ use super::assets::VERSION;
 use super::front::now;
 use super::ids::PostId;
 use super::words::without_times;
-use crate::clock::Millis;
-use crate::health::Health;
+use crate::base::clock::Millis;
+use crate::engine::health::Health;
 
 /// Who may watch at once: open pages, of all people. One more is told to come back.
 pub(super) const WATCHERS: usize = 100;

@@ -11,9 +11,9 @@ use super::events::Part;
 use super::layout::Document;
 use super::words::relative;
 use super::{Page, polled, state_sections, time_sections};
-use crate::clock::{self, Millis};
+use crate::base::clock::{self, Millis};
+use crate::engine::queue::Buried;
 use crate::ops::{Answer, Seen};
-use crate::queue::Buried;
 
 /// The dead that are named.
 const LATEST: u32 = 5;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
 use crate::ops::server::household;
 
 /// Wrong tokens an address may send at once,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::queue::check_id;
-use crate::tweet::TweetId;
+use crate::engine::queue::check_id;
+use crate::model::post::TweetId;
 
 /// A post's id, as the queue and the store have it.
 #[derive(Debug, Clone, PartialEq, Eq)]

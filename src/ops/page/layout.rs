@@ -9,8 +9,8 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets::VERSION;
-use super::ways::Ways;
-use crate::clock::Millis;
+use crate::base::clock::Millis;
+use crate::ops::page::routes::Ways;
 
 /// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
 /// referrer: with none at all, a browser would not say either from where a form is sent.

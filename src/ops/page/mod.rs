@@ -25,11 +25,11 @@ mod ids;
 mod layout;
 mod overview;
 mod polled;
+mod routes;
 mod site;
 mod state_sections;
 mod time_sections;
 mod tweet;
-mod ways;
 mod words;
 mod young;
 
@@ -45,15 +45,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::front::Front;
 use self::guesses::Guesses;
+use self::routes::Ways;
 pub use self::site::{Shown, Site};
-use self::ways::Ways;
 use self::young::Young;
 use super::archive::Archive;
-use super::figures::Seen;
 use super::polled::Polled;
 use super::reader::Reader;
 use super::whole_queue::WholeQueue;
-use crate::queue::Buried;
+use crate::engine::queue::Buried;
+use crate::ops::snapshot::Seen;
 
 /// The longest form, in bytes: an id and a token.
 const FORM_BYTES: usize = 16 << 10;

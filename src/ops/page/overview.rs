@@ -19,10 +19,10 @@ use super::layout::Document;
 use super::polled;
 use super::site::Site;
 use super::words::{relative, time};
-use crate::clock::{self, Millis};
-use crate::credential::Account;
-use crate::figures::grouped;
+use crate::base::clock::{self, Millis};
+use crate::base::humanize::grouped;
 use crate::ops::{Answer, Figures, Seen};
+use crate::quota::Account;
 
 /// How often it is sent: each namespace is read by itself, and none may hurry the rest.
 const EVERY: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::words::{count, date, relative};
-use crate::clock::Millis;
-use crate::figures::{grouped, one_line};
-use crate::sources::{Source, Sources, Turn, times};
+use crate::base::clock::Millis;
+use crate::base::humanize::{grouped, one_line};
+use crate::ops::report::sources::{Source, Sources, Turn, times};
 use crate::store::{SourceGap, SourceTrouble};
 
 /// `#sources`; nothing is to be seen of it where there are none.
@@ -102,7 +102,7 @@ mod tests {
             saved_at: Some(8_000),
             turn,
             due_at,
-            ..crate::sources::tests::source("rust")
+            ..crate::ops::report::sources::tests::source("rust")
         }
     }
 

@@ -13,17 +13,17 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use super::ways::Ways;
 use super::{Archive, InCommon, Page, assets, events, overview};
-use crate::clock;
-use crate::health::Vitals;
-use crate::live::Live;
-use crate::ops::figures::{Seen, Terms};
+use crate::base::clock;
+use crate::base::reload::Live;
+use crate::engine::health::Vitals;
+use crate::ops::page::routes::Ways;
 use crate::ops::polled::Polled;
 use crate::ops::probes::{exposed, probes};
+use crate::ops::report::sources::{SourceBook, Sources};
+use crate::ops::report::status::{Known, Report};
+use crate::ops::snapshot::{Seen, Terms};
 use crate::ops::whole_queue::{self, WholeQueue};
-use crate::sources::{SourceBook, Sources};
-use crate::status::{Known, Report};
 
 /// A namespace that is shown.
 #[derive(Debug)]

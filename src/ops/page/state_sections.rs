@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::dead::tweet_link;
-use super::ways::Ways;
 use super::words::{bar, count, date, percent, relative, time};
-use crate::credential::{Account, Reads};
-use crate::figures::{figure, grouped, one_line};
-use crate::ops::figures::{Figures, Freshness};
-use crate::plan::money;
-use crate::queue::{Buried, WorkerStats};
-use crate::wave::Wave;
+use crate::base::humanize::{figure, grouped, one_line};
+use crate::engine::queue::{Buried, WorkerStats};
+use crate::ops::page::routes::Ways;
+use crate::ops::report::plan::money;
+use crate::ops::snapshot::{Figures, Freshness};
+use crate::pipelines::wave::Wave;
+use crate::quota::{Account, Reads};
 
 /// Workers that are named.
 const WORKERS: usize = 100;
@@ -280,9 +280,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::lookup::twitter_v1::CAPABILITIES;
+    use crate::engine::queue::{LaneDue, LaneStats, Stats};
     use crate::ops::{Measured, Reading, Sampled, Terms};
-    use crate::queue::{LaneDue, LaneStats, Stats};
+    use crate::providers::twitter_v1::CAPABILITIES;
 
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
 

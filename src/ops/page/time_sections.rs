@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use super::chart::{Axis, Chart, Ink, PARTS, Series, Shape};
 use super::words::{brief, count, short, time};
-use crate::clock::Millis;
-use crate::figures::{figure, grouped};
-use crate::lateness::Lateness;
-use crate::ops::figures::{Coming, Figures, MINUTES_SHOWN, ids_per_request};
-use crate::queue::Minute;
+use crate::base::clock::Millis;
+use crate::base::humanize::{figure, grouped};
+use crate::engine::lateness::Lateness;
+use crate::engine::queue::Minute;
+use crate::ops::snapshot::{Coming, Figures, MINUTES_SHOWN, ids_per_request};
 
 /// Where an axis of lateness has a word, ms.
 const LATENESS: [f64; 12] =
@@ -241,9 +241,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::lookup::twitter_v1::CAPABILITIES;
+    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Stats};
     use crate::ops::{Reading, Terms};
-    use crate::queue::{LaneDue, LaneStats, MINUTE_MS, Stats};
+    use crate::providers::twitter_v1::CAPABILITIES;
 
     const NOW: Millis = 1_760_000_000_000;
 

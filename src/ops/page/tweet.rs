@@ -15,13 +15,13 @@ use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::words::{brief, date, relative, time};
-use crate::clock::{self, Millis};
-use crate::dead::{Dead, Whereabouts};
-use crate::figures::{grouped, one_line};
-use crate::queue::Place;
+use crate::base::clock::{self, Millis};
+use crate::base::humanize::{grouped, one_line};
+use crate::engine::queue::Place;
+use crate::engine::schedule::age::AgeTable;
+use crate::model::post::{Metrics, TweetState};
+use crate::ops::dead::{Dead, Whereabouts};
 use crate::store::{MetricsAt, StoredTweet};
-use crate::tweet::{Metrics, TweetState};
-use crate::tweet_age::AgeTable;
 
 /// Rows of the table; the chart has all.
 const ROWS: usize = 200;

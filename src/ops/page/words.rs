@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::clock::Millis;
-pub(super) use crate::figures::cut;
-use crate::figures::{grouped, rfc3339, span};
+use crate::base::clock::Millis;
+pub(super) use crate::base::humanize::cut;
+use crate::base::humanize::{grouped, rfc3339, span};
 
 /// A whole span: `3m 20s`; below a second in ms.
 pub(super) fn time(ms: Millis) -> String {

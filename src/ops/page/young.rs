@@ -6,12 +6,12 @@ use maud::{Markup, html};
 use tokio::sync::Mutex;
 
 use super::dead::tweet_link;
-use super::ways::Ways;
 use super::words::relative;
 use super::{Archive, words};
-use crate::clock::{Millis, Stopwatch};
-use crate::dead::Dead;
-use crate::figures::{grouped, one_line};
+use crate::base::clock::{Millis, Stopwatch};
+use crate::base::humanize::{grouped, one_line};
+use crate::ops::dead::Dead;
+use crate::ops::page::routes::Ways;
 use crate::store::{Listing, StoreError, StoredTweet};
 
 /// How many are shown.

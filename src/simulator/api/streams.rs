@@ -30,7 +30,7 @@ use super::super::render::View;
 use super::super::reply::success;
 use super::timelines::{Network, Target, TimelinePost};
 use super::{Api, Entered};
-use crate::clock::{self, Millis};
+use crate::base::clock::{self, Millis};
 
 /// Connections in a window: v2's limit.
 const X_CONNECTS: u32 = 50;

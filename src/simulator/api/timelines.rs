@@ -3,29 +3,28 @@
 //! A timeline has its posts at an even pace, from always until always, each a while after its id says that it was made: ids
 //! become visible out of order. What a timeline holds depends on the seed and on what it is of.
 
-mod bluesky;
-mod mastodon;
-mod twitter_v1;
-mod x_v2;
-
+use crate::simulator::bluesky::timelines as bluesky;
+use crate::simulator::mastodon::timelines as mastodon;
+use crate::simulator::twitter_v1::timelines as twitter_v1;
+use crate::simulator::x_v2::timelines as x_v2;
 use std::sync::Arc;
 
 use axum::Router;
 
-pub use self::mastodon::Kept;
-pub use self::twitter_v1::limits as twitter_limits;
 use super::super::Running;
 use super::super::text::{author_named, author_with, user_id};
 use super::super::world::{AUTHOR, SEQUENCE, mix, unit};
 use super::Api;
-use crate::clock::{self, Millis};
-use crate::tweet::{SNOWFLAKE_EPOCH_MS, TweetId};
+use crate::base::clock::{self, Millis};
+use crate::model::post::{SNOWFLAKE_EPOCH_MS, TweetId};
+pub use crate::simulator::mastodon::timelines::Kept;
+pub use crate::simulator::twitter_v1::timelines::limits as twitter_limits;
 
-const DAY_MS: Millis = 86_400_000;
+pub(crate) const DAY_MS: Millis = 86_400_000;
 
 /// Whose ids a timeline has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Network {
+pub(crate) enum Network {
     /// Twitter's and X's; Bluesky's uris are made of them.
     Twitter,
     Mastodon,
@@ -33,17 +32,17 @@ pub(super) enum Network {
 
 /// A part of a timeline, at a moment.
 #[derive(Debug, Clone, Copy)]
-struct Slice {
+pub(crate) struct Slice {
     /// Ids above this
-    since: u64,
+    pub(crate) since: u64,
     /// and below this.
-    below: u64,
+    pub(crate) below: u64,
     /// Only so many of the newest,
-    depth: Option<i64>,
+    pub(crate) depth: Option<i64>,
     /// none made before this (ms since the epoch),
-    oldest: Millis,
+    pub(crate) oldest: Millis,
     /// and those that are visible then.
-    now: Millis,
+    pub(crate) now: Millis,
 }
 
 /// A post of a timeline.
@@ -59,13 +58,13 @@ pub struct TimelinePost {
 /// text to search for, a list, or whose home timeline it is. A user that the world does not have stands for one that it
 /// has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target {
+pub(crate) struct Target {
     dice: u64,
     pub author: Option<u64>,
 }
 
 impl Target {
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let dice = |text: &str| text.bytes().fold(0, |sum, byte| mix(sum ^ u64::from(byte)));
         let stand_in = || dice(text) % STAND_INS;
         let handle = text.strip_prefix('@').or_else(|| text.strip_prefix("from:"));
@@ -89,7 +88,7 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 
 impl Api {
     /// The ids of a slice, newest first but for what was made in the same slot; those of deleted posts, too.
-    fn ids(&self, network: Network, target: &str, slice: Slice) -> impl Iterator<Item = u64> {
+    pub(crate) fn ids(&self, network: Network, target: &str, slice: Slice) -> impl Iterator<Item = u64> {
         let target = Target::of(target);
         let newest = self.slot(slice.now);
         let first = slice.depth.map_or(0, |depth| newest - depth);
@@ -104,7 +103,7 @@ impl Api {
             .filter(move |id| *id > slice.since && *id < slice.below)
     }
 
-    pub(super) fn is_retweet(&self, id: u64, now: Millis) -> bool {
+    pub(crate) fn is_retweet(&self, id: u64, now: Millis) -> bool {
         let tweet = TweetId::parse(&id.to_string()).ok().and_then(|id| self.world.tweet(id, now));
         tweet.is_some_and(|tweet| tweet.original.is_some())
     }
@@ -158,7 +157,7 @@ impl Network {
     }
 
     /// When an id was made, ms since the epoch.
-    fn made_at(self, id: u64) -> Millis {
+    pub(crate) fn made_at(self, id: u64) -> Millis {
         match self {
             Self::Twitter => (id >> 22) as Millis + SNOWFLAKE_EPOCH_MS,
             Self::Mastodon => (id >> 16) as Millis,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::PostgresStore;
-use crate::clock::Millis;
+use crate::base::clock::Millis;
 use crate::store::positions::{SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
 use crate::store::rows::clean;
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};

@@ -50,7 +50,7 @@ fn each_step_names_files_and_functions_that_are_there() {
 fn each_crash_point_is_told() {
     let document = read("docs/architecture.md");
     let way = document.split_once("## One tweet's way\n").unwrap().1.split("\n## ").next().unwrap();
-    let places = read("src/crash.rs");
+    let places = read("src/base/failpoint.rs");
     let points = places.split_once("POINTS: &[&str] = &[").unwrap().1.split("];").next().unwrap();
     for point in points.split('"').skip(1).step_by(2) {
         assert!(way.contains(&format!("`{point}`")), "{point} is not told");

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use twitter_updater::config::{DEFAULT, DEMO, LIVE, Settings, allowed};
-use twitter_updater::provider::Provider;
+use twitter_updater::model::provider::Provider;
 
 use super::*;
 

@@ -10,10 +10,8 @@ use async_trait::async_trait;
 use proptest::prelude::*;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Script};
-use twitter_updater::clock::Millis;
-use twitter_updater::credential::{
-    Budget, Counted, DAY_MS, EmbeddedLedger, Ledger, LedgerError, Period, Settlement, Span,
-};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::quota::{Budget, Counted, DAY_MS, EmbeddedLedger, Ledger, LedgerError, Period, Settlement, Span};
 
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::ServiceClock;
@@ -85,10 +83,10 @@ struct OnRedis {
 
 /// A script as the ledger builds it.
 fn script(own: &str) -> Script {
-    let common = include_str!("../../../src/backend/common.lua");
+    let common = include_str!("../../../src/base/backend/common.lua");
     let set = common.replace("redis.call('TIME')", "{ 0, redis.call('GET', key('clock')) * 1000 }");
     assert_ne!(common, set, "the clock is read elsewhere now");
-    Script::new(&format!("{set}\n{}\n{own}", include_str!("../../../src/credential/lua/reads.lua")))
+    Script::new(&format!("{set}\n{}\n{own}", include_str!("../../../src/quota/lua/reads.lua")))
 }
 
 impl OnRedis {
@@ -118,7 +116,7 @@ impl Clocked for OnRedis {
     async fn reserve(&self, now: Millis, call: &str, ids: &[String], budget: &Budget) -> Vec<bool> {
         let [per, from_day] = length(budget.per);
         let head = [call.to_owned(), budget.reads.to_string(), per, from_day, budget.margin.to_string()];
-        let own = include_str!("../../../src/credential/lua/reserve.lua");
+        let own = include_str!("../../../src/quota/lua/reserve.lua");
         let granted: String = self.run(now, own, [&head[..], ids].concat()).await;
         granted.bytes().map(|granted| granted == b'1').collect()
     }
@@ -129,12 +127,12 @@ impl Clocked for OnRedis {
         let mut args = vec![call.to_owned(), per, from_day, budget.margin.to_string(), count];
         args.extend(settlement.unread.iter().cloned());
         args.extend(settlement.edited.iter().flat_map(|(asked, read)| [asked.clone(), read.clone()]));
-        let own = include_str!("../../../src/credential/lua/settle_reads.lua");
+        let own = include_str!("../../../src/quota/lua/settle_reads.lua");
         self.run::<redis::Value>(now, own, args).await;
     }
 
     async fn counted(&self, now: Millis, per: Period) -> Counted {
-        let own = include_str!("../../../src/credential/lua/counted.lua");
+        let own = include_str!("../../../src/quota/lua/counted.lua");
         let [per, _] = length(per);
         let told: (Millis, std::collections::BTreeMap<i64, u64>, String, u64) = self.run(now, own, vec![per]).await;
         let (now, by_day, number, reads) = told;

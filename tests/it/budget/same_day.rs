@@ -1,9 +1,9 @@
 //! What `x.same_day` saves, and with which age tables: a post's life over many creation times. Printed, and held.
 
-use twitter_updater::clock::Millis;
-use twitter_updater::credential::DAY_MS;
-use twitter_updater::plan::reads_per_tweet;
-use twitter_updater::tweet_age::{AgeTable, SameDay};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::schedule::age::{AgeTable, SameDay};
+use twitter_updater::ops::report::plan::reads_per_tweet;
+use twitter_updater::quota::DAY_MS;
 
 /// `lookup.timeout`, clocks, `updater.buffer_ttl`, a batch on its way: with the default settings.
 const MARGIN: Millis = 85_000;

@@ -3,24 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::{Millis, span, wall_ms};
-use twitter_updater::credential::{
-    Budget, Credential, CredentialKind, Credentials, DAY_MS, EmbeddedLedger, Period, Reads,
-};
-use twitter_updater::live::Live;
-use twitter_updater::lookup::Lookup;
-use twitter_updater::lookup::x_v2::{CAPABILITIES, XV2, XV2Options};
-use twitter_updater::metrics::Metrics;
-use twitter_updater::plan::Fill;
-use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue};
-use twitter_updater::shutdown::Stop;
+use twitter_updater::base::clock::{Millis, span, wall_ms};
+use twitter_updater::base::reload::Live;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::metrics::Metrics;
+use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Queue};
+use twitter_updater::engine::schedule::age::SameDay;
+use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::ops::report::plan::Fill;
+use twitter_updater::ops::report::status::{Status, table};
+use twitter_updater::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::providers::lookup::Lookup;
+use twitter_updater::providers::x_v2::{CAPABILITIES, XV2, XV2Options};
+use twitter_updater::quota::{Budget, Credential, CredentialKind, Credentials, DAY_MS, EmbeddedLedger, Period, Reads};
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
-use twitter_updater::status::{Status, table};
 use twitter_updater::store::{SqliteStore, Store};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::tweet_age::SameDay;
-use twitter_updater::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
 
 use crate::support::rig::{MINUTE, eventually};
 

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use clap::CommandFactory;
-use twitter_updater::cli::Cli;
+use twitter_updater::app::cli::Cli;
 
 use super::*;
 use crate::support::process::{Process, command};

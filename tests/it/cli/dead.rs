@@ -1,10 +1,10 @@
 //! `dead`: list, show, retry, drop, and what they refuse.
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::{Claim, ClaimRequest, EmbeddedQueue, Queue, Verdict};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Queue, Verdict};
+use twitter_updater::model::post::TweetState;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{SqliteStore, Store, StoredTweet};
-use twitter_updater::tweet::TweetState;
-use twitter_updater::updater::NAMESPACE;
 
 use super::*;
 
@@ -36,8 +36,13 @@ impl Graveyard {
     async fn bury_in_the_queue(&self, dead: &[(String, String)]) {
         let taken = self.queue.adopt("bury", &dead.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), MINUTES).await;
         let verdict = |(id, reason): &(String, String)| {
-            let job =
-                twitter_updater::queue::Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
+            let job = twitter_updater::engine::queue::Job {
+                id: id.clone(),
+                lane: "x".into(),
+                due: 0,
+                deliveries: 0,
+                failures: 0,
+            };
             (job, Verdict::Bury { reason: reason.clone() })
         };
         let verdicts: Vec<_> = dead.iter().map(verdict).collect();

@@ -1,7 +1,7 @@
 //! `rebuild`: what it prints, how it ends, how it goes on.
 
-use twitter_updater::queue::{EmbeddedQueue, Queue};
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue};
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::*;
 use crate::support::postgres;

@@ -1,9 +1,9 @@
 //! `refresh`: by id, by state, by time, and what it refuses.
 
 use serde_json::json;
-use twitter_updater::clock::{Millis, wall_ms};
-use twitter_updater::queue::{EmbeddedQueue, Place, Queue};
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::engine::queue::{EmbeddedQueue, Place, Queue};
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::*;
 

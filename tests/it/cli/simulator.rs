@@ -1,8 +1,8 @@
 //! `simulator`: says where it is, serves, and stops.
 
 use secrecy::SecretString;
-use twitter_updater::credential::{Credential, CredentialKind, UserKeys};
-use twitter_updater::lookup::{Lookup, LookupError, Outcome};
+use twitter_updater::providers::lookup::{Lookup, LookupError, Outcome};
+use twitter_updater::quota::{Credential, CredentialKind, UserKeys};
 
 use super::*;
 use crate::support::http::{anonymous, bearer, twitter};

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use twitter_updater::clock::Stopwatch;
-use twitter_updater::queue::{Place, Queue, RedisQueue};
+use twitter_updater::base::clock::Stopwatch;
+use twitter_updater::engine::queue::{Place, Queue, RedisQueue};
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
 
 use super::*;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use twitter_updater::clock::Stopwatch;
-use twitter_updater::queue::{Place, Queue, RedisQueue, WorkerStats};
+use twitter_updater::base::clock::Stopwatch;
+use twitter_updater::engine::queue::{Place, Queue, RedisQueue, WorkerStats};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use super::*;

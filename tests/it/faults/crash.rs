@@ -4,11 +4,11 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::crash::POINTS;
-use twitter_updater::queue::Incoming;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::base::failpoint::POINTS;
+use twitter_updater::engine::queue::Incoming;
+use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
-use twitter_updater::tweet::TweetId;
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::process::{Process, run_with_input, text};

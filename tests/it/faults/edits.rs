@@ -3,12 +3,12 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::lookup::x_v2::{XV2, XV2Options};
-use twitter_updater::lookup::{Lookup, Outcome};
-use twitter_updater::provider::Provider;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::{Tweet, TweetId};
+use twitter_updater::model::provider::Provider;
+use twitter_updater::providers::lookup::{Lookup, Outcome};
+use twitter_updater::providers::x_v2::{XV2, XV2Options};
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::tweet::{Tweet, TweetId};
 
 use crate::support::http::anonymous;
 use crate::support::process::{Process, run_with_input, text, variables};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::tweet::TweetId;
 
 use crate::support::process::{Process, run_with_input, text};
 use crate::support::wait::until_true;

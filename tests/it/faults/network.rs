@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use twitter_updater::clock::wall_ms;
-use twitter_updater::lane::Lane;
-use twitter_updater::queue::{NewJob, Place, RedisQueue};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::lane::Lane;
+use twitter_updater::engine::queue::{NewJob, Place, RedisQueue};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{NewTweet, Way};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::census::{assert_answers_are_in_order, census};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};

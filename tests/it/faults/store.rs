@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::sync::Mutex;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::lane::Lane;
-use twitter_updater::queue::{NewJob, Place};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::lane::Lane;
+use twitter_updater::engine::queue::{NewJob, Place};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{NewTweet, SqliteStore, Store, Way};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::disk::TinyDisk;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use twitter_updater::clock::{Millis, span};
-use twitter_updater::credential::DAY_MS;
-use twitter_updater::queue::{Lane, NewJob};
+use twitter_updater::base::clock::{Millis, span};
+use twitter_updater::engine::queue::{Lane, NewJob};
+use twitter_updater::quota::DAY_MS;
 
 use super::documents::{documented, shown};
 use super::*;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use twitter_updater::queue::{Lane, NewJob, Queue, RedisQueue};
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::engine::queue::{Lane, NewJob, Queue, RedisQueue};
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::*;
 

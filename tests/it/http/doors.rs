@@ -87,7 +87,7 @@ fn a_starter_without_a_token_listens_on_the_loopback_alone() {
     open.extend(variables(&[("starter.without_token", "anybody")]));
     let log = folder.path().join("log");
     let mut starter = Process::start(&["starter", "--listen", "0.0.0.0:0"], &open, &log);
-    let watch = twitter_updater::clock::Stopwatch::start();
+    let watch = twitter_updater::base::clock::Stopwatch::start();
     while !std::fs::read_to_string(&log).unwrap_or_default().contains("serves HTTP") {
         assert!(starter.runs() && watch.elapsed() < Duration::from_secs(30));
         std::thread::yield_now();

@@ -2,10 +2,10 @@
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
-use twitter_updater::queue::{EmbeddedQueue, Job, Queue, Verdict};
+use twitter_updater::engine::queue::{EmbeddedQueue, Job, Queue, Verdict};
+use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{Observation, Seen, SqliteStore, Store};
-use twitter_updater::tweet::{Metrics, Tweet, TweetState};
-use twitter_updater::updater::NAMESPACE;
 
 use super::*;
 

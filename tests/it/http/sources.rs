@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use twitter_updater::poll::source::namespace;
+use twitter_updater::pipelines::timelines::source::namespace;
 use twitter_updater::store::{Positions, SavedPage, SourceTrouble, SqliteStore, Store};
 
 use super::documents::{documented, shown};

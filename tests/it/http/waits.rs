@@ -35,12 +35,12 @@ fn whoever_waits_is_stopped_at_once() {
         variables(&[("store.backend", "postgres"), ("store.postgres.url", "postgres://me@127.0.0.1:9/nowhere")]);
     let log = folder.path().join("log");
     let mut waiting = Process::start(&["migrate", "--wait", "1h"], &settings, &log);
-    let watch = twitter_updater::clock::Stopwatch::start();
+    let watch = twitter_updater::base::clock::Stopwatch::start();
     while !std::fs::read_to_string(&log).unwrap_or_default().contains("waits for a service") {
         assert!(waiting.runs() && watch.elapsed() < Duration::from_secs(30), "it waits");
         std::thread::yield_now();
     }
-    let watch = twitter_updater::clock::Stopwatch::start();
+    let watch = twitter_updater::base::clock::Stopwatch::start();
     let ended = waiting.terminate();
     assert!(watch.elapsed() < Duration::from_secs(10) && ended.code() == Some(1), "{ended:?}");
 }

@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 use serde_json::Value;
-use twitter_updater::cli::Cli;
+use twitter_updater::app::cli::Cli;
 
 use super::{Kustomization, everything, exists, path, read, text};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::CommandFactory;
-use twitter_updater::cli::Cli;
+use twitter_updater::app::cli::Cli;
 
 use super::{Kustomization, exists, list, path, read};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use serde_json::Value;
-use twitter_updater::cli::Cli;
+use twitter_updater::app::cli::Cli;
 use twitter_updater::config::{ENVIRONMENT_PREFIX, Settings};
 
 use super::{Kustomization, everything, exists, list, overlays, read, text};

@@ -5,10 +5,10 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use twitter_updater::clock::{Stopwatch, wall_ms};
+use twitter_updater::base::clock::{Stopwatch, wall_ms};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{PostgresStore, Store};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::postgres;
 use crate::support::process::{Variables, run, text, variables};

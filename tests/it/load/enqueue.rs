@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::tweet::TweetId;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::TweetId;
 
 use crate::support::process::{command, text, variables};
 use crate::support::redis::TestRedis;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
+use twitter_updater::base::clock::wall_ms;
 use twitter_updater::config::Settings;
-use twitter_updater::queue::{Claim, ClaimRequest, NewJob, Queue, RedisQueue, Verdict};
-use twitter_updater::tweet::TweetId;
+use twitter_updater::engine::queue::{Claim, ClaimRequest, NewJob, Queue, RedisQueue, Verdict};
+use twitter_updater::model::post::TweetId;
 
 use crate::support::redis::TestRedis;
 

@@ -13,15 +13,15 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::Value;
 use tempfile::TempDir;
-use twitter_updater::clock::{Millis, Stopwatch, wall_ms};
-use twitter_updater::provider::Provider;
-use twitter_updater::queue::{Queue, RedisQueue};
+use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::engine::queue::{Queue, RedisQueue};
+use twitter_updater::model::post::TweetState;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{
     self, Fault, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing, id_of,
 };
 use twitter_updater::store::{PostgresStore, Standing as Stored, Store};
-use twitter_updater::tweet::TweetState;
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::postgres::{self, OwnPostgres};
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use twitter_updater::clock::{Stopwatch, millis, wall_ms};
-use twitter_updater::lane::Lane;
-use twitter_updater::queue::{NewJob, Queue, RedisQueue};
+use twitter_updater::base::clock::{Stopwatch, millis, wall_ms};
+use twitter_updater::engine::lane::Lane;
+use twitter_updater::engine::queue::{NewJob, Queue, RedisQueue};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, variables};
 use crate::support::redis::TestRedis;

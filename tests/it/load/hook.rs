@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::Value;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::{Queue, RedisQueue};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{Queue, RedisQueue};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{PostgresStore, Store};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::postgres;
 use crate::support::process::{run, text, variables};

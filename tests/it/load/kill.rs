@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use secrecy::SecretString;
-use twitter_updater::clock::{Stopwatch, wall_ms};
-use twitter_updater::queue::{Queue, RedisQueue};
+use twitter_updater::base::clock::{Stopwatch, wall_ms};
+use twitter_updater::engine::queue::{Queue, RedisQueue};
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{PostgresStore, Store};
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, run_with_input, text, variables};
 use crate::support::wait::until_true;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::{Claim, ClaimRequest, Lane, NewJob, Queue, RedisQueue, Verdict};
-use twitter_updater::tweet::TweetId;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, NewJob, Queue, RedisQueue, Verdict};
+use twitter_updater::model::post::TweetId;
 
 use crate::support::redis::TestRedis;
 

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::{Queue, RedisQueue};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{Queue, RedisQueue};
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{
     self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing,
 };
 use twitter_updater::store::{PostgresStore, Store};
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, run, run_with_input, text, variables};
 use crate::support::wait::until;

@@ -10,12 +10,12 @@ use secrecy::SecretString;
 use serde_json::Value;
 use sqlx::{ConnectOptions, Executor};
 use tempfile::TempDir;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{PostgresStore, SqliteStore, Store};
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, Variables, command, run, run_with_input, text, variables};
 use crate::support::wait::until_true;

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::credential::Credential;
-use twitter_updater::lookup::{Answer, LookupError, Outcome};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::TweetId;
+use twitter_updater::providers::lookup::{Answer, LookupError, Outcome};
+use twitter_updater::quota::Credential;
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
-use twitter_updater::tweet::TweetId;
 
 use super::providers::{ALL, Bounds, Provider};
 use super::{decision, found};

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::credential::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
-use twitter_updater::live::Live;
-use twitter_updater::lookup::{Charge, Lookup};
-use twitter_updater::metrics::Metrics;
-use twitter_updater::queue::{EmbeddedQueue, Lane, NewJob, Queue};
-use twitter_updater::shutdown::Stop;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::base::reload::Live;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::metrics::Metrics;
+use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Queue};
+use twitter_updater::engine::schedule::age::SameDay;
+use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::providers::lookup::{Charge, Lookup};
+use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{SqliteStore, Store};
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::tweet_age::SameDay;
-use twitter_updater::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
 
 use super::providers::{ALL, Bounds, Provider};
 use crate::support::wait::until_true;

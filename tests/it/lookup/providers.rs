@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use twitter_updater::lookup::Lookup;
-use twitter_updater::lookup::bluesky::{Bluesky, BlueskyOptions};
-use twitter_updater::lookup::http::HttpOptions;
-use twitter_updater::lookup::mastodon::{Calls, Mastodon, MastodonOptions};
-use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
-use twitter_updater::lookup::x_v2::{XV2, XV2Options};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::providers::bluesky::{Bluesky, BlueskyOptions};
+use twitter_updater::providers::http::HttpOptions;
+use twitter_updater::providers::lookup::Lookup;
+use twitter_updater::providers::mastodon::{Calls, Mastodon, MastodonOptions};
+use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
+use twitter_updater::providers::x_v2::{XV2, XV2Options};
 use twitter_updater::simulator::{bluesky_uri, mastodon_id};
-use twitter_updater::tweet::TweetId;
 
 /// What differs from test to test.
 #[derive(Debug, Clone, Copy)]

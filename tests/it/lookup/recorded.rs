@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use twitter_updater::lookup::{Answer, Outcome};
-use twitter_updater::tweet::Tweet;
+use twitter_updater::model::post::Tweet;
+use twitter_updater::providers::lookup::{Answer, Outcome};
 
 use super::found;
 use super::providers::{Bounds, Provider};

@@ -1,12 +1,12 @@
 //! X API v2 against canned answers: both documents' names, problems, edits, and the table of decisions.
 
 use serde_json::{Value, json};
-use twitter_updater::clock::wall_ms;
-use twitter_updater::credential::{AppToken, Credential, CredentialKind, UserKeys};
-use twitter_updater::lookup::x_v2::{FieldNames, Fields, XV2, XV2Options};
-use twitter_updater::lookup::{Answer, Charge, Lookup, LookupError, Outcome};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::TweetId;
+use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome};
+use twitter_updater::providers::x_v2::{FieldNames, Fields, XV2, XV2Options};
+use twitter_updater::quota::{AppToken, Credential, CredentialKind, UserKeys};
 use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
-use twitter_updater::tweet::TweetId;
 
 use super::{A, B, C, decision, found, silent};
 use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer, ids};
@@ -108,7 +108,7 @@ async fn the_fields_of_both_documents_read_the_same() {
     // What is not known is left as it is stored: the first recordings have four counts, others none.
     let bare = answer(json!({ "data": [{ "id": A, "text": "x", "public_metrics": { "like_count": null } }] }), &[A]);
     let bare = bare.await;
-    assert_eq!(found(&bare.outcomes[0]).metrics, twitter_updater::tweet::Metrics::default());
+    assert_eq!(found(&bare.outcomes[0]).metrics, twitter_updater::model::post::Metrics::default());
 }
 
 #[tokio::test]

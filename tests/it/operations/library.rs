@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use tokio_util::sync::CancellationToken;
-use twitter_updater::picture;
+use twitter_updater::engine::redis_functions;
 
 use crate::support::process::{run, text, variables};
 use crate::support::redis::{Cluster, TestRedis, namespace, pool};
@@ -14,7 +14,7 @@ use crate::support::wait::until_true;
 
 async fn loaded(connection: &mut MultiplexedConnection) -> Option<String> {
     let mut list = redis::cmd("FUNCTION");
-    list.arg("LIST").arg("LIBRARYNAME").arg(picture::NAME).arg("WITHCODE");
+    list.arg("LIST").arg("LIBRARYNAME").arg(redis_functions::NAME).arg("WITHCODE");
     let libraries: Vec<HashMap<String, redis::Value>> = list.query_async(connection).await.unwrap();
     libraries.first().map(|library| redis::from_redis_value_ref(&library["library_code"]).unwrap())
 }
@@ -25,30 +25,30 @@ async fn put(connection: &mut MultiplexedConnection, code: &str) {
 }
 
 fn of_version(version: u32) -> String {
-    let ours = format!("-- version {}\n", picture::VERSION);
-    assert!(picture::code().contains(&ours));
-    picture::code().replace(&ours, &format!("-- version {version}\n"))
+    let ours = format!("-- version {}\n", redis_functions::VERSION);
+    assert!(redis_functions::code().contains(&ours));
+    redis_functions::code().replace(&ours, &format!("-- version {version}\n"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_newest_stays_and_what_is_missing_is_loaded() {
     let redis = TestRedis::start(&[]);
     let (redis_pool, mut raw) = (pool(&redis.url), redis.connection().await);
-    let many: Vec<_> = (0..8).map(|_| picture::load(&redis_pool)).collect();
+    let many: Vec<_> = (0..8).map(|_| redis_functions::load(&redis_pool)).collect();
     for done in futures::future::join_all(many).await {
         done.unwrap();
     }
-    assert_eq!(loaded(&mut raw).await.as_deref(), Some(picture::code()));
+    assert_eq!(loaded(&mut raw).await.as_deref(), Some(redis_functions::code()));
     put(&mut raw, &of_version(0)).await;
-    picture::load(&redis_pool).await.unwrap();
-    assert_eq!(loaded(&mut raw).await.as_deref(), Some(picture::code()));
+    redis_functions::load(&redis_pool).await.unwrap();
+    assert_eq!(loaded(&mut raw).await.as_deref(), Some(redis_functions::code()));
     // Somebody's own text under our number.
-    put(&mut raw, &format!("{}\n-- mine", picture::code())).await;
-    picture::load(&redis_pool).await.unwrap();
-    assert_eq!(loaded(&mut raw).await.as_deref(), Some(picture::code()));
-    let newer = of_version(picture::VERSION + 1);
+    put(&mut raw, &format!("{}\n-- mine", redis_functions::code())).await;
+    redis_functions::load(&redis_pool).await.unwrap();
+    assert_eq!(loaded(&mut raw).await.as_deref(), Some(redis_functions::code()));
+    let newer = of_version(redis_functions::VERSION + 1);
     put(&mut raw, &newer).await;
-    picture::load(&redis_pool).await.unwrap();
+    redis_functions::load(&redis_pool).await.unwrap();
     assert_eq!(loaded(&mut raw).await, Some(newer));
 }
 
@@ -59,7 +59,7 @@ async fn who_runs_for_long_loads_it_again() {
     let stop = CancellationToken::new();
     let keeps = tokio::spawn({
         let stop = stop.clone();
-        async move { picture::keep(&redis_pool, Duration::from_millis(10), stop).await }
+        async move { redis_functions::keep(&redis_pool, Duration::from_millis(10), stop).await }
     });
     for _ in 0..2 {
         until_true("it is there", Duration::from_secs(20), async || loaded(&mut raw).await.is_some()).await;
@@ -72,13 +72,13 @@ async fn who_runs_for_long_loads_it_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_master_of_a_cluster_has_it() {
     let cluster = Cluster::shared().await;
-    picture::load(&pool(&cluster.url)).await.unwrap();
+    redis_functions::load(&pool(&cluster.url)).await.unwrap();
     for master in &cluster.masters {
-        assert_eq!(loaded(&mut master.connection().await).await.as_deref(), Some(picture::code()));
+        assert_eq!(loaded(&mut master.connection().await).await.as_deref(), Some(redis_functions::code()));
     }
     // One of them lost it.
     let () = redis::cmd("FUNCTION").arg("FLUSH").query_async(&mut cluster.masters[1].connection().await).await.unwrap();
-    picture::load(&pool(&cluster.url)).await.unwrap();
+    redis_functions::load(&pool(&cluster.url)).await.unwrap();
     assert!(loaded(&mut cluster.masters[1].connection().await).await.is_some());
 
     // Some namespace is not where the credentials are, and says so.

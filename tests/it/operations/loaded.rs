@@ -7,12 +7,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::credential::{Ask, Ledger, Park, RedisLedger, Used, Window};
-use twitter_updater::lookup::twitter_v1::CAPABILITIES;
-use twitter_updater::picture;
-use twitter_updater::queue::{Claim, ClaimRequest, Incoming, Job, Lane, Lateness, NewJob, Queue, RedisQueue, Verdict};
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{
+    Claim, ClaimRequest, Incoming, Job, Lane, Lateness, NewJob, Queue, RedisQueue, Verdict,
+};
+use twitter_updater::engine::redis_functions;
+use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::providers::twitter_v1::CAPABILITIES;
+use twitter_updater::quota::{Ask, Ledger, Park, RedisLedger, Used, Window};
 
 use super::shell;
 use crate::support::process::variables;
@@ -40,7 +42,7 @@ impl Loaded {
         let redis = pool(&guarded.url("app"));
         let queue = RedisQueue::new(redis.clone(), NAMESPACE);
         queue.check().await.unwrap();
-        picture::load(&redis).await.unwrap();
+        redis_functions::load(&redis).await.unwrap();
         fill(&queue, &guarded).await;
         use_credentials(&RedisLedger::new(redis, "twitter")).await;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
-use twitter_updater::cli::Cli;
+use twitter_updater::app::cli::Cli;
 
 use super::read;
 

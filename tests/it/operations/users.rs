@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use twitter_updater::clock::wall_ms;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::tweet::TweetId;
 
 use crate::support::process::{Process, run, run_with_input, text};
 use crate::support::redis::{TestRedis, pool};
@@ -191,5 +191,5 @@ async fn the_binary_works_as_app() {
     let log = std::fs::read_to_string(&log).unwrap();
     assert!(!log.contains("NOPERM") && !log.contains("not loaded"), "{log}");
     assert_eq!(guarded.refusals().await, Vec::<String>::new());
-    twitter_updater::picture::load(&pool(&url)).await.unwrap();
+    twitter_updater::engine::redis_functions::load(&pool(&url)).await.unwrap();
 }

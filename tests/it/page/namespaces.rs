@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use tokio_util::task::AbortOnDropHandle;
-use twitter_updater::backend::redis::RedisPool;
-use twitter_updater::credential::RedisLedger;
-use twitter_updater::dead::Dead;
-use twitter_updater::health::Health;
-use twitter_updater::live::Live;
-use twitter_updater::lookup::twitter_v1::CAPABILITIES;
+use twitter_updater::base::backend::redis::RedisPool;
+use twitter_updater::base::reload::Live;
+use twitter_updater::engine::health::Health;
+use twitter_updater::engine::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
+use twitter_updater::ingest::Lanes;
+use twitter_updater::ops::dead::Dead;
+use twitter_updater::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
 use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
-use twitter_updater::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
-use twitter_updater::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use twitter_updater::starter::Lanes;
+use twitter_updater::pipelines::posts::UNAVAILABLE_LANE;
+use twitter_updater::providers::twitter_v1::CAPABILITIES;
+use twitter_updater::quota::RedisLedger;
 use twitter_updater::store::{
     Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, Store, StoreError,
 };
-use twitter_updater::updater::UNAVAILABLE_LANE;
 
 use super::looks::{PICTURES, faults, invalid};
 use super::*;

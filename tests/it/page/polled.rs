@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use twitter_updater::poll::source::namespace;
-use twitter_updater::provider::Provider;
-use twitter_updater::sources::NamedSource;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::ops::report::sources::NamedSource;
+use twitter_updater::pipelines::timelines::source::namespace;
 use twitter_updater::store::{Positions, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
 use super::looks::{PICTURES, faults, invalid};

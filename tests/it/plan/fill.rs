@@ -13,7 +13,7 @@ mod simulated;
 use std::time::Duration;
 
 use futures::future::join_all;
-use twitter_updater::plan::Plan;
+use twitter_updater::ops::report::plan::Plan;
 
 use self::load::Load;
 use super::{SPECIFICATION, TTL, ages, with};

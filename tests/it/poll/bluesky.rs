@@ -6,13 +6,14 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use twitter_updater::clock::wall_ms;
-use twitter_updater::credential::Credential;
-use twitter_updater::lookup::LookupError;
-use twitter_updater::lookup::http::{HttpClient, HttpOptions};
-use twitter_updater::poll::bluesky::{BlueskyApi, BlueskyTimeline, Kind, LAYOUT, place};
-use twitter_updater::poll::paging::{Ask, More, Position, ask, take};
-use twitter_updater::poll::timeline::Timeline;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::pipelines::timelines::paging::{Position, ask, take};
+use twitter_updater::providers::bluesky::timeline::{BlueskyApi, BlueskyTimeline, Kind, LAYOUT, place};
+use twitter_updater::providers::http::{HttpClient, HttpOptions};
+use twitter_updater::providers::lookup::LookupError;
+use twitter_updater::providers::timeline::Timeline;
+use twitter_updater::providers::timeline::{Ask, More};
+use twitter_updater::quota::Credential;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use self::feed::{Cursors, Feed, refused, view};

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use twitter_updater::clock::Millis;
-use twitter_updater::poll::bluesky;
-use twitter_updater::poll::pace::Pace;
-use twitter_updater::poll::paging::{Ask, Gap, GapReason, Position};
-use twitter_updater::poll::since::IdLayout;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::pipelines::timelines::pace::Pace;
+use twitter_updater::pipelines::timelines::paging::{Gap, GapReason, Position};
+use twitter_updater::providers::bluesky::timeline as bluesky;
+use twitter_updater::providers::since::IdLayout;
+use twitter_updater::providers::timeline::Ask;
 
 use super::timeline::{DAY, Lots, T, Timeline, page, reading_of, rules};
 

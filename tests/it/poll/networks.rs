@@ -3,16 +3,17 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use twitter_updater::clock::{Millis, wall_ms};
-use twitter_updater::credential::{Credential, CredentialKind};
-use twitter_updater::lookup::LookupError;
-use twitter_updater::lookup::http::{HttpClient, HttpOptions};
-use twitter_updater::lookup::x_v2::{FieldNames, Fields};
-use twitter_updater::poll::mastodon::{self, MastodonApi, MastodonTimeline};
-use twitter_updater::poll::paging::{Ask, Gap, More, Position, ask, take};
-use twitter_updater::poll::since::IdLayout;
-use twitter_updater::poll::timeline::{Page, Timeline};
-use twitter_updater::poll::x_v2::{self, XApi, XTimeline};
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::pipelines::timelines::paging::{Gap, Position, ask, take};
+use twitter_updater::providers::http::{HttpClient, HttpOptions};
+use twitter_updater::providers::lookup::LookupError;
+use twitter_updater::providers::mastodon::timeline::{self as mastodon, MastodonApi, MastodonTimeline};
+use twitter_updater::providers::since::IdLayout;
+use twitter_updater::providers::timeline::{Ask, More};
+use twitter_updater::providers::timeline::{Page, Timeline};
+use twitter_updater::providers::x_v2::timeline::{self as x_v2, XApi, XTimeline};
+use twitter_updater::providers::x_v2::{FieldNames, Fields};
+use twitter_updater::quota::{Credential, CredentialKind};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use super::timeline::DAY;

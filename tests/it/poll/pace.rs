@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use twitter_updater::clock::Millis;
-use twitter_updater::poll::pace::{Pace, lane};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::pipelines::timelines::pace::{Pace, lane};
 
 const PAGE: u32 = 200;
 

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use twitter_updater::clock::Millis;
-use twitter_updater::poll::paging::{Gap, GapReason, More, Position, Rules, Taken, ask, take};
-use twitter_updater::poll::since::IdLayout;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::pipelines::timelines::paging::{Gap, GapReason, Position, Taken, ask, take};
+use twitter_updater::providers::since::IdLayout;
+use twitter_updater::providers::timeline::{More, Rules};
 
 use super::timeline::{DAY, Lots, Post, T, Timeline, page, reading, rules};
 

@@ -4,12 +4,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use serde_json::Value;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::poll::source::namespace;
-use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::pipelines::timelines::source::namespace;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Positions, SqliteStore};
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::process::{Process, run, text, variables};
 use crate::support::wait::until_true;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::poll::source::namespace_of;
-use twitter_updater::provider::Provider;
-use twitter_updater::queue::{EmbeddedQueue, Queue};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue};
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::timelines::source::namespace_of;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{Positions, SqliteStore, Store};
 

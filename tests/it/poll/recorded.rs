@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use twitter_updater::lookup::LookupError;
-use twitter_updater::lookup::http::{HttpClient, HttpOptions};
-use twitter_updater::poll::mastodon::{Kind, MastodonApi};
-use twitter_updater::poll::paging::Ask;
-use twitter_updater::poll::since::IdLayout;
-use twitter_updater::poll::timeline::Timeline;
-use twitter_updater::poll::x_v2;
+use twitter_updater::providers::http::{HttpClient, HttpOptions};
+use twitter_updater::providers::lookup::LookupError;
+use twitter_updater::providers::mastodon::timeline::{Kind, MastodonApi};
+use twitter_updater::providers::since::IdLayout;
+use twitter_updater::providers::timeline::Ask;
+use twitter_updater::providers::timeline::Timeline;
+use twitter_updater::providers::x_v2::timeline as x_v2;
 
 use crate::lookup::recorded::{canned, cassette};
 use crate::recordings::files;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use twitter_updater::clock::wall_ms;
-use twitter_updater::poll::source::namespace;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::pipelines::timelines::source::namespace;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{Positions, PostgresStore, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 

@@ -1,8 +1,8 @@
 //! The id to ask from: the paper's pseudocode, and what it is for.
 
 use proptest::prelude::*;
-use twitter_updater::clock::Millis;
-use twitter_updater::poll::since::{IdLayout, Reading};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::providers::since::{IdLayout, Reading};
 
 const LAYOUTS: [IdLayout; 2] = [IdLayout::TWITTER, IdLayout::MASTODON];
 const SECOND: Millis = 1_000;

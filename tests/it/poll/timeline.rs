@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use twitter_updater::clock::Millis;
-use twitter_updater::poll::paging::{Ask, More, Position, Rules, Taken, ask, take};
-use twitter_updater::poll::since::{IdLayout, Reading};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::pipelines::timelines::paging::{Position, Taken, ask, take};
+use twitter_updater::providers::since::{IdLayout, Reading};
+use twitter_updater::providers::timeline::{Ask, More, Rules};
 
 pub const T: Millis = 1_795_000_000_000;
 pub const DAY: Millis = 86_400_000;

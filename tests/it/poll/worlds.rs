@@ -7,25 +7,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use twitter_updater::clock::{self, Millis, wall_ms};
-use twitter_updater::credential::{Credential, CredentialKind, Credentials, Pacing};
-use twitter_updater::health::Health;
-use twitter_updater::live::Live;
-use twitter_updater::lookup::{LookupError, Quota};
-use twitter_updater::metrics::{Metrics, Polls};
-use twitter_updater::poll::bluesky::LAYOUT;
-use twitter_updater::poll::pace::Pace;
-use twitter_updater::poll::paging::{Ask, More, Rules};
-use twitter_updater::poll::share::Share;
-use twitter_updater::poll::since::{IdLayout, Reading};
-use twitter_updater::poll::source::{InCommon, SourcePoll};
-use twitter_updater::poll::timeline::{Page, Post, Timeline};
-use twitter_updater::queue::Queue;
-use twitter_updater::shutdown::Stop;
-use twitter_updater::starter::Starter;
+use twitter_updater::base::clock::{self, Millis, wall_ms};
+use twitter_updater::base::reload::Live;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::health::Health;
+use twitter_updater::engine::metrics::{Metrics, Polls};
+use twitter_updater::engine::queue::Queue;
+use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
+use twitter_updater::ingest::Starter;
+use twitter_updater::model::post::{Tweet, TweetId};
+use twitter_updater::pipelines::timelines::pace::Pace;
+use twitter_updater::pipelines::timelines::share::Share;
+use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll};
+use twitter_updater::providers::bluesky::timeline::LAYOUT;
+use twitter_updater::providers::lookup::{LookupError, Quota};
+use twitter_updater::providers::since::{IdLayout, Reading};
+use twitter_updater::providers::timeline::{Ask, More, Rules};
+use twitter_updater::providers::timeline::{Page, Post, Timeline};
+use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
 use twitter_updater::store::Store;
-use twitter_updater::tweet::{Tweet, TweetId};
-use twitter_updater::worker::{ClaimSettings, Pipeline, Worker};
 
 use super::timeline::T;
 use crate::support::memory_ledger::MemoryLedger;
@@ -182,7 +182,7 @@ impl World {
         let concurrency = Live::new(4);
         let polls = Arc::<Polls>::default();
         let sources = fakes.iter().map(|fake| (name_of(fake.name), fake.clone() as Arc<dyn Timeline>));
-        let parse = twitter_updater::lookup::twitter_v1::parse_ingested;
+        let parse = twitter_updater::providers::twitter_v1::parse_ingested;
         let handler = Arc::new(SourcePoll {
             namespace: POLL.to_owned(),
             endpoint: "timelines",
@@ -193,7 +193,7 @@ impl World {
             starter: Starter::new(
                 tweets.clone(),
                 Some(store.clone()),
-                "30d: 1d".parse::<twitter_updater::tweet_age::AgeTable>().unwrap(),
+                "30d: 1d".parse::<twitter_updater::engine::schedule::age::AgeTable>().unwrap(),
                 Arc::new(move |id: &str| match network.1 {
                     IdLayout::TWITTER => TweetId::date_of(id),
                     layout => Ok(id.parse().ok().map(|id| layout.made_at(id))),

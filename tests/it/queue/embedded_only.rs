@@ -1,7 +1,7 @@
 //! What only a file can get wrong.
 
 use sqlx::sqlite::SqlitePool;
-use twitter_updater::credential::{Ask, EmbeddedLedger, Ledger};
+use twitter_updater::quota::{Ask, EmbeddedLedger, Ledger};
 
 use super::*;
 

@@ -125,9 +125,9 @@ async fn namespaces_are_spread_over_a_cluster() {
         let mut raw = master.connection().await;
         let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await.unwrap();
         used += usize::from(keys.iter().any(|key| key.ends_with(":leased")));
-        if keys.iter().any(|key| key == twitter_updater::queue::keys::NAMESPACES) {
+        if keys.iter().any(|key| key == twitter_updater::engine::queue::keys::NAMESPACES) {
             let of: BTreeSet<String> = redis::cmd("SMEMBERS")
-                .arg(twitter_updater::queue::keys::NAMESPACES)
+                .arg(twitter_updater::engine::queue::keys::NAMESPACES)
                 .query_async(&mut raw)
                 .await
                 .unwrap();

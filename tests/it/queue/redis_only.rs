@@ -112,9 +112,9 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
     queue.pause(Some("why")).await.unwrap();
     let mut raw = redis.connection().await;
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await.unwrap();
-    let documented = include_str!("../../../src/queue/keys.rs");
+    let documented = include_str!("../../../src/engine/queue/keys.rs");
     for key in keys {
-        if key == twitter_updater::queue::keys::NAMESPACES {
+        if key == twitter_updater::engine::queue::keys::NAMESPACES {
             continue;
         }
         let name = key.strip_prefix(&prefix).unwrap_or_else(|| panic!("{key} is outside the namespace"));

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use twitter_updater::credential::{Ask, Ledger, RedisLedger};
+use twitter_updater::quota::{Ask, Ledger, RedisLedger};
 
 use super::*;
 use crate::support::wait::until_true;

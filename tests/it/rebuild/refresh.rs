@@ -1,6 +1,6 @@
 //! Look-ups brought forward: store and queue agree, whatever was cut off.
 
-use twitter_updater::starter::{Living, Moment, Refresh, Refreshed, Which};
+use twitter_updater::ingest::{Living, Moment, Refresh, Refreshed, Which};
 
 use super::*;
 
@@ -166,7 +166,7 @@ async fn a_missing_post_that_is_enqueued_again_stays_as_it_is(world: World) {
     world.in_queue().await;
     let before = (world.store.tweet(world.queue.namespace(), &id).await.unwrap(), world.lane(&id).await);
     for _ in 0..3 {
-        let again = twitter_updater::starter::Ingested::bare(id.clone());
+        let again = twitter_updater::model::post::Ingested::bare(id.clone());
         world.starter().queue_tweet(again).await.unwrap();
     }
     assert_eq!((world.store.tweet(world.queue.namespace(), &id).await.unwrap(), world.lane(&id).await), before);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use twitter_updater::clock::Millis;
-use twitter_updater::credential::{
-    Account, Ask, Budget, Counted, Credential, Grant, Ledger, LedgerError, Period, Settlement, Used,
-};
-use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
-use twitter_updater::queue::{
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::{
     Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
     Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+};
+use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
+use twitter_updater::quota::{
+    Account, Ask, Budget, Counted, Credential, Grant, Ledger, LedgerError, Period, Settlement, Used,
 };
 use twitter_updater::store::{
     self, Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,

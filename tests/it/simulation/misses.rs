@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use twitter_updater::clock::Millis;
-use twitter_updater::plan::{Fill, Flow};
-use twitter_updater::queue::{Lane, MINUTES_KEPT, Place, Queue};
-use twitter_updater::starter::{Drain, Ingested};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::{Lane, MINUTES_KEPT, Place, Queue};
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::worker::ClaimSettings;
+use twitter_updater::ingest::Drain;
+use twitter_updater::model::post::Ingested;
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::ops::report::plan::{Fill, Flow};
+use twitter_updater::pipelines::posts::{UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::wave::{Wave, last_wave};
 use twitter_updater::store::Store;
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::updater::{UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::wave::{Wave, last_wave};
-use twitter_updater::worker::ClaimSettings;
 
 use super::network::{Dice, Way};
 use super::process::Process;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use twitter_updater::clock::Millis;
-use twitter_updater::queue::Queue;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::Queue;
+use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::store::Store;
-use twitter_updater::worker::ClaimSettings;
 
 use super::network::{Dice, Service, Weather};
 use super::process::Process;

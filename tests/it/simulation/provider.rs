@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use twitter_updater::chance;
-use twitter_updater::clock::Millis;
-use twitter_updater::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota, Strangers};
-use twitter_updater::tweet::{Metrics, Tweet, TweetId};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::base::random;
+use twitter_updater::model::post::{Metrics, Tweet, TweetId};
+use twitter_updater::providers::asked::Strangers;
+use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
 
 use super::watch::{Log, names};
 use crate::support::memory_queue::ServiceClock;
@@ -156,7 +157,7 @@ impl Provider {
             return Err(LookupError::BadRequest("HTTP 400".to_owned()));
         }
         let left_out = self.inner.lock().unwrap().left_out;
-        let is_left_out = || left_out > 0.0 && chance::share() < left_out;
+        let is_left_out = || left_out > 0.0 && random::share() < left_out;
         let outcome = |id: &String| if is_left_out() { Outcome::Unavailable } else { self.outcome(id) };
         let outcomes = ids.iter().map(outcome).collect();
         Ok(Answer::new(outcomes, Some(quota), Strangers::default()))

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::{Millis, Stopwatch};
-use twitter_updater::queue::{Place, Queue};
+use twitter_updater::base::clock::{Millis, Stopwatch};
+use twitter_updater::engine::queue::{Place, Queue};
+use twitter_updater::engine::worker::ClaimSettings;
+use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::store::Store;
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::worker::ClaimSettings;
 
 use super::network::{Dice, SERVICES, Way, Weather};
 use super::process::Process;

@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use twitter_updater::clock::Millis;
-use twitter_updater::queue::{
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::{
     Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place,
     Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
+use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
     StateCounts, Store, StoreError, StoredTweet, Way,
 };
-use twitter_updater::tweet::TweetState;
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::memory_store::MemoryStore;

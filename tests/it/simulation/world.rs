@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::chance;
-use twitter_updater::clock::{self, Millis};
-use twitter_updater::queue::{Lane, NewJob, Queue, QueueError, Scheduled};
-use twitter_updater::retry::RetryPolicy;
-use twitter_updater::starter::{Lanes, Rebuild, Refresh, Starter};
+use twitter_updater::base::clock::{self, Millis};
+use twitter_updater::base::random;
+use twitter_updater::base::retry::RetryPolicy;
+use twitter_updater::engine::queue::{Lane, NewJob, Queue, QueueError, Scheduled};
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::worker::ClaimSettings;
+use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
+use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::posts::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::{self, NewTweet, Store, StoreError};
-use twitter_updater::tweet::TweetId;
-use twitter_updater::tweet_age::AgeTable;
-use twitter_updater::updater::{UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::worker::ClaimSettings;
 
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -179,7 +179,7 @@ impl World {
 
 /// Runs a simulation: one thread, a clock that jumps, and all chance out of one seed.
 pub fn simulate<T>(seed: u64, run: impl Future<Output = T>) -> T {
-    let _replayed = chance::replayed(seed);
+    let _replayed = random::replayed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let _clock = clock::simulated(ORIGIN);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use twitter_updater::clock::Millis;
-use twitter_updater::lookup::x_v2::{FieldNames, Fields, XV2, XV2Options};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::providers::x_v2::{FieldNames, Fields, XV2, XV2Options};
 use twitter_updater::simulator::Version;
 
 use super::*;

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
-use twitter_updater::health::Health;
+use twitter_updater::engine::health::Health;
+use twitter_updater::ingest::{Hook, OPENAPI};
 use twitter_updater::ops::{self, Server};
-use twitter_updater::starter::{Hook, OPENAPI};
 
 use super::*;
 use crate::support::role::client;
@@ -345,7 +345,7 @@ async fn more_than_the_memory_allows_is_sent_elsewhere() {
 fn the_document_names_the_routes_there_are() {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
-    let sources = [include_str!("../../../src/starter/http.rs"), include_str!("../../../src/ops/probes.rs")];
+    let sources = [include_str!("../../../src/ingest/http.rs"), include_str!("../../../src/ops/probes.rs")];
     let mut routes = std::collections::BTreeSet::new();
     for (at, word) in sources.iter().flat_map(|text| text.match_indices(".route(\"").map(move |(at, _)| (at, text))) {
         let rest = &word[at + ".route(\"".len()..];

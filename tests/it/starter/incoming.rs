@@ -1,7 +1,7 @@
 //! `incoming`: what an ingest in another language put there, checked by nobody.
 
 use tokio_util::sync::CancellationToken;
-use twitter_updater::starter::{Drain, DrainRound};
+use twitter_updater::ingest::{Drain, DrainRound};
 use twitter_updater::store::{Observation, Seen};
 
 use super::*;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tokio::io::BufReader;
-use twitter_updater::lookup::parse;
-use twitter_updater::provider::Provider;
-use twitter_updater::starter::{LONGEST_LINE, Tweets};
+use twitter_updater::ingest::{LONGEST_LINE, Tweets};
+use twitter_updater::model::provider::Provider;
+use twitter_updater::providers::registry::parse;
 
 use super::*;
 use crate::lookup::recorded::cassette;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
-use twitter_updater::starter::{Input, Progress, ProgressDisplay};
+use twitter_updater::ingest::{Input, Progress, ProgressDisplay};
 
 use super::*;
 

@@ -4,11 +4,11 @@ use futures::future::join_all;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
     Change, Exhumed, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store,
     StoreError, StoredTweet, Way,
 };
-use twitter_updater::tweet::{Details, Metrics, Tweet, TweetState};
 
 use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, way, withheld};
 

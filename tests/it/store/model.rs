@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use twitter_updater::clock::Millis;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
     Change, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts,
     Store, StoredTweet, Way,
 };
-use twitter_updater::tweet::{Details, Metrics, Tweet, TweetState};
 
 use super::{T, postgres_world, sqlite_world};
 

@@ -1,9 +1,9 @@
 //! Where everything is: what "nothing is lost, nothing is doubled" means.
 
-use twitter_updater::queue::{Place, Queue};
+use twitter_updater::engine::queue::{Place, Queue};
+use twitter_updater::model::post::TweetState;
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::Store;
-use twitter_updater::tweet::TweetState;
-use twitter_updater::updater::NAMESPACE;
 
 /// Ids by the one place each of them is in.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -42,8 +42,9 @@ pub async fn assert_answers_are_in_order(store: &dyn Store, ids: &[String]) {
         let history = store.history(NAMESPACE, id).await.unwrap();
         for pair in history.windows(2) {
             let [before, after] = pair else { unreachable!("windows of two") };
-            let grew =
-                |of: fn(&twitter_updater::tweet::Metrics) -> Option<i64>| of(&after.metrics) >= of(&before.metrics);
+            let grew = |of: fn(&twitter_updater::model::post::Metrics) -> Option<i64>| {
+                of(&after.metrics) >= of(&before.metrics)
+            };
             assert!(
                 before.checked_at < after.checked_at
                     && grew(|counts| counts.favorite_count)

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use twitter_updater::credential::{Credential, CredentialKind};
-use twitter_updater::lookup::http::HttpOptions;
-use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
+use twitter_updater::providers::http::HttpOptions;
+use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
+use twitter_updater::quota::{Credential, CredentialKind};
 
 /// What came in.
 #[derive(Debug, Clone)]

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use twitter_updater::clock::{Millis, wall_ms};
-use twitter_updater::credential::Credential;
-use twitter_updater::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
-use twitter_updater::queue::{
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::engine::queue::{
     Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
     Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };
+use twitter_updater::model::post::TweetState;
+use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
+use twitter_updater::quota::Credential;
 use twitter_updater::store::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
     StateCounts, Store, StoreError, StoredTweet, Way,
 };
-use twitter_updater::tweet::TweetState;
 
 /// One step, when it is known to have begun (looking up, settling, releasing) or to be done (claiming,
 /// saving, burying).

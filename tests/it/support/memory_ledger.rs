@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use twitter_updater::clock::{Millis, millis, span};
-use twitter_updater::credential::{
+use twitter_updater::base::clock::{Millis, millis, span};
+use twitter_updater::quota::{
     Account, Ask, Budget, Counted, Grant, Ledger, LedgerError, Period, Settlement, Span, Used,
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use twitter_updater::clock::Millis;
+use twitter_updater::base::clock::Millis;
 use twitter_updater::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use twitter_updater::chance;
-use twitter_updater::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
-use twitter_updater::queue::{
+use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
+use twitter_updater::base::random;
+use twitter_updater::engine::queue::{
     Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
     Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
     WorkerStats, check_id,
@@ -176,7 +176,7 @@ impl Queue for MemoryQueue {
         let mut samples = self.lock().model.whole_sample();
         for Sample { ids, .. } in &mut samples {
             for at in 0..most.min(ids.len()) {
-                let other = at + (chance::share() * (ids.len() - at) as f64) as usize;
+                let other = at + (random::share() * (ids.len() - at) as f64) as usize;
                 ids.swap(at, other);
             }
             ids.truncate(most);

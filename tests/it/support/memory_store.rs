@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use twitter_updater::clock::Millis;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing,
     StateCounts, Store, StoreError, StoredTweet, Way,
 };
-use twitter_updater::tweet::{Metrics, Tweet, TweetState};
 
 type Key = (String, String);
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rand::RngExt;
 use tokio::task::JoinHandle;
-use twitter_updater::lane::Lane;
-use twitter_updater::queue::{NewJob, Promoted, Queue, QueueError};
+use twitter_updater::engine::lane::Lane;
+use twitter_updater::engine::queue::{NewJob, Promoted, Queue, QueueError};
 
 /// Ids in a call.
 const IDS: usize = 20;

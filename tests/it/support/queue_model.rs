@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use twitter_updater::clock::{Millis, millis};
-use twitter_updater::queue::{
+use twitter_updater::base::clock::{Millis, millis};
+use twitter_updater::engine::queue::{
     ClaimRequest, Job, LaneStats, MEND_SLACK, NewJob, PAGE_LIMIT, Place, Promoted, Sample, Scheduled, Stats, Verdict,
     suspect_limit, worker_of,
 };

@@ -14,7 +14,7 @@ use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use tempfile::TempDir;
-use twitter_updater::backend::redis::{RedisOptions, RedisPool, Tls};
+use twitter_updater::base::backend::redis::{RedisOptions, RedisPool, Tls};
 
 pub use self::doors::Doors;
 pub use self::groups::{Cluster, Watched};

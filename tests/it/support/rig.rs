@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::task::JoinHandle;
-use twitter_updater::clock::{Millis, millis, wall_ms};
-use twitter_updater::credential::{
+use twitter_updater::base::clock::{Millis, millis, wall_ms};
+use twitter_updater::base::reload::Live;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::metrics::Metrics;
+use twitter_updater::engine::queue::{
+    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled,
+};
+use twitter_updater::engine::schedule::age::{AgeTable, SameDay};
+use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
+use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
+use twitter_updater::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::providers::http::HttpOptions;
+use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
+use twitter_updater::quota::{
     AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger,
     Used, Window,
 };
-use twitter_updater::live::Live;
-use twitter_updater::lookup::http::HttpOptions;
-use twitter_updater::lookup::twitter_v1::{TwitterV1, TwitterV1Options};
-use twitter_updater::metrics::Metrics;
-use twitter_updater::queue::{
-    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled,
-};
-use twitter_updater::shutdown::Stop;
 use twitter_updater::simulator::{self, Fault, Rule, Running, SimulatorOptions};
 use twitter_updater::store::{Observation, PostgresStore, Seen, SqliteStore, Store, StoredTweet};
-use twitter_updater::tweet::{Metrics as Counts, Tweet, TweetId, TweetState};
-use twitter_updater::tweet_age::{AgeTable, SameDay};
-use twitter_updater::updater::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
 
 use super::journal::{Journal, JournalledLookup, JournalledQueue, JournalledStore};
 use super::redis::{TestRedis, namespace};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use twitter_updater::clock::Stopwatch;
+use twitter_updater::base::clock::Stopwatch;
 
 /// Asks until there is an answer; fails, naming what was waited for, when there is none in time.
 pub async fn until<T>(what: &str, within: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> T {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
-use twitter_updater::clock::Millis;
-use twitter_updater::queue::{
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::{
     Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
     Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
 };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{PostgresStore, SqliteStore, Store};
-use twitter_updater::updater::NAMESPACE;
 
 use super::postgres;
 use super::process::{Variables, variables};

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use twitter_updater::clock::{Millis, wall_ms};
-use twitter_updater::queue::{Place, Verdict};
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::engine::queue::{Place, Verdict};
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::pipelines::posts::UNAVAILABLE_LANE;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::store::Seen;
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::updater::UNAVAILABLE_LANE;
 
 use crate::support::journal::Event;
 use crate::support::rig::{DAY, HOUR, MINUTE, Rig, Setup, eventually, tweet_before};
@@ -136,7 +136,7 @@ async fn past_the_last_bracket_its_life_ends() {
 async fn nothing_is_settled_before_it_is_saved() {
     let simulator = SimulatorOptions { missing_share: 0.5, withheld_share: 0.1, ..plain() };
     let setup = Setup { slots: 3, ..with(simulator) };
-    let claims = twitter_updater::worker::ClaimSettings { limit: 20, ..setup.claims };
+    let claims = twitter_updater::engine::worker::ClaimSettings { limit: 20, ..setup.claims };
     let mut rig = Rig::start(Setup { claims, ..setup }).await;
     let mut ids = rig.there(80, HOUR);
     ids.extend(rig.there(40, 40 * DAY));

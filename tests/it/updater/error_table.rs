@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt;
-use twitter_updater::credential::{Account, Leave};
-use twitter_updater::queue::{Job, Place, Verdict};
+use twitter_updater::engine::queue::{Job, Place, Verdict};
+use twitter_updater::engine::worker::{Handler, Outlook};
+use twitter_updater::model::post::TweetState;
+use twitter_updater::quota::{Account, Leave};
 use twitter_updater::simulator::{Endpoint, Fault, Rule, SimulatorOptions};
 use twitter_updater::store::{PostgresStore, Store};
-use twitter_updater::tweet::TweetState;
-use twitter_updater::worker::{Handler, Outlook};
 
 use self::answers::{APP, Answer, Given, TOKENS, answers, code, page};
 use crate::support::postgres;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::worker::Outlook;
+use twitter_updater::model::post::TweetState;
+use twitter_updater::pipelines::posts::UNAVAILABLE_LANE;
+use twitter_updater::pipelines::wave::{FOUND, MISSED, Wave};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::store::Seen;
-use twitter_updater::tweet::TweetState;
-use twitter_updater::updater::UNAVAILABLE_LANE;
-use twitter_updater::wave::{FOUND, MISSED, Wave};
-use twitter_updater::worker::Outlook;
 
 use crate::support::rig::{DAY, HOUR, MINUTE, Rig, Setup};
 

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::Verdict;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::Verdict;
+use twitter_updater::engine::worker::{ClaimSettings, Outlook};
 use twitter_updater::simulator::{Fault, Rule, SimulatorOptions};
-use twitter_updater::worker::{ClaimSettings, Outlook};
 
 use crate::support::journal::{Call, Event, Journal, Trouble};
 use crate::support::postgres;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use twitter_updater::clock::{Millis, wall_ms};
-use twitter_updater::credential::Leave;
-use twitter_updater::queue::{Claim, ClaimRequest, Place, Verdict};
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::engine::queue::{Claim, ClaimRequest, Place, Verdict};
+use twitter_updater::engine::worker::{ClaimSettings, Outlook};
+use twitter_updater::model::post::TweetState;
+use twitter_updater::quota::Leave;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
-use twitter_updater::tweet::TweetState;
-use twitter_updater::worker::{ClaimSettings, Outlook};
 
 use crate::support::journal::{Call, Event, Trouble};
 use crate::support::rig::{DAY, HOUR, Rig, Setup, eventually};

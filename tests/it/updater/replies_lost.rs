@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use twitter_updater::queue::Place;
+use twitter_updater::engine::queue::Place;
+use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::simulator::Fault;
-use twitter_updater::worker::ClaimSettings;
 
 use crate::support::journal::{Call, Event, Trouble};
 use crate::support::postgres;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::Fault;
-use twitter_updater::tweet::TweetId;
 
 use crate::support::rig::{DAY, Rig, Setup};
 

@@ -1,6 +1,6 @@
 //! Redis is away, silent or full for a while, and has lost nothing.
 
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::swing::{Swing, WITHIN, tweets};
 use crate::support::process::{Process, command, text};

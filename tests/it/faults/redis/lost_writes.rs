@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::swing::{Swing, WITHIN, tweets};
 use crate::support::postgres;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::queue::{Place, Stats};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{Place, Stats};
+use twitter_updater::model::post::{TweetId, TweetState};
+use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::Standing;
-use twitter_updater::tweet::{TweetId, TweetState};
-use twitter_updater::updater::NAMESPACE;
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::process::{Process, Variables, run_with_input, text};

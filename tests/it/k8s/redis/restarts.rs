@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
-use twitter_updater::lane::Lane;
-use twitter_updater::queue::{
+use twitter_updater::engine::lane::Lane;
+use twitter_updater::engine::queue::{
     Claim, ClaimRequest, Fence, Job, NewJob, Place, Queue, QueueError, RedisQueue, Scheduled, Verdict,
 };
-use twitter_updater::updater::NAMESPACE;
+use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::{Deployed, nobody_gets_in_without_a_password};
 use crate::support::redis::pool;

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::Url;
 use serde_json::{Value, json};
-use twitter_updater::clock::Millis;
+use twitter_updater::base::clock::Millis;
 
 use crate::support::http::{Asked, Canned};
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use twitter_updater::clock::wall_ms;
-use twitter_updater::credential::{AppToken, Credential, CredentialKind, UserKeys};
-use twitter_updater::lookup::http::{HttpClient, HttpOptions};
-use twitter_updater::lookup::x_v2::Fields;
-use twitter_updater::poll::stream::lines::{Cut, Lines};
-use twitter_updater::poll::stream::twitter_v1::{Filter, FilterStream};
-use twitter_updater::poll::stream::x_v2::SearchStream;
-use twitter_updater::poll::stream::{Broken, Chunks, Message, Stream};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::pipelines::streams::lines::{Cut, Lines};
+use twitter_updater::providers::http::{HttpClient, HttpOptions};
+use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
+use twitter_updater::providers::twitter_v1::stream::{Filter, FilterStream};
+use twitter_updater::providers::x_v2::Fields;
+use twitter_updater::providers::x_v2::stream::SearchStream;
+use twitter_updater::quota::{AppToken, Credential, CredentialKind, UserKeys};
 use twitter_updater::simulator::{
     self, Endpoint, Fault, Rule, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing,
 };

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use twitter_updater::clock::Stopwatch;
-use twitter_updater::poll::stream::hold::{Hold, HoldTerms};
-use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
-use twitter_updater::shutdown::Stop;
+use twitter_updater::base::clock::Stopwatch;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms};
 
 use crate::simulation::link::LinkedQueue;
 use crate::simulation::network::{Dice, Network, Service, Way, Weather};

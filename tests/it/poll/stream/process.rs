@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::clock::wall_ms;
-use twitter_updater::provider::Provider;
-use twitter_updater::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Endpoint, Fault, Rule, Running, SimulatorOptions};
 
 use crate::support::process::{Process, run, text, variables};

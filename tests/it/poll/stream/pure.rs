@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use twitter_updater::lookup::LookupError;
-use twitter_updater::poll::stream::backoff::Backoff;
-use twitter_updater::poll::stream::lines::{Cut, Lines};
-use twitter_updater::poll::stream::{Broken, Message, twitter_v1, x_v2};
-use twitter_updater::starter::LONGEST_LINE;
+use twitter_updater::ingest::LONGEST_LINE;
+use twitter_updater::pipelines::streams::backoff::Backoff;
+use twitter_updater::pipelines::streams::lines::{Cut, Lines};
+use twitter_updater::providers::lookup::LookupError;
+use twitter_updater::providers::stream::{Broken, Message};
+use twitter_updater::providers::twitter_v1::stream as twitter_v1;
+use twitter_updater::providers::x_v2::stream as x_v2;
 
 fn network() -> Broken {
     Broken::Network("x".into())

@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use twitter_updater::app;
-use twitter_updater::clock::{Stopwatch, wall_ms};
-use twitter_updater::metrics::Metrics;
-use twitter_updater::poll::pace::lane;
-use twitter_updater::poll::source;
-use twitter_updater::poll::stream::feed::Feed;
-use twitter_updater::poll::stream::fill::Fill;
-use twitter_updater::poll::stream::hold::{Hold, HoldTerms, JOB};
-use twitter_updater::poll::stream::reader::StreamSource;
-use twitter_updater::poll::stream::{Broken, Chunks, Message, Stream, twitter_v1};
-use twitter_updater::provider::Provider;
-use twitter_updater::queue::{ClaimRequest, NewJob, Place, Queue, Verdict};
-use twitter_updater::shutdown::Stop;
-use twitter_updater::tweet::TweetId;
-use twitter_updater::tweet_age::AgeTable;
+use twitter_updater::base::clock::{Stopwatch, wall_ms};
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::metrics::Metrics;
+use twitter_updater::engine::queue::{ClaimRequest, NewJob, Place, Queue, Verdict};
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::model::post::TweetId;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::streams::feed::Feed;
+use twitter_updater::pipelines::streams::fill::Fill;
+use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms, JOB};
+use twitter_updater::pipelines::streams::reader::StreamSource;
+use twitter_updater::pipelines::timelines::pace::lane;
+use twitter_updater::pipelines::timelines::source;
+use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
+use twitter_updater::providers::twitter_v1::stream as twitter_v1;
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::memory_store::MemoryStore;
@@ -254,7 +255,9 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     rig.sources.schedule(&[NewJob { id: "rust".into(), lane: lane(5_000), delay: 0 }]).await.unwrap();
     let lease = Duration::from_secs(60);
     let request = ClaimRequest { token: "p-1", limit: 1, linger: Duration::ZERO, lookahead: 0.0, lease };
-    let twitter_updater::queue::Claim::Batch(batch) = rig.sources.claim(&request).await.unwrap() else { panic!() };
+    let twitter_updater::engine::queue::Claim::Batch(batch) = rig.sources.claim(&request).await.unwrap() else {
+        panic!()
+    };
     rig.attempted(4).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.polled_in().await, None);

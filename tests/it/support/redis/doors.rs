@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ClientTlsConfig, RedisResult, TlsCertificates};
 use tempfile::TempDir;
-use twitter_updater::backend::redis::Tls;
+use twitter_updater::base::backend::redis::Tls;
 
 /// No password and no TLS, unless it says so.
 #[derive(Clone, Default)]

@@ -1,0 +1,330 @@
+//! The whole job in one process, with nothing installed: simulated API, starter, updater, the page that `ops`
+//! serves, and a view in the terminal. What is shown is what an updater does anywhere; only the intervals are
+//! short (`config/demo.toml`).
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::app::{self, InForce, Overseen, Service, Updater, Watched};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::reload::Live;
+use crate::base::shutdown::Stop;
+use crate::config::{QueueBackend, Settings, StoreBackend};
+use crate::engine::health::Health;
+use crate::engine::metrics::Metrics;
+use crate::engine::queue::{Queue, Stats};
+use crate::engine::schedule::age::AgeTable;
+use crate::ingest::Queued;
+use crate::model::post::Ingested;
+use crate::model::post::TweetState;
+use crate::model::provider::Provider;
+use crate::ops::Server;
+use crate::simulator;
+use crate::store::{StateCounts, Store, Way};
+
+/// Tweets handed over at once.
+const BATCH: usize = 250;
+/// How often the view is drawn.
+const FRAME: Duration = Duration::from_millis(500);
+/// How many tweets' counts are shown growing.
+const SHOWN: usize = 4;
+
+/// What to do about an address that is taken.
+const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
+
+/// What the command line says.
+#[derive(Debug)]
+pub struct DemoOptions {
+    /// End after this long.
+    pub run_for: Option<Duration>,
+    /// Tweets to keep fresh.
+    pub tweets: u32,
+    /// Where the file is kept.
+    pub dir: Option<PathBuf>,
+    /// Where the page is served; port 0 takes a free one.
+    pub ops: Option<SocketAddr>,
+}
+
+/// What came of it. `lost` is the set of ids put in, less those found delayed, leased, dead or ended.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Tweets put into the queue.
+    pub scheduled: u64,
+    /// Tweets looked up and saved, each counted as often as it was.
+    pub updates: i64,
+    /// Requests made.
+    pub requests: i64,
+    /// Ids in a request, on average.
+    pub ids_per_request: f64,
+    /// Tweets the API does not return, at the end.
+    pub unavailable: u64,
+    /// Tweets whose life has ended.
+    pub ended: u64,
+    /// Tweets that are nowhere.
+    pub lost: u64,
+    /// Tweets that are in two places.
+    pub doubled: u64,
+    /// 99 of 100 tweets were claimed at most this late, ms.
+    pub late_p99_ms: Millis,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "scheduled        {:>9}", self.scheduled)?;
+        writeln!(f, "updates          {:>9}", self.updates)?;
+        writeln!(f, "requests         {:>9}  ({} ids each)", self.requests, self.ids_per_request)?;
+        writeln!(f, "unavailable      {:>9}", self.unavailable)?;
+        writeln!(f, "ended            {:>9}", self.ended)?;
+        writeln!(f, "late, p99        {:>6} ms", self.late_p99_ms)?;
+        write!(f, "lost             {:>9}", self.lost)
+    }
+}
+
+/// Runs the demo; `announce` is told where the page is before anything else is to be seen.
+///
+/// # Errors
+/// The page's address is taken, a file cannot be made, or the settings are for another backend.
+pub async fn run(
+    mut settings: Settings,
+    options: DemoOptions,
+    announce: impl FnOnce(&str) -> Result<()>,
+    stop: Stop,
+) -> Result<Summary> {
+    let server = match options.ops {
+        Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.remedied_by(REMEDY))?),
+        None => None,
+    };
+    let temporary = tempfile::tempdir().context("no temporary folder")?;
+    let dir = options.dir.as_deref().unwrap_or(temporary.path());
+    std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+    let file = dir.join("demo.db");
+    settings.queue.backend = QueueBackend::Embedded;
+    settings.store.backend = StoreBackend::Sqlite;
+    settings.queue.embedded.path.clone_from(&file);
+    settings.store.sqlite.path = file;
+
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let api = simulator::start(anywhere, app::simulator_options(&settings.simulator, None)).await?;
+    settings.ask_everything_at(&api.base_url());
+    let provider = settings.provider()?;
+
+    let watched = Watched::new(&provider.namespace(), settings.updater.lease, &stop);
+    let service = Service::new(&settings)?;
+    let queue = service.queue(&provider.namespace()).await?;
+    let store = app::open_store(&settings).await?;
+    let in_force = Live::new(InForce::new(settings.clone()));
+    let updater = Updater::open(&provider, in_force, &service, queue, store, stop.clone(), &watched).await?;
+    let updater = updater.context("it was stopped before it began")?;
+    let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
+    let serving = match server {
+        Some(server) => {
+            let terms = Live::new(app::terms(&settings));
+            let budget = app::live_budget(&settings, &provider);
+            // Its own: what it reads must not tell the workers that all is well.
+            let (queue, health) = (queue.clone(), Arc::new(Health::new(Duration::MAX, stop.clone())));
+            let shown = [Overseen { provider: provider.clone(), queue, health, budget }];
+            let router = app::open_site(&settings, terms, &service, &shown).await?.router();
+            announce(&format!("the page is at http://{}/", server.addr()))?;
+            Some(tokio::spawn(server.run(router, std::future::pending())))
+        }
+        None => None,
+    };
+    let updating = tokio::spawn(updater.run());
+
+    let starter =
+        app::starter(&provider, queue.clone(), Some(store.clone()), settings.tweet_age.clone()).by(Way::of("demo"));
+    let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
+    let mut view = View::new(&tweets);
+    let watch = Stopwatch::start();
+    let time_is_up = || stop.is_draining() || options.run_for.is_some_and(|span| watch.elapsed() >= span);
+    let (mut ids, mut scheduled) = (Vec::new(), 0);
+    for batch in tweets.chunks(BATCH) {
+        if time_is_up() {
+            break;
+        }
+        let answers = starter.queue_tweets(batch.to_vec()).await?;
+        scheduled += answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
+        ids.extend(batch.iter().map(|tweet| tweet.id.clone()));
+        view.draw_when_due(&*queue, &*store, &metrics, watch.elapsed()).await?;
+    }
+
+    let end = async {
+        match options.run_for {
+            Some(span) => stop.sleep(span.saturating_sub(watch.elapsed())).await,
+            None => stop.draining().await,
+        }
+    };
+    let watching = async {
+        loop {
+            tokio::time::sleep(FRAME).await;
+            let stats = view.draw(&*queue, &*store, &metrics, watch.elapsed()).await?;
+            if stats.delayed + stats.leased == 0 {
+                return Ok::<_, anyhow::Error>(()); // every tweet's life has ended
+            }
+        }
+    };
+    tokio::select! {
+        () = end => {}
+        watched = watching => watched?,
+    }
+    stop.drain();
+    updating.await.context("the updater ended badly")??;
+    view.clear();
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    api.stop().await;
+    summary(&ids, scheduled, &*queue, &*store, &metrics).await
+}
+
+/// Tweets of all ages in the table, most of them young, and a few whose life is about to end.
+fn some_tweets(provider: &Provider, ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
+    let brackets = ages.brackets();
+    let lower = |at: usize| if at == 0 { 0 } else { brackets[at - 1].under };
+    (0..tweets)
+        .map(|n| {
+            // A bracket after the other, and evenly over its ages: by the golden ratio, which leaves no
+            // gaps for any number of tweets.
+            let at = n as usize % brackets.len();
+            let share = (f64::from(n) * 0.618_033_988_749_895).fract();
+            let width = (brackets[at].under - lower(at)) as f64;
+            let age = lower(at) + (share * width) as Millis;
+            Ingested::bare(simulator::id_of(provider, now - age, n))
+        })
+        .collect()
+}
+
+async fn summary(
+    ids: &[String],
+    scheduled: u64,
+    queue: &dyn Queue,
+    store: &dyn Store,
+    metrics: &Metrics,
+) -> Result<Summary> {
+    let namespace = queue.namespace();
+    let (mut lost, mut doubled) = (0, 0);
+    for ids in ids.chunks(1_000) {
+        let (places, standings) = (queue.locate(ids).await?, store.standing(namespace, ids).await?);
+        for (places, standing) in places.iter().zip(standings) {
+            let ended = standing.is_some_and(|known| known.state == TweetState::Ended);
+            match places.len() {
+                0 if !ended => lost += 1,
+                0 | 1 => {}
+                _ => doubled += 1,
+            }
+        }
+    }
+    let StateCounts { unavailable, ended, .. } = store.counts(namespace).await?;
+    let counters = &metrics.counters;
+    let requests = counters.requests.get();
+    let ids_per_request = counters.looked_up.get() as f64 / requests.max(1) as f64;
+    Ok(Summary {
+        scheduled,
+        updates: counters.found.get() + counters.withheld.get(),
+        requests,
+        ids_per_request: (ids_per_request * 10.0).round() / 10.0,
+        unavailable,
+        ended,
+        lost,
+        doubled,
+        late_p99_ms: metrics.lateness(99.0),
+    })
+}
+
+/// The view in the terminal; nothing where standard error is none.
+struct View {
+    lines: MultiProgress,
+    text: ProgressBar,
+    shown: Vec<String>,
+    drawn: Duration,
+}
+
+impl View {
+    fn new(tweets: &[Ingested]) -> Self {
+        let lines = MultiProgress::new();
+        let text = lines.add(ProgressBar::new_spinner());
+        // A fixed, valid template.
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            text.set_style(style);
+        }
+        // A few, spread over all.
+        let step = (tweets.len() / SHOWN).max(1);
+        let shown = tweets.iter().step_by(step).take(SHOWN).map(|tweet| tweet.id.clone()).collect();
+        Self { lines, text, shown, drawn: Duration::ZERO }
+    }
+
+    /// Draws unless it was drawn a moment ago.
+    async fn draw_when_due(
+        &mut self,
+        queue: &dyn Queue,
+        store: &dyn Store,
+        metrics: &Arc<Metrics>,
+        elapsed: Duration,
+    ) -> Result<()> {
+        if elapsed >= self.drawn + FRAME {
+            self.drawn = elapsed;
+            self.draw(queue, store, metrics, elapsed).await?;
+        }
+        Ok(())
+    }
+
+    async fn draw(
+        &self,
+        queue: &dyn Queue,
+        store: &dyn Store,
+        metrics: &Arc<Metrics>,
+        elapsed: Duration,
+    ) -> Result<Stats> {
+        let stats = queue.stats().await?;
+        if self.lines.is_hidden() {
+            return Ok(stats);
+        }
+        let counters = &metrics.counters;
+        let (requests, looked_up) = (counters.requests.get(), counters.looked_up.get());
+        let mut text = format!("twitter-updater demo, {} s\n\n", elapsed.as_secs());
+        text += &format!("{:<16}{:>10}{:>10}{:>8}\n", "younger than", "every", "tweets", "due");
+        for lane in &stats.lanes {
+            let every = humantime::format_duration(clock::span(lane.patience_ms)).to_string();
+            text += &format!("{:<16}{:>10}{:>10}{:>8}\n", lane.lane, every, lane.delayed, lane.due);
+        }
+        text += &format!(
+            "\nin flight {:>5}   requests {:>6}   ids per request {:>5.1}   late p50 {} ms, p99 {} ms\n",
+            stats.leased,
+            requests,
+            looked_up as f64 / requests.max(1) as f64,
+            metrics.lateness(50.0),
+            metrics.lateness(99.0),
+        );
+        text += &format!(
+            "updates {:>7}   unavailable {:>4}   ended {:>4}\n\n",
+            counters.found.get() + counters.withheld.get(),
+            counters.unavailable.get(),
+            counters.ended.get()
+        );
+        for id in &self.shown {
+            let history = store.history(queue.namespace(), id).await?;
+            let counts: Vec<String> = history
+                .iter()
+                .rev()
+                .take(8)
+                .rev()
+                .map(|row| row.metrics.favorite_count.unwrap_or(0).to_string())
+                .collect();
+            text += &format!("tweet {id}  likes {}\n", counts.join(" → "));
+        }
+        self.text.set_message(text);
+        self.text.tick();
+        Ok(stats)
+    }
+
+    fn clear(&self) {
+        self.text.finish();
+    }
+}

@@ -1,0 +1,205 @@
+//! One durable SQLite file, shared by the processes of a machine.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Connection, Sqlite, SqliteConnection, Transaction};
+
+use super::BackendError;
+use crate::base::clock::Stopwatch;
+
+/// Between two tries of turning a fresh file to WAL.
+const WAL_RETRY: Duration = Duration::from_millis(20);
+
+/// A file that was opened, told from another one of the same name. SQLite does not notice that its file was deleted or
+/// replaced: it goes on to write where nobody reads.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+/// Why a file cannot be written.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// It was deleted, or another one has its name.
+    #[error(
+        "the SQLite file was deleted or replaced while it was open ({0} was {1}). What is written now would be lost, so \
+         the process stops: put the file back, or keep the new one, and start again. Back up with VACUUM INTO, not with \
+         cp or mv"
+    )]
+    Gone(PathBuf, &'static str),
+    /// Nobody knows.
+    #[error("the SQLite file {0} cannot be looked at: {1}")]
+    Unknown(PathBuf, String),
+}
+
+impl From<Missing> for BackendError {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Gone(..) => Self::Gone(missing.to_string()),
+            Missing::Unknown(..) => Self::Unavailable(missing.to_string()),
+        }
+    }
+}
+
+impl Opened {
+    /// The file that has that name now.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn now(path: &Path) -> Result<Self, Missing> {
+        match std::fs::metadata(path) {
+            Ok(file) => Ok(Self { path: path.to_owned(), device: file.dev(), inode: file.ino() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Missing::Gone(path.to_owned(), "deleted")),
+            Err(error) => Err(Missing::Unknown(path.to_owned(), error.to_string())),
+        }
+    }
+
+    /// Whether its name is still that of the same file. Asked in each transaction that writes: it costs microseconds,
+    /// and a commit milliseconds.
+    ///
+    /// # Errors
+    /// The file was deleted or replaced.
+    pub fn is_there(&self) -> Result<(), Missing> {
+        let now = Self::now(&self.path)?;
+        if (now.device, now.inode) == (self.device, self.inode) {
+            Ok(())
+        } else {
+            Err(Missing::Gone(self.path.clone(), "replaced"))
+        }
+    }
+}
+
+/// Begins a transaction that writes.
+///
+/// # Errors
+/// [`BackendError::Gone`] where the file was deleted or replaced; otherwise as [`decide`].
+pub async fn begin(pool: &SqlitePool, file: &Opened) -> Result<Transaction<'static, Sqlite>, BackendError> {
+    file.is_there()?;
+    let tx = pool.begin_with("BEGIN IMMEDIATE").await;
+    // While it waited; and first, since without its file SQLite may fail in ways of its own.
+    file.is_there()?;
+    tx.map_err(decide)
+}
+
+/// Opens the file, making it where it is missing.
+///
+/// # Errors
+/// [`BackendError::Unavailable`] when it cannot be opened, made, or stays locked.
+pub async fn open(path: &Path, busy_timeout: Duration, connections: u32) -> Result<(SqlitePool, Opened), BackendError> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full) // what is committed stays so through a power cut
+        .busy_timeout(busy_timeout);
+    let pool = SqlitePoolOptions::new()
+        .max_connections(connections)
+        // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and the
+        // connection would begin no other.
+        .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
+    let since = Stopwatch::start();
+    loop {
+        let error = match pool.clone().connect_with(options.clone()).await {
+            Ok(pool) => {
+                // A later connection makes no file in place of one that is gone.
+                pool.set_connect_options(options.create_if_missing(false));
+                return Ok((pool, Opened::now(path)?));
+            }
+            Err(error) => error,
+        };
+        // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so processes
+        // started together refuse each other; a file lock has no event to wait for.
+        let busy = error.as_database_error().is_some_and(|error| matches!(error.code().as_deref(), Some("5" | "261")));
+        if !busy || since.elapsed() >= busy_timeout {
+            return Err(BackendError::Unavailable(format!("the file {} cannot be opened: {error}", path.display())));
+        }
+        tokio::time::sleep(WAL_RETRY).await;
+    }
+}
+
+/// What a SQLite error means for the caller.
+#[must_use]
+#[allow(clippy::needless_pass_by_value)] // stands in `map_err`
+pub fn decide(error: sqlx::Error) -> BackendError {
+    let text = format!("the queue's file: {error}");
+    match &error {
+        sqlx::Error::Database(database) => {
+            // Primary result codes (the low byte): 5 busy, 6 locked, 10 input/output, 13 full, 14 cannot open.
+            let code = database.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or(0) & 0xff;
+            match code {
+                13 => BackendError::Full(text),
+                5 | 6 | 10 | 14 => BackendError::Unavailable(text),
+                _ => BackendError::Refused(text),
+            }
+        }
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
+            BackendError::Unavailable(text)
+        }
+        _ => BackendError::Refused(text),
+    }
+}
+
+/// Gives a table a column that files of older versions lack. The texts are the caller's own.
+///
+/// # Errors
+/// The file is out.
+pub async fn add_column(
+    file: &mut SqliteConnection,
+    table: &str,
+    column: &str,
+    declared: &str,
+) -> Result<(), BackendError> {
+    let known: i64 = sqlx::query_scalar("SELECT count(*) FROM pragma_table_info(?) WHERE name = ?")
+        .bind(table)
+        .bind(column)
+        .fetch_one(&mut *file)
+        .await
+        .map_err(decide)?;
+    if known == 0 {
+        let add = AssertSqlSafe(format!("ALTER TABLE {table} ADD COLUMN {column} {declared}"));
+        sqlx::query(add).execute(file).await.map_err(decide)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_transaction_that_sqlite_ended_itself_spoils_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pool, _) = open(&folder.path().join("jobs.db"), Duration::from_secs(5), 1).await.unwrap();
+        let mut ended = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        // As SQLite does where a write finds no room, and tells nobody.
+        sqlx::raw_sql("ROLLBACK").execute(&mut *ended).await.unwrap();
+        drop(ended);
+        pool.begin_with("BEGIN IMMEDIATE").await.unwrap().commit().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_file_that_lost_its_name_is_written_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let (pool, file) = open(&path, Duration::from_secs(5), 1).await.unwrap();
+        begin(&pool, &file).await.unwrap().commit().await.unwrap();
+        let (aside, copy) = (folder.path().join("aside.db"), folder.path().join("copy.db"));
+        std::fs::copy(&path, &copy).unwrap();
+        std::fs::rename(&path, &aside).unwrap();
+        let gone = async || match begin(&pool, &file).await {
+            Err(BackendError::Gone(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert!(gone().await.contains("jobs.db was deleted"));
+        std::fs::rename(&copy, &path).unwrap();
+        assert!(gone().await.contains("jobs.db was replaced"));
+        std::fs::rename(&aside, &path).unwrap();
+        begin(&pool, &file).await.unwrap().commit().await.unwrap();
+    }
+}

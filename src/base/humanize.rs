@@ -1,0 +1,114 @@
+//! Numbers, spans, moments and lines for people. Pure.
+
+use std::time::UNIX_EPOCH;
+
+use crate::base::clock::{self, Millis};
+
+/// The first moment that has five digits in its year.
+const END_OF_DATES: Millis = 253_402_300_800_000;
+
+/// A whole number with commas between its thousands.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    commas(&number.to_string())
+}
+
+/// A number: three places of what is small, commas in what is large.
+#[must_use]
+pub fn figure(value: f64) -> String {
+    let places = match value {
+        whole if whole.fract() == 0.0 || whole >= 1_000.0 => 0,
+        some if some >= 10.0 => 1,
+        _ => 3,
+    };
+    let text = format!("{value:.places$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    commas(whole) + rest
+}
+
+/// A span in at most two units: `1h 5m`, `3s 20ms`.
+#[must_use]
+pub fn span(ms: Millis) -> String {
+    let long = humantime::format_duration(clock::span(ms)).to_string();
+    long.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// A moment, in ms since the epoch, to the second: `2026-01-31T09:30:00Z`. What cannot be a date is shown as the number
+/// it is.
+#[must_use]
+pub fn when(at: Millis) -> String {
+    rfc3339(at).unwrap_or_else(|| format!("{at} ms"))
+}
+
+/// The same; `None` where it cannot be a date.
+#[must_use]
+pub fn rfc3339(at: Millis) -> Option<String> {
+    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))?;
+    Some(humantime::format_rfc3339_seconds(date).to_string())
+}
+
+/// One line of text, whatever was stored: nothing in it steers a terminal, or turns the direction of what
+/// follows.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// So many characters of a text at the most.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
+fn commas(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (u64::MAX, "18,446,744,073,709,551,615")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+        for (value, text) in [(0.9375, "0.938"), (93.75, "93.8"), (84_375.2, "84,375"), (1_500.0, "1,500")] {
+            assert_eq!(figure(value), text);
+        }
+    }
+
+    #[test]
+    fn a_span_has_two_units_at_the_most() {
+        for (ms, text) in [(0, "0s"), (-5, "0s"), (3_020, "3s 20ms"), (3_905_001, "1h 5m")] {
+            assert_eq!(span(ms), text);
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_date_where_it_can_be() {
+        for (at, text) in
+            [(1_769_851_800_999, "2026-01-31T09:30:00Z"), (-1, "-1 ms"), (i64::MAX, "9223372036854775807 ms")]
+        {
+            assert_eq!(when(at), text);
+        }
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line(" a\r\n\x1b[31mb\u{9b} \t c "), "a [31mb c");
+    }
+}

@@ -1,0 +1,11 @@
+//! Tools that know nothing of queues, quotas or posts.
+
+pub mod backend;
+pub mod clock;
+pub mod failpoint;
+pub mod humanize;
+pub mod random;
+pub mod rarely;
+pub mod reload;
+pub mod retry;
+pub mod shutdown;

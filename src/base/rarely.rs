@@ -1,0 +1,62 @@
+//! Lines of the log that tell of one case of many.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::base::clock::Stopwatch;
+
+/// Between two lines of a kind.
+const EVERY: Duration = Duration::from_secs(600);
+/// Of an id that somebody else wrote: longer ones are cut.
+const ID_CHARS: usize = 100;
+
+/// A kind of line.
+#[derive(Debug, Default)]
+pub struct Rarely {
+    /// Since the last line, and how many cases it left out since.
+    last: Mutex<Option<(Stopwatch, usize)>>,
+}
+
+impl Rarely {
+    /// How many cases there were since the last line, these included, if it is time for one.
+    pub fn is_due(&self, cases: usize) -> Option<usize> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *last {
+            Some((since, left_out)) if since.elapsed() < EVERY => {
+                *left_out += cases;
+                None
+            }
+            _ => {
+                let all = last.as_ref().map_or(0, |(_, left_out)| *left_out) + cases;
+                *last = Some((Stopwatch::start(), 0));
+                Some(all)
+            }
+        }
+    }
+}
+
+/// An id that somebody else wrote, in one short line.
+pub fn shown(id: &str) -> String {
+    id.chars().take(ID_CHARS).flat_map(char::escape_default).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_line_a_while_counts_the_others() {
+        let rarely = Rarely::default();
+        assert_eq!(rarely.is_due(2), Some(2));
+        assert_eq!((rarely.is_due(1), rarely.is_due(3)), (None, None));
+        tokio::time::advance(EVERY).await;
+        assert_eq!((rarely.is_due(1), rarely.is_due(1)), (Some(5), None));
+    }
+
+    #[test]
+    fn an_id_is_shown_in_one_short_line() {
+        assert_eq!(shown("20"), "20");
+        assert_eq!(shown("a\nb"), "a\\nb");
+        assert_eq!(shown(&"x".repeat(10_000)).len(), ID_CHARS);
+    }
+}

@@ -1,0 +1,537 @@
+//! Settings: the compiled-in defaults, then files, then the environment.
+//!
+//! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
+//! from the environment or from files of their own and are shown nowhere.
+
+mod change;
+mod contradictions;
+mod credentials;
+mod files;
+mod findings;
+mod loading;
+mod masking;
+mod poll;
+mod providers;
+mod variables;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::de::{Error, IntoDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub use self::change::{Change, Changed, LIVE};
+pub use self::contradictions::allowed;
+pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+pub use self::files::Files;
+pub use self::findings::BadConfigs;
+pub use self::loading::Examined;
+pub use self::masking::masked;
+use self::masking::{masked_secret, masked_url};
+pub use self::poll::{PollSettings, SourceKind, SourceSettings, StreamProvider, StreamSettings};
+pub use self::providers::{
+    BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,
+};
+use crate::engine::schedule::age::AgeTable;
+use crate::quota::Pacing;
+
+/// The compiled-in defaults.
+pub const DEFAULT: &str = include_str!("../../config/default.toml");
+/// The demo's settings, which go over the defaults.
+pub const DEMO: &str = include_str!("../../config/demo.toml");
+/// What the names of environment variables start with.
+pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
+
+/// All settings. The fields are documented in `config/default.toml`.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Settings {
+    pub providers: String,
+    pub tweet_age: AgeTable,
+    pub log: LogSettings,
+    pub queue: QueueSettings,
+    pub store: StoreSettings,
+    pub lookup: LookupSettings,
+    pub twitter: TwitterSettings,
+    pub x: XSettings,
+    #[serde(default)]
+    pub mastodon: MastodonSettings,
+    pub bluesky: BlueskySettings,
+    pub updater: UpdaterSettings,
+    pub starter: StarterSettings,
+    pub http: HttpSettings,
+    pub ops: OpsSettings,
+    pub rebuild: RebuildSettings,
+    pub poll: PollSettings,
+    pub simulator: SimulatorSettings,
+    /// As they were given, by name: the settings that are shown masked.
+    #[serde(skip)]
+    masked: BTreeMap<String, SecretString>,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct LogSettings {
+    pub level: String,
+    #[serde(deserialize_with = "word")]
+    pub format: LogFormat,
+}
+
+/// `log.format`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// `[queue]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct QueueSettings {
+    #[serde(deserialize_with = "word")]
+    pub backend: QueueBackend,
+    pub embedded: FileSettings,
+    pub redis: RedisSettings,
+}
+
+/// `queue.backend`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum QueueBackend {
+    Embedded,
+    Redis,
+}
+
+/// `[queue.embedded]` and `[store.sqlite]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct FileSettings {
+    pub path: PathBuf,
+    #[serde(with = "humantime_serde")]
+    pub busy_timeout: Duration,
+}
+
+/// `[queue.redis]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct RedisSettings {
+    #[serde(serialize_with = "masked_url")]
+    pub url: SecretString,
+    pub ca_file: PathBuf,
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
+    pub connections: usize,
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    pub response_timeout: Duration,
+}
+
+impl RedisSettings {
+    /// The files of TLS, each with its setting.
+    fn tls_files(&self) -> [(&'static str, &Path); 3] {
+        [
+            ("queue.redis.ca_file", &self.ca_file),
+            ("queue.redis.cert_file", &self.cert_file),
+            ("queue.redis.key_file", &self.key_file),
+        ]
+    }
+}
+
+/// `[store]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct StoreSettings {
+    #[serde(deserialize_with = "word")]
+    pub backend: StoreBackend,
+    pub sqlite: FileSettings,
+    pub postgres: PostgresSettings,
+}
+
+/// `store.backend`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum StoreBackend {
+    Sqlite,
+    Postgres,
+}
+
+/// `[store.postgres]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PostgresSettings {
+    #[serde(serialize_with = "masked_url")]
+    pub url: SecretString,
+    pub connections: u32,
+    #[serde(with = "humantime_serde")]
+    pub statement_timeout: Duration,
+}
+
+/// `[updater]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct UpdaterSettings {
+    #[serde(with = "humantime_serde")]
+    pub buffer_ttl: Duration,
+    pub lookahead: f64,
+    #[serde(deserialize_with = "word")]
+    pub pacing: Pacing,
+    pub concurrency: usize,
+    #[serde(with = "humantime_serde")]
+    pub lease: Duration,
+    #[serde(with = "humantime_serde")]
+    pub save_timeout: Duration,
+    #[serde(with = "humantime_serde")]
+    pub drain_deadline: Duration,
+    #[serde(with = "humantime_serde")]
+    pub unavailable_after: Duration,
+    #[serde(with = "humantime_serde")]
+    pub unavailable_every: Duration,
+    pub unavailable_limit: u32,
+    #[serde(with = "humantime_serde")]
+    pub unavailable_for: Duration,
+    pub max_deliveries: u32,
+    pub name: String,
+}
+
+/// `[starter]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct StarterSettings {
+    pub bearer_token_file: PathBuf,
+    #[serde(deserialize_with = "word")]
+    pub without_token: WithoutToken,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub bearer_token: Option<SecretString>,
+    pub max_body_bytes: usize,
+}
+
+/// `starter.without_token`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum WithoutToken {
+    Loopback,
+    Anybody,
+}
+
+/// `[http]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct HttpSettings {
+    pub listen: String,
+    /// With commas between them.
+    #[serde(deserialize_with = "names")]
+    pub hosts: String,
+    pub connections: usize,
+    #[serde(with = "humantime_serde")]
+    pub drain_notice: Duration,
+}
+
+/// `[ops]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct OpsSettings {
+    pub token_file: PathBuf,
+    /// From the environment alone.
+    #[serde(default, serialize_with = "masked_secret")]
+    pub token: Option<SecretString>,
+}
+
+/// `[rebuild]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct RebuildSettings {
+    pub rate: u32,
+}
+
+/// `[simulator]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct SimulatorSettings {
+    #[serde(with = "humantime_serde")]
+    pub latency: Duration,
+    #[serde(with = "humantime_serde")]
+    pub jitter: Duration,
+    pub calls_per_window: u32,
+    pub app_calls_per_window: u32,
+    pub x_calls_per_window: u32,
+    pub x_app_calls_per_window: u32,
+    pub mastodon_calls_per_window: u32,
+    pub bluesky_calls_per_window: u32,
+    #[serde(with = "humantime_serde")]
+    pub window: Duration,
+    pub check_credentials: bool,
+    pub gzip: bool,
+    pub missing_share: f64,
+    pub withheld_share: f64,
+    pub retweet_share: f64,
+    pub edited_share: f64,
+    #[serde(with = "humantime_serde")]
+    pub growth: Duration,
+    pub seed: u64,
+}
+
+/// A configuration that cannot be: one line that names the place, the reason and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("configuration: {0}")]
+pub struct BadConfig(pub String);
+
+impl Settings {
+    /// The defaults, then `layers` (compiled-in texts), then `files`, then the environment, then what the command line
+    /// says: `providers`.
+    ///
+    /// # Errors
+    /// Unknown keys, values of the wrong form, and contradictions: all of them.
+    pub fn load(layers: &[&str], files: &Files, providers: Option<&str>) -> Result<Self, BadConfig> {
+        Ok(Self::examine(layers, files, providers).sound()?)
+    }
+
+    /// As [`Settings::load`], and what is wrong beside the settings.
+    #[must_use]
+    pub fn examine(layers: &[&str], files: &Files, providers: Option<&str>) -> Examined {
+        loading::examine(layers, files, variables::of_process(), providers)
+    }
+
+    /// As [`Settings::load`], with the file or folder of that name, and these variables in place of the
+    /// environment.
+    ///
+    /// # Errors
+    /// As [`Settings::load`] and [`Files::read`].
+    pub fn load_with(layers: &[&str], path: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
+        Ok(loading::examine(layers, &Files::read(path)?, given(variables), None).sound()?)
+    }
+
+    /// As [`Settings::load_with`], with a file of this name and text, which need not be there.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
+        Ok(loading::examine(&[], &Files::of(file, text), given(variables), None).sound()?)
+    }
+
+    /// `http.listen` as an address; `None` where it is empty.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
+        let listen = self.http.listen.trim();
+        let addr = (!listen.is_empty()).then(|| listen.parse()).transpose();
+        addr.map_err(|_| BadConfig(format!("http.listen ({listen:?}) is no address: write it like 0.0.0.0:8080")))
+    }
+
+    /// The settings in effect as TOML, secrets masked.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        // Only maps with text keys, no value after a table: cannot fail; if it ever did, say so.
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}"))
+    }
+}
+
+fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
+    variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
+}
+
+/// One of a few words: an error says which there are, which the `config` crate's own does not.
+fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    let word = String::deserialize(from)?.into_deserializer();
+    T::deserialize(word).map_err(|error: serde::de::value::Error| D::Error::custom(error))
+}
+
+/// Names with commas between them; a list of names becomes such a text.
+fn names<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "names with commas between them, or a list of names")]
+    enum Names {
+        Text(String),
+        List(Vec<String>),
+    }
+    Ok(match Names::deserialize(from)? {
+        Names::Text(names) => names,
+        Names::List(names) => names.join(","),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use secrecy::ExposeSecret;
+
+    use super::*;
+    use crate::model::provider::Provider;
+
+    fn with(file: &str, variables: &[(&str, &str)]) -> Result<Settings, BadConfig> {
+        let mut temporary = tempfile::NamedTempFile::new().unwrap();
+        temporary.write_all(file.as_bytes()).unwrap();
+        Settings::load_with(&[], Some(temporary.path()), variables)
+    }
+
+    #[test]
+    fn the_defaults_and_the_demo_hold() {
+        let settings = Settings::load_with(&[], None, &[]).unwrap();
+        assert_eq!(settings.updater.buffer_ttl, Duration::from_secs(5));
+        assert_eq!(settings.tweet_age.brackets().len(), 5);
+        assert_eq!(Settings::load_with(&[DEMO], None, &[]).unwrap().tweet_age.brackets().len(), 4);
+    }
+
+    #[test]
+    fn file_goes_over_defaults_and_environment_over_both() {
+        let file = "[updater]\nbuffer_ttl = \"7s\"\nconcurrency = 9\n";
+        let settings = with(file, &[("TWITTER_UPDATER__UPDATER__BUFFER_TTL", "8s")]).unwrap();
+        assert_eq!(settings.updater.buffer_ttl, Duration::from_secs(8));
+        assert_eq!(settings.updater.concurrency, 9);
+        let settings =
+            with("", &[("TWITTER_UPDATER__TWEET_AGE", "1h: 1m"), ("TWITTER_UPDATER_FIXTURES", "x")]).unwrap();
+        assert_eq!(settings.tweet_age.to_string(), "1h: 1m");
+    }
+
+    #[test]
+    fn a_bad_setting_is_one_line_that_names_it() {
+        for (file, variables, says) in [
+            ("[updater]\nbufer_ttl = \"5s\"\n", vec![], "bufer_ttl"),
+            ("[updater]\nbuffer_ttl = \"soon\"\n", vec![], "buffer_ttl`; write it like 500ms"),
+            ("colour = 1\n", vec![], "colour"),
+            ("[queue]\nbackend = \"rabbit\"\n", vec![], "`rabbit`, expected `embedded` or `redis`"),
+            ("[updater]\nlease = \"30s\"\n", vec![], "updater.lease"),
+            ("[updater]\nlookahead = 2.0\n", vec![], "updater.lookahead"),
+            ("[updater\n", vec![], "TOML"),
+            ("tweet_age = \"1h: 1m, 30m: 1m\"\n", vec![], "rise"),
+            ("[twitter]\napi = \"localhost:1234\"\n", vec![], "twitter.api"),
+            ("[twitter]\nbearer_token = \"canary\"\n", vec![], "no place in a configuration file"),
+            ("[starter]\nbearer_token = \"canary\"\n", vec![], "__STARTER__BEARER_TOKEN"),
+            ("[starter]\nmax_body_bytes = 0\n", vec![], "starter.max_body_bytes"),
+            ("[http]\nlisten = \"localhost\"\n", vec![], "http.listen"),
+            (
+                "[twitter.credentials.main]\nkind = \"user\"\nconsumer_key = \"canary\"\n",
+                vec![],
+                "main.consumer_key has no",
+            ),
+            ("[twitter.credentials.main]\nkind = \"nobody\"\n", vec![], "`nobody`, expected one of `user`"),
+            ("[twitter.credentials.main]\ntokn = \"canary\"\n", vec![], "tokn"),
+            ("[twitter.credentials]\nmain = \"canary\"\n", vec![], "twitter.credentials.main"),
+            ("[twitter]\ncredentials = \"canary\"\n", vec![], "twitter.credentials"),
+            ("", vec![("TWITTER_UPDATER__UPDATER__LEES", "5s")], "environment: unknown field `lees`"),
+            ("[updater]\nlees = \"5s\"\n", vec![("TWITTER_UPDATER__UPDATER__LEASE", "70s")], "tmp"),
+            ("[log]\n\n[queue.redis]\nurl = \"redis://:canary@h\n", vec![], "line 4"),
+            ("[queue]\nredis = \"redis://:canary@h\"\n", vec![], "queue.redis"),
+            ("", vec![("TWITTER_UPDATER__TWITTER", "canary")], "twitter"),
+            ("[queue.redis]\nurl = \"canary@h:6379\"\n", vec![], "queue.redis.url"),
+            ("[queue.redis]\nca_file = \"/ca.pem\"\n", vec![], "queue.redis.ca_file is for TLS"),
+            ("[store.postgres]\nurl = \"mysql://me:canary@h/db\"\n", vec![], "store.postgres.url"),
+        ] {
+            let error = with(file, &variables).unwrap_err().to_string();
+            assert!(error.contains(says), "{file:?}: {error}");
+            assert!(!error.contains('\n') && !error.contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_one_word_or_none() {
+        let token = |token| Settings::load_with(&[], None, &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", token)]);
+        let credentials = |settings: Settings| settings.credentials(&Provider::Twitter);
+        let given = credentials(token(" word\n").unwrap()).unwrap();
+        let [(name, Secrets::Bearer(secret))] = &given[..] else { panic!("{given:?}") };
+        assert_eq!((name.as_str(), secret.expose_secret()), (BEARER, "word"));
+        let none = Settings::load_with(&[], None, &[]).unwrap();
+        assert!(none.shown().contains("bearer_token = \"(not set)\"") && credentials(none).unwrap().is_empty());
+        for cannot in ["canary two", "canary\ntwo", "canarü"] {
+            let error = credentials(token(cannot).unwrap()).unwrap_err().to_string();
+            assert!(error.contains("twitter.bearer_token") && !error.contains("canar"), "{error}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_never_shown() {
+        let settings = with(
+            "[queue.redis]\nurl = \"redis+unix:///s?user=me&pass=canary\"\n[store.postgres]\nurl = \"postgres:///db?host=/x&password=canary\"\n",
+            &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", "canary")],
+        )
+        .unwrap();
+        let given = settings.credentials(&Provider::Twitter).unwrap();
+        assert!(matches!(&given[0].1, Secrets::Bearer(secret) if secret.expose_secret() == "canary"));
+        for shown in [settings.shown(), format!("{settings:?}")] {
+            assert!(!shown.contains("canary"), "{shown}");
+        }
+        assert!(settings.shown().contains("redis+unix:///s?user=me&pass=***"), "{}", settings.shown());
+        assert_eq!(masked("redis://me:canary@h/3"), "redis://me:***@h/3");
+        let several = "redis+sentinel://me:canary@h,i:7,[::1]:8/name/3?sentinel_password=canary";
+        assert_eq!(masked(several), "redis+sentinel://me:***@h,i:7,[::1]:8/name/3?sentinel_password=***");
+        assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://:***@h:1,i:2");
+        for odd in ["redis+cluster://me:1,canary/2@h:1,i:2", "redis+cluster://me:1,canary#2@h:1,i:2"] {
+            assert_eq!(masked(odd), "(not an address)");
+        }
+        assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
+    }
+
+    #[test]
+    fn a_secret_that_is_blank_is_not_one_that_is_not_set() {
+        for key in [
+            "TWITTER_UPDATER__TWITTER__BEARER_TOKEN",
+            "TWITTER_UPDATER__X__BEARER_TOKEN",
+            "TWITTER_UPDATER__STARTER__BEARER_TOKEN",
+            "TWITTER_UPDATER__OPS__TOKEN",
+            "TWITTER_UPDATER__TWITTER__CREDENTIALS__MAIN__TOKEN_SECRET",
+            "TWITTER_UPDATER__X__CREDENTIALS__MAIN__BEARER_TOKEN",
+            "TWITTER_UPDATER__MASTODON__INSTANCES__SOCIAL__BEARER_TOKEN",
+        ] {
+            for blank in ["", " \n"] {
+                let api = ("TWITTER_UPDATER__MASTODON__INSTANCES__SOCIAL__API", "https://mastodon.social");
+                let error = Settings::load_with(&[], None, &[api, (key, blank)]).unwrap_err().to_string();
+                assert!(error.contains(&format!("is empty: give {key} the secret")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_secret_has_one_name() {
+        let user = |name: &str, token: &str| {
+            let part = |part: &str, value: &str| {
+                (format!("TWITTER_UPDATER__TWITTER__CREDENTIALS__{name}__{part}"), value.to_owned())
+            };
+            [part("KIND", "both"), part("CONSUMER_KEY", "ck-canary"), part("CONSUMER_SECRET", "cs-canary")]
+                .into_iter()
+                .chain([part("TOKEN", token), part("TOKEN_SECRET", "ts-canary")])
+                .collect::<Vec<_>>()
+        };
+        let of = |variables: Vec<(String, String)>| {
+            let variables: Vec<_> = variables.iter().map(|(key, value)| (&**key, &**value)).collect();
+            Settings::load_with(&[], None, &variables).unwrap().every_credential(&Provider::Twitter)
+        };
+        assert_eq!(of(user("A", "canary")).unwrap().len(), 2, "the user and the application are counted apart");
+        let BadConfigs(all) = of([user("A", "canary"), user("B", "canary")].concat()).unwrap_err();
+        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert!(all[0].contains("twitter: the credentials \"a\" and \"b\" have the same token:"), "{all:?}");
+        assert!(all[1].contains("the credentials \"a-app\" and \"b-app\" have the same consumer_key:"), "{all:?}");
+        assert!(all.len() == 2 && !all.concat().contains("canary"), "{all:?}");
+        let bearer = ["TWITTER__BEARER_TOKEN", "TWITTER__CREDENTIALS__C__BEARER_TOKEN"];
+        let bearer = bearer.map(|key| (format!("TWITTER_UPDATER__{key}"), "canary".to_owned()));
+        let kind = ("TWITTER_UPDATER__TWITTER__CREDENTIALS__C__KIND".to_owned(), "app".to_owned());
+        let error = of([&bearer[..], &[kind]].concat()).unwrap_err().to_string();
+        assert!(error.contains("\"bearer\" and \"c\" have the same bearer_token"), "{error}");
+        assert!(!error.contains("canary"), "{error}");
+    }
+}

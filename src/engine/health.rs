@@ -1,0 +1,327 @@
+//! What a process knows of itself: whether its loops still turn, and whether it can work.
+//!
+//! Nothing is asked for it. A loop says when it turns, and whoever talks to a service says how it went; so
+//! being alive depends on no service, and a Redis that is out gets nobody killed.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::base::clock::{Millis, Stopwatch, millis, wall_ms};
+use crate::base::shutdown::Stop;
+
+/// The state of one loop and the services it needs: of a process that has one, or of a pipeline of several.
+#[derive(Debug)]
+pub struct Health {
+    started: Stopwatch,
+    /// When that was, by this machine's clock, ms since the epoch.
+    started_ms: Millis,
+    /// When the loop last turned, ms since the start.
+    beat: AtomicI64,
+    patience: Duration,
+    contact: Mutex<Contact>,
+    changed: Notify,
+    stop: Stop,
+}
+
+/// How the last contact with a service went.
+#[derive(Debug, PartialEq, Eq)]
+enum Contact {
+    /// There was none yet.
+    None,
+    Works,
+    /// It did not.
+    Out(Trouble),
+    /// There will be no other: the loop has ended for good.
+    Ended(Trouble),
+}
+
+/// What keeps a pipeline from working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// Why, as it was said last.
+    pub why: String,
+    /// Since when, by this machine's clock, ms since the epoch.
+    pub since_ms: Millis,
+}
+
+/// Why a process that is to stop can do no more.
+const STOPPING: &str = "it is stopping";
+/// The same of one that has just started.
+const OPENING: &str = "its services are not open yet";
+
+impl Health {
+    /// Of a process that starts now, whose loop turns at least once per `patience`.
+    #[must_use]
+    pub fn new(patience: Duration, stop: Stop) -> Self {
+        Self {
+            started: Stopwatch::start(),
+            started_ms: wall_ms(),
+            beat: AtomicI64::new(0),
+            patience,
+            contact: Mutex::new(Contact::None),
+            changed: Notify::new(),
+            stop,
+        }
+    }
+
+    /// The loop turns.
+    pub fn beat(&self) {
+        self.beat.store(self.started.elapsed_ms(), Ordering::Relaxed);
+    }
+
+    /// The services answered. Answers whether that is news.
+    pub fn works(&self) -> bool {
+        self.note(Contact::Works)
+    }
+
+    /// A service is out, for this reason. Answers whether that is news: that it is out, not why.
+    pub fn is_out(&self, why: &str) -> bool {
+        let since_ms = self.trouble().map_or_else(wall_ms, |known| known.since_ms);
+        self.note(Contact::Out(Trouble { why: why.to_owned(), since_ms }))
+    }
+
+    /// The loop has ended for good, for this reason, while the process goes on: it is out, and nobody waits for it to
+    /// turn.
+    pub fn ended(&self, why: &str) {
+        self.note(Contact::Ended(Trouble { why: why.to_owned(), since_ms: wall_ms() }));
+    }
+
+    /// What keeps it from working: the last contact went wrong, or there was none yet.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
+            Contact::Out(trouble) | Contact::Ended(trouble) => Some(trouble.clone()),
+            Contact::None => Some(Trouble { why: OPENING.to_owned(), since_ms: self.started_ms }),
+            Contact::Works => None,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(*self.contact.lock().unwrap_or_else(PoisonError::into_inner), Contact::Ended(_))
+    }
+
+    fn note(&self, contact: Contact) -> bool {
+        let mut last = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *last, contact);
+        let is_news = std::mem::discriminant(&before) != std::mem::discriminant(&*last);
+        if is_news {
+            self.changed.notify_one();
+        }
+        is_news
+    }
+
+    /// Waits until the services go out or answer again, if they have not since the last call. For one caller at a time.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether the loop turns.
+    ///
+    /// # Errors
+    /// One line: for how long it has not.
+    pub fn live(&self) -> Result<(), String> {
+        let still = self.started.elapsed_ms() - self.beat.load(Ordering::Relaxed);
+        if still <= millis(self.patience) || self.has_ended() {
+            Ok(())
+        } else {
+            Err(format!("the loop has not turned for {still} ms"))
+        }
+    }
+
+    /// Whether the process is to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_draining()
+    }
+
+    /// Until the process is to stop.
+    pub async fn stopping(&self) {
+        self.stop.draining().await;
+    }
+
+    /// Whether it can work: its services are open, the last contact with them went well, and the process is
+    /// not stopping.
+    ///
+    /// # Errors
+    /// One line that says why not.
+    pub fn ready(&self) -> Result<(), String> {
+        match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
+            Contact::Ended(trouble) => Err(format!("it has stopped for good: {}", trouble.why)),
+            _ if self.stop.is_draining() => Err(STOPPING.to_owned()),
+            Contact::Works => Ok(()),
+            Contact::None => Err(OPENING.to_owned()),
+            Contact::Out(trouble) => Err(format!("a service is out: {}", trouble.why)),
+        }
+    }
+}
+
+impl Default for Health {
+    /// Of a process that nobody watches.
+    fn default() -> Self {
+        Self::new(Duration::MAX, Stop::new())
+    }
+}
+
+/// All of a process: its pipelines, each with a loop and services of its own.
+#[derive(Debug, Clone)]
+pub struct Vitals {
+    /// Each by its name.
+    pipelines: Arc<[(String, Arc<Health>)]>,
+}
+
+impl Vitals {
+    /// Of a process that works on these, each by its name: a namespace.
+    #[must_use]
+    pub fn new(pipelines: impl IntoIterator<Item = (String, Arc<Health>)>) -> Self {
+        Self { pipelines: pipelines.into_iter().collect() }
+    }
+
+    /// Whether every loop turns: one that hangs is mended by nothing but a new process.
+    ///
+    /// # Errors
+    /// One line: for how long which one has not.
+    pub fn live(&self) -> Result<(), String> {
+        let (_, hung) = self.each(Health::live);
+        if hung.is_empty() { Ok(()) } else { Err(hung.join("; ")) }
+    }
+
+    /// Whether at least one pipeline can work. What keeps another from it (one line for each, with its name) is no
+    /// reason to call the process unfit for the rest.
+    ///
+    /// # Errors
+    /// One line that says why none can.
+    pub fn ready(&self) -> Result<Vec<String>, String> {
+        let (fine, out) = self.each(Health::ready);
+        if fine > 0 {
+            return Ok(out);
+        }
+        // One that is told to stop is told so with all that go on.
+        if self.pipelines.iter().any(|(_, health)| health.is_stopping() && !health.has_ended()) {
+            return Err(STOPPING.to_owned());
+        }
+        Err(if out.is_empty() { "it has nothing to work on".to_owned() } else { out.join("; ") })
+    }
+
+    /// How many are fine, and why the others are not: with their names where there are several.
+    fn each(&self, ask: impl Fn(&Health) -> Result<(), String>) -> (usize, Vec<String>) {
+        let asked = |(name, health): &(String, Arc<Health>)| {
+            let why = ask(health).err()?;
+            Some(if self.pipelines.len() == 1 { why } else { format!("{name}: {why}") })
+        };
+        let wrong: Vec<String> = self.pipelines.iter().filter_map(asked).collect();
+        (self.pipelines.len() - wrong.len(), wrong)
+    }
+}
+
+impl From<&Arc<Health>> for Vitals {
+    /// Of a process with one loop, which needs no name.
+    fn from(health: &Arc<Health>) -> Self {
+        Self::new([(String::new(), health.clone())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_stands_still_is_not_live_whatever_the_services_do() {
+        let health = Health::new(Duration::from_secs(30), Stop::new());
+        assert!(health.live().is_ok());
+        health.is_out("no route");
+        for _ in 0..10 {
+            tokio::time::advance(Duration::from_secs(29)).await;
+            assert!(health.live().is_ok());
+            health.beat();
+        }
+        health.works();
+        tokio::time::advance(Duration::from_millis(30_001)).await;
+        assert_eq!(health.live().unwrap_err(), "the loop has not turned for 30001 ms");
+        health.beat();
+        assert!(health.live().is_ok());
+        assert!(Health::default().live().is_ok());
+    }
+
+    #[test]
+    fn it_is_ready_while_the_last_contact_went_well_and_nobody_stops_it() {
+        let stop = Stop::new();
+        let health = Health::new(Duration::from_secs(30), stop.clone());
+        assert!(health.ready().unwrap_err().contains("not open yet"));
+        assert!(health.trouble().is_some_and(|trouble| trouble.why.contains("not open yet")), "it cannot work either");
+        assert!(health.works());
+        assert!(!health.works());
+        assert!(health.ready().is_ok());
+        assert!(health.is_out("no route"));
+        assert!(!health.is_out("still no route"));
+        assert_eq!(health.ready().unwrap_err(), "a service is out: still no route");
+        assert!(health.works());
+        stop.drain();
+        assert_eq!(health.ready().unwrap_err(), "it is stopping");
+        assert!(health.live().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_lives_while_all_its_loops_turn_and_is_ready_while_one_can_work() {
+        let stop = Stop::new();
+        let health = || Arc::new(Health::new(Duration::from_secs(30), stop.clone()));
+        let (one, other) = (health(), health());
+        let both = Vitals::new([("x:update".to_owned(), one.clone()), ("bluesky:update".to_owned(), other.clone())]);
+        assert_eq!(
+            both.ready().unwrap_err(),
+            "x:update: its services are not open yet; bluesky:update: its services are not open yet"
+        );
+        one.works();
+        assert_eq!(both.ready().unwrap(), ["bluesky:update: its services are not open yet"]);
+        other.works();
+        assert!(both.ready().unwrap().is_empty());
+        one.is_out("no route");
+        assert_eq!(both.ready().unwrap(), ["x:update: a service is out: no route"]);
+        other.is_out("HTTP 502");
+        let why = both.ready().unwrap_err();
+        assert_eq!(why, "x:update: a service is out: no route; bluesky:update: a service is out: HTTP 502");
+        assert!(both.live().is_ok());
+        tokio::time::advance(Duration::from_secs(31)).await;
+        one.beat();
+        assert_eq!(both.live().unwrap_err(), "bluesky:update: the loop has not turned for 31000 ms");
+        other.beat();
+        one.works();
+        // One that can never work leaves the process alive, and ready for the rest.
+        other.ended("its token was refused");
+        tokio::time::advance(Duration::from_secs(29)).await;
+        one.beat();
+        tokio::time::advance(Duration::from_secs(29)).await;
+        assert_eq!(both.ready().unwrap(), ["bluesky:update: it has stopped for good: its token was refused"]);
+        assert_eq!(both.live(), Ok(()));
+        stop.drain();
+        assert_eq!((both.ready().unwrap_err(), both.live()), ("it is stopping".to_owned(), Ok(())));
+    }
+
+    #[tokio::test]
+    async fn only_news_of_the_services_is_told_to_who_waits_for_it() {
+        use futures::FutureExt;
+        let health = Health::default();
+        assert_eq!(health.changed().now_or_never(), None);
+        health.works();
+        health.is_out("no route");
+        assert_eq!(health.changed().now_or_never(), Some(()), "also of what happened before");
+        health.is_out("still no route");
+        assert_eq!(health.changed().now_or_never(), None);
+        health.works();
+        assert_eq!(health.changed().now_or_never(), Some(()));
+    }
+
+    #[test]
+    fn a_process_with_one_loop_says_what_that_one_says() {
+        let health = Arc::<Health>::default();
+        let process = Vitals::from(&health);
+        assert_eq!(process.ready().unwrap_err(), "its services are not open yet");
+        health.is_out("no route");
+        assert_eq!(process.ready().unwrap_err(), "a service is out: no route");
+        health.works();
+        assert!(process.ready().unwrap().is_empty() && process.live().is_ok());
+        assert_eq!(Vitals::new([]).ready().unwrap_err(), "it has nothing to work on");
+    }
+}

@@ -1,0 +1,351 @@
+//! What one process counts and measures. Each metric is named once, here; the queue sums the counters over
+//! all workers, `ops` shows all of them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+
+use crate::base::clock::Millis;
+use crate::engine::lateness::Lateness;
+
+/// Reasons that are counted apart,
+const REASONS: usize = 32;
+/// and what the others are counted as.
+const ANOTHER_REASON: &str = "another reason";
+
+macro_rules! counters {
+    ($(#[doc = $of:literal])* $Counters:ident { $(#[doc = $doc:literal] $name:ident),* $(,)? }) => {
+        $(#[doc = $of])*
+        #[derive(Debug, Default)]
+        pub struct $Counters {
+            $(#[doc = $doc] pub $name: Counter,)*
+        }
+
+        impl $Counters {
+            /// Every counter with its name.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
+                [$((stringify!($name), &self.$name)),*].into_iter()
+            }
+
+            /// What the queue has not heard of yet.
+            pub fn untold(&self) -> Untold<'_> {
+                let untold = self.all().map(|(name, counter)| (name, counter.untold(), counter));
+                Untold(untold.filter(|(_, by, _)| *by != 0).collect())
+            }
+
+            /// Every counter with its name and what it counts.
+            pub fn described(&self) -> impl Iterator<Item = (&'static str, &'static str, &Counter)> {
+                [$((stringify!($name), $doc, &self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+macro_rules! histograms {
+    ($(#[doc = $doc:literal] $name:ident: $bounds:expr),* $(,)?) => {
+        /// What one process has measured since it started.
+        #[derive(Debug)]
+        pub struct Histograms {
+            $(#[doc = $doc] pub $name: Histogram,)*
+        }
+
+        impl Default for Histograms {
+            fn default() -> Self {
+                Self { $($name: Histogram::new($bounds),)* }
+            }
+        }
+
+        impl Histograms {
+            /// Every histogram with its name and what it measures.
+            pub fn described(&self) -> impl Iterator<Item = (&'static str, &'static str, &Histogram)> {
+                [$((stringify!($name), $doc, &self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+histograms! {
+    /// How late each id was claimed, in seconds.
+    lateness_seconds: [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0],
+    /// Ids in each claimed batch.
+    batch_ids: [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 99.0, 100.0],
+    /// How long each call to the provider took, in seconds.
+    lookup_seconds: [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
+    /// How long the store took to save each batch, in seconds.
+    save_seconds: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0],
+    /// How long the queue took to settle each batch, in seconds.
+    settle_seconds: [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0],
+}
+
+counters! {
+    /// Counters of one process, since it started.
+    Counters {
+        /// Calls made to the provider.
+        requests,
+        /// Calls of those that gave no outcomes.
+        requests_failed,
+        /// How long calls to the provider took, in ms, all together.
+        lookup_ms,
+        /// Ids asked for in calls that gave outcomes.
+        looked_up,
+        /// Tweets found.
+        found,
+        /// Tweets found, withheld somewhere.
+        withheld,
+        /// Ids the provider did not return.
+        unavailable,
+        /// Tweet objects we could not read.
+        broken,
+        /// Objects in answers that nobody asked for.
+        unasked,
+        /// Tweets whose life ended.
+        ended,
+        /// Tweets buried.
+        buried_here,
+        /// Answers the store refused because it had a newer one.
+        saves_refused,
+        /// History rows written.
+        changes,
+        /// Members of `incoming` scheduled or known.
+        incoming_accepted,
+        /// Malformed members of `incoming`.
+        incoming_refused,
+        /// Connections of streams that were made.
+        stream_connects,
+        /// Posts that streams brought.
+        stream_posts,
+        /// Lines and posts of streams that could not be read, or not be scheduled.
+        stream_broken,
+        /// Changed configurations that were taken over.
+        config_reloads,
+        /// Changed configurations that were refused.
+        config_reloads_refused,
+    }
+}
+
+counters! {
+    /// What one process has counted of the sources of a namespace, since it started.
+    Polls {
+        /// Polls of a source, of a page or several.
+        polls,
+        /// Polls of those that ended without what there was to be had: nothing is lost by it.
+        polls_failed,
+        /// Pages read, handed over and saved.
+        pages,
+        /// Posts on those pages.
+        posts_seen,
+        /// Posts of those that nobody knew yet.
+        posts_new,
+        /// Posts of those that appeared later than their source promises.
+        posts_out_of_order,
+        /// Posts with a date that cannot be, in whose place their id's was taken, or this moment.
+        posts_misdated,
+        /// Posts that cannot be scheduled, and are only stored.
+        posts_refused,
+        /// Gaps noted: posts that the API did not give any more.
+        gaps,
+    }
+}
+
+/// How much more some counters are than the queue has heard of.
+#[derive(Debug)]
+pub struct Untold<'a>(Vec<(&'static str, i64, &'a Counter)>);
+
+impl Untold<'_> {
+    /// By name: those that have grown.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(&'static str, i64)> {
+        self.0.iter().map(|(name, by, _)| (*name, *by)).collect()
+    }
+
+    /// The queue has heard of these.
+    pub fn told(&self) {
+        self.0.iter().for_each(|(_, by, counter)| counter.told(*by));
+    }
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter {
+    total: AtomicI64,
+    told: AtomicI64,
+}
+
+impl Counter {
+    /// Adds.
+    pub fn add(&self, by: usize) {
+        self.total.fetch_add(i64::try_from(by).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// The sum since the process started.
+    pub fn get(&self) -> i64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// What came since the last [`Counter::told`].
+    fn untold(&self) -> i64 {
+        self.get() - self.told.load(Ordering::Relaxed)
+    }
+
+    /// The queue has heard of so many more.
+    fn told(&self, by: i64) {
+        self.told.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+/// What one process counts and measures.
+#[derive(Debug)]
+pub struct Metrics {
+    /// The counters.
+    pub counters: Counters,
+    /// The distributions.
+    pub histograms: Histograms,
+    /// Batches claimed and not settled yet.
+    pub in_flight: Gauge,
+    /// In ms, to two digits, for a percentile that a person reads.
+    lateness: Mutex<hdrhistogram::Histogram<u64>>,
+    /// What the queue has not heard of yet.
+    untold_lateness: Mutex<Lateness>,
+    /// Of the namespaces whose sources are polled.
+    polls: Mutex<BTreeMap<String, Arc<Polls>>>,
+    /// Answers that could not be read, by the reason.
+    unreadable: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All zero.
+    #[must_use]
+    pub fn new() -> Self {
+        // Two digits of a number of milliseconds; grows by itself. 2 is within what the crate takes
+        // (0 to 5), so this cannot fail.
+        #[allow(clippy::expect_used)]
+        let lateness = hdrhistogram::Histogram::new(2).expect("two significant digits");
+        Self {
+            counters: Counters::default(),
+            histograms: Histograms::default(),
+            in_flight: Gauge::default(),
+            lateness: Mutex::new(lateness),
+            untold_lateness: Mutex::default(),
+            polls: Mutex::default(),
+            unreadable: Mutex::new([(ANOTHER_REASON.to_owned(), 0)].into()),
+        }
+    }
+
+    /// What is counted of the sources of that namespace, from the first time on that somebody asks.
+    #[must_use]
+    pub fn polls(&self, namespace: &str) -> Arc<Polls> {
+        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        polls.entry(namespace.to_owned()).or_default().clone()
+    }
+
+    /// The same of all of them, each by its namespace.
+    #[must_use]
+    pub fn all_polls(&self) -> BTreeMap<String, Arc<Polls>> {
+        self.polls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An answer that could not be read. What it quotes of the answer is left out, so that there are few reasons.
+    pub fn unreadable(&self, why: &str) {
+        let mut reason = String::new();
+        for (at, part) in why.split('"').enumerate() {
+            reason += if at % 2 == 0 { part } else { "…" };
+        }
+        let mut reasons = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if reasons.len() >= REASONS && !reasons.contains_key(&reason) {
+            ANOTHER_REASON.clone_into(&mut reason);
+        }
+        *reasons.entry(reason).or_default() += 1;
+    }
+
+    /// How many answers could not be read, by the reason.
+    #[must_use]
+    pub fn unreadable_by_reason(&self) -> BTreeMap<String, u64> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes how late jobs were claimed, in ms; early ones count as 0.
+    pub fn late(&self, lateness: impl Iterator<Item = Millis>) {
+        if let (Ok(mut histogram), Ok(mut untold)) = (self.lateness.lock(), self.untold_lateness.lock()) {
+            for late in lateness {
+                // Refused only by a histogram that may not grow.
+                let _ = histogram.record(u64::try_from(late).unwrap_or(0));
+                untold.add(late, 1);
+                self.histograms.lateness_seconds.observe(late.max(0) as f64 / 1e3);
+            }
+        }
+    }
+
+    /// The lateness below which so many of a hundred jobs stayed, in ms; 0 when there was none.
+    #[must_use]
+    pub fn lateness(&self, percentile: f64) -> Millis {
+        match self.lateness.lock() {
+            Ok(histogram) => Millis::try_from(histogram.value_at_percentile(percentile)).unwrap_or(Millis::MAX),
+            Err(_) => 0,
+        }
+    }
+
+    /// How late jobs were claimed since the last [`Metrics::told_lateness`].
+    #[must_use]
+    pub fn untold_lateness(&self) -> Lateness {
+        self.untold_lateness.lock().map_or_else(|_| Lateness::default(), |untold| untold.clone())
+    }
+
+    /// The queue has heard of these.
+    pub fn told_lateness(&self, told: &Lateness) {
+        if let Ok(mut untold) = self.untold_lateness.lock() {
+            untold.remove(told);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_told_once_and_what_came_meanwhile_is_told_next() {
+        let metrics = Metrics::new();
+        let polls = metrics.polls("source:poll:search/tweets");
+        polls.posts_seen.add(5);
+        let first = metrics.polls("source:poll:search/tweets");
+        let untold = first.untold();
+        polls.posts_seen.add(2);
+        assert_eq!(untold.counts(), [("posts_seen", 5)]);
+        untold.told();
+        assert_eq!(polls.untold().counts(), [("posts_seen", 2)]);
+        assert_eq!(metrics.all_polls().len(), 1);
+    }
+
+    #[test]
+    fn reasons_are_few_whatever_an_answer_says() {
+        let metrics = Metrics::new();
+        for n in 0..100 {
+            metrics.unreadable(&format!("created_at \"{n}\" is not a date"));
+            metrics.unreadable(&format!("it fails in way {n}"));
+        }
+        let by_reason = metrics.unreadable_by_reason();
+        assert_eq!(by_reason["created_at … is not a date"], 100);
+        assert_eq!((by_reason.len(), by_reason.values().sum::<u64>()), (REASONS, 200), "{by_reason:?}");
+        assert!(by_reason[ANOTHER_REASON] > 60);
+    }
+
+    #[test]
+    fn lateness_is_told_once_and_what_came_meanwhile_is_told_next() {
+        let metrics = Metrics::new();
+        metrics.late([5, -3].into_iter());
+        let first = metrics.untold_lateness();
+        assert_eq!(first.bounds().collect::<Vec<_>>(), [(1, 1), (6, 1)]);
+        metrics.late([6].into_iter());
+        metrics.told_lateness(&first);
+        assert_eq!(metrics.untold_lateness().bounds().collect::<Vec<_>>(), [(6, 1)]);
+    }
+}

@@ -1,0 +1,10 @@
+//! The engine: a delayed queue with leases, the loop that works it, schedules, metrics and health.
+
+pub mod health;
+pub mod lane;
+pub mod lateness;
+pub mod metrics;
+pub mod queue;
+pub mod redis_functions;
+pub mod schedule;
+pub mod worker;

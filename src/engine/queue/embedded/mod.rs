@@ -1,0 +1,341 @@
+//! The queue in one durable SQLite file, shared by the processes of one machine.
+//!
+//! Every call is one `BEGIN IMMEDIATE` transaction: one writer at a time, so no call sees half of
+//! another. The machine's clock is the queue's clock. Statements are set-based (`json_each`), since
+//! each statement costs a hop to SQLite's thread.
+
+mod claim;
+mod incoming;
+mod pick;
+mod promote;
+mod repair;
+mod schedule;
+mod settle;
+mod stats;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Row, Sqlite, Transaction};
+
+use super::{
+    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
+    NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+};
+use crate::base::backend::sqlite::{self, Opened, decide};
+use crate::base::clock::{self, Millis};
+
+const DELAYED: i64 = 0;
+const LEASED: i64 = 1;
+const DEAD: i64 = 2;
+
+/// Connections of a process to the file: one writes at a time, the others read.
+const CONNECTIONS: u32 = 4;
+/// How long a worker stays on the list after its last beat.
+const WORKER_EXPIRY_MS: Millis = 60_000;
+/// A lane somebody gives a job back to without its patience being known.
+const UNKNOWN_PATIENCE_MS: Millis = 60_000;
+
+/// The queue of one namespace in a SQLite file.
+#[derive(Debug, Clone)]
+pub struct EmbeddedQueue {
+    pool: SqlitePool,
+    file: Opened,
+    namespace: String,
+}
+
+type Tx = Transaction<'static, Sqlite>;
+
+/// A lane as the file knows it.
+struct KnownLane {
+    name: Arc<str>,
+    patience: Millis,
+}
+
+impl EmbeddedQueue {
+    /// Opens the file, making it and its tables where they are missing.
+    ///
+    /// # Errors
+    /// [`QueueError::Unavailable`] when the file cannot be opened or made.
+    pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self, QueueError> {
+        let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
+        let queue = Self { pool, file, namespace: namespace.to_owned() };
+        let mut tx = queue.begin().await?;
+        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
+        for (table, column, declared) in [
+            ("queue_job", "failures", "INTEGER NOT NULL DEFAULT 0"),
+            ("queue_job", "trial", "INTEGER"),
+            ("queue_job", "promoted_due", "INTEGER"),
+            ("queue_job", "promoted_lane", "TEXT"),
+            ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
+            ("queue_incoming_refused", "at", "INTEGER NOT NULL DEFAULT 0"),
+        ] {
+            sqlite::add_column(&mut tx, table, column, declared).await?;
+        }
+        sqlx::query("INSERT INTO queue_namespace (namespace) VALUES (?) ON CONFLICT DO NOTHING")
+            .bind(namespace)
+            .execute(&mut *tx)
+            .await
+            .map_err(decide)?;
+        tx.commit().await.map_err(decide)?;
+        Ok(queue)
+    }
+
+    async fn begin(&self) -> Result<Tx, QueueError> {
+        sqlite::begin(&self.pool, &self.file).await
+    }
+
+    async fn lanes(&self, tx: &mut Tx) -> Result<Vec<KnownLane>, QueueError> {
+        let rows = sqlx::query("SELECT lane, patience FROM queue_lane WHERE namespace = ? ORDER BY patience, lane")
+            .bind(&self.namespace)
+            .fetch_all(&mut **tx)
+            .await
+            .map_err(decide)?;
+        Ok(rows.iter().map(|row| KnownLane { name: row.get::<String, _>(0).into(), patience: row.get(1) }).collect())
+    }
+
+    async fn know_lane(&self, tx: &mut Tx, lane: &str, patience: Option<Millis>) -> Result<(), QueueError> {
+        sqlx::query(
+            "INSERT INTO queue_lane (namespace, lane, patience) VALUES (?1, ?2, coalesce(?3, ?4))
+             ON CONFLICT DO UPDATE SET patience = ?3 WHERE ?3 IS NOT NULL AND patience <> ?3",
+        )
+        .bind(&self.namespace)
+        .bind(lane)
+        .bind(patience)
+        .bind(UNKNOWN_PATIENCE_MS)
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        Ok(())
+    }
+
+    /// The state of the id that each row begins with, in their order; `None` where the id is in no place. `rows` is JSON: a
+    /// list of lists.
+    async fn states(&self, tx: &mut Tx, rows: &str) -> Result<Vec<Option<i64>>, QueueError> {
+        sqlx::query_scalar(
+            "SELECT job.state FROM json_each(?1) AS given
+             LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0
+             ORDER BY given.key",
+        )
+        .bind(rows)
+        .bind(&self.namespace)
+        .fetch_all(&mut **tx)
+        .await
+        .map_err(decide)
+    }
+
+    /// Adds to counters, for ever (minute 0) and for this minute.
+    async fn count(&self, tx: &mut Tx, now: Millis, counters: &[(&str, i64)]) -> Result<(), QueueError> {
+        let counters: Vec<_> = counters.iter().filter(|(_, by)| *by != 0).collect();
+        if counters.is_empty() {
+            return Ok(());
+        }
+        let minute = now / MINUTE_MS;
+        sqlx::query(
+            "INSERT INTO queue_counter (namespace, minute, name, value)
+             SELECT ?1, minute.value, counter.value ->> 0, counter.value ->> 1
+             FROM json_each(?2) AS counter, json_each(json_array(0, ?3)) AS minute WHERE true
+             ON CONFLICT DO UPDATE SET value = value + excluded.value",
+        )
+        .bind(&self.namespace)
+        .bind(json!(counters).to_string())
+        .bind(minute)
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        sqlx::query("DELETE FROM queue_counter WHERE namespace = ? AND minute > 0 AND minute <= ?")
+            .bind(&self.namespace)
+            .bind(minute - Millis::from(MINUTES_KEPT))
+            .execute(&mut **tx)
+            .await
+            .map_err(decide)?;
+        Ok(())
+    }
+
+    /// Says how late ids were claimed, for this minute.
+    async fn count_lateness(&self, tx: &mut Tx, now: Millis, lateness: &Lateness) -> Result<(), QueueError> {
+        let rows: Vec<_> = lateness.bounds().collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let minute = now / MINUTE_MS;
+        sqlx::query(
+            "INSERT INTO queue_lateness (namespace, minute, upper, ids)
+             SELECT ?1, ?2, value ->> 0, value ->> 1 FROM json_each(?3) WHERE true
+             ON CONFLICT DO UPDATE SET ids = ids + excluded.ids",
+        )
+        .bind(&self.namespace)
+        .bind(minute)
+        .bind(json!(rows).to_string())
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        sqlx::query("DELETE FROM queue_lateness WHERE namespace = ? AND minute <= ?")
+            .bind(&self.namespace)
+            .bind(minute - Millis::from(MINUTES_KEPT))
+            .execute(&mut **tx)
+            .await
+            .map_err(decide)?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Queue for EmbeddedQueue {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn check(&self) -> Result<Vec<String>, QueueError> {
+        let version: String =
+            sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&self.pool).await.map_err(decide)?;
+        Ok(vec![format!("embedded queue in one file, SQLite {version}, every commit synced to disk")])
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        schedule::schedule(self, jobs).await
+    }
+
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        promote::promote(self, jobs).await
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        schedule::exhume(self, jobs).await
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        repair::forget(self, ids).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        repair::dead(self, from, limit).await
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        repair::adopt(self, token, ids, lease).await
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+        claim::claim(self, request).await
+    }
+
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
+        settle::settle(self, fence, verdicts, tally).await
+    }
+
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+        settle::release(self, fence, jobs).await
+    }
+
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        settle::try_alone(self, fence).await
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        stats::sample(self, most).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        repair::mend(self, slack, limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        stats::stats(self).await
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        stats::due(self).await
+    }
+
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        stats::due_by(self, offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        stats::minutes(self, count.min(MINUTES_KEPT)).await
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        stats::locate(self, ids).await
+    }
+
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        incoming::incoming(self, drainer, limit).await
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        incoming::accept_incoming(self, members).await
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        incoming::refuse_incoming(self, members).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        incoming::put_incoming(self, members).await
+    }
+
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        let fields: serde_json::Map<_, _> =
+            fields.iter().map(|(field, value)| ((*field).to_owned(), json!(value))).collect();
+        sqlx::query(
+            "INSERT INTO queue_worker (namespace, worker, beat, fields) VALUES (?, ?, ?, ?)
+             ON CONFLICT DO UPDATE SET beat = excluded.beat, fields = excluded.fields",
+        )
+        .bind(&self.namespace)
+        .bind(worker)
+        .bind(now)
+        .bind(serde_json::Value::Object(fields).to_string())
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?;
+        sqlx::query("DELETE FROM queue_worker WHERE namespace = ? AND beat <= ?")
+            .bind(&self.namespace)
+            .bind(now - WORKER_EXPIRY_MS)
+            .execute(&mut *tx)
+            .await
+            .map_err(decide)?;
+        self.count(&mut tx, now, counters).await?;
+        self.count_lateness(&mut tx, now, lateness).await?;
+        tx.commit().await.map_err(decide)
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+        let mut tx = self.begin().await?;
+        sqlx::query("DELETE FROM queue_worker WHERE namespace = ? AND worker = ?")
+            .bind(&self.namespace)
+            .bind(worker)
+            .execute(&mut *tx)
+            .await
+            .map_err(decide)?;
+        tx.commit().await.map_err(decide)
+    }
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        sqlx::query("UPDATE queue_namespace SET paused = ? WHERE namespace = ?")
+            .bind(reason)
+            .bind(&self.namespace)
+            .execute(&self.pool)
+            .await
+            .map_err(decide)?;
+        Ok(())
+    }
+}

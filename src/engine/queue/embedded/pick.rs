@@ -1,0 +1,158 @@
+//! Which due jobs make the next batch, or when one will be ready: the rules of DESIGN, pure.
+//!
+//! `lua/claim.lua` says the same in Redis; the contract suite holds the two together.
+
+use super::super::suspect_limit;
+use crate::base::clock::Millis;
+
+/// A delayed job as the picker sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub id: String,
+    pub lane: usize,
+    pub due: Millis,
+    pub deliveries: u32,
+    pub failures: u32,
+}
+
+/// Due jobs and what may be taken early: `candidates` are each lane's first `limit`, by due time.
+pub(super) struct Pick<'a> {
+    pub now: Millis,
+    pub limit: usize,
+    pub linger: Millis,
+    pub lookahead: f64,
+    /// Each lane's patience.
+    pub patience: &'a [Millis],
+}
+
+impl Pick<'_> {
+    /// (now − due) ÷ patience: how late, measured in the lane's own interval.
+    fn urgency(&self, job: &Candidate) -> f64 {
+        // Both fit a double exactly: milliseconds since the epoch are below 2^53.
+        (self.now - job.due) as f64 / self.patience[job.lane] as f64
+    }
+
+    /// The batch, most urgent first; or, when none is ready, how long the oldest due job has waited
+    /// (`None`: nothing is due).
+    pub fn batch(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Option<Millis>> {
+        candidates.sort_by(|a, b| self.urgency(b).total_cmp(&self.urgency(a)).then_with(|| a.lane.cmp(&b.lane)));
+        let due = candidates.iter().filter(|job| job.due <= self.now).count();
+        if due < self.limit {
+            let waited = candidates.iter().map(|job| self.now - job.due).filter(|waited| *waited >= 0).max();
+            if waited.is_none_or(|waited| waited < self.linger) {
+                return Err(waited);
+            }
+        }
+        let soon = candidates.split_off(due);
+        candidates.truncate(self.limit);
+        candidates.extend(self.ahead(soon).take(self.limit.saturating_sub(due)));
+        Ok(self.suspects_apart(candidates))
+    }
+
+    /// What may be taken early, soonest first, up to the first that may not. That one's due time is when
+    /// the next batch goes out: to take later ones makes no gap longer, it only shortens intervals.
+    fn ahead(&self, mut soon: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
+        soon.sort_by_key(|job| (job.due, job.lane));
+        soon.into_iter().take_while(|job| -self.urgency(job) <= self.lookahead)
+    }
+
+    /// Suspects travel apart from the others, in batches halved per delivery. The most urgent job
+    /// says which of the two this batch is.
+    fn suspects_apart(&self, mut picked: Vec<Candidate>) -> Vec<Candidate> {
+        let of_suspects = picked.first().is_some_and(|job| job.deliveries > 0);
+        picked.retain(|job| (job.deliveries > 0) == of_suspects);
+        halved(picked, self.limit, |job| job.deliveries)
+    }
+}
+
+/// The first of these, halved per delivery.
+pub(super) fn halved<T>(jobs: Vec<T>, limit: usize, deliveries: impl Fn(&T) -> u32) -> Vec<T> {
+    let (mut kept, mut most) = (Vec::with_capacity(jobs.len()), 0);
+    for job in jobs {
+        most = most.max(deliveries(&job));
+        if kept.len() >= suspect_limit(limit, most) {
+            break;
+        }
+        kept.push(job);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn job(id: &str, lane: usize, due: Millis) -> Candidate {
+        Candidate { id: id.into(), lane, due, deliveries: 0, failures: 0 }
+    }
+
+    const PICK: Pick<'_> =
+        Pick { now: 100_000, limit: 3, linger: 5_000, lookahead: 0.02, patience: &[180_000, 86_400_000] };
+
+    fn ids(batch: &[Candidate]) -> Vec<&str> {
+        batch.iter().map(|job| job.id.as_str()).collect()
+    }
+
+    #[test]
+    fn nothing_due_is_no_batch() {
+        assert_eq!(PICK.batch(vec![]), Err(None));
+        assert_eq!(PICK.batch(vec![job("a", 0, 100_001)]), Err(None));
+    }
+
+    #[test]
+    fn a_few_wait_for_the_linger_and_a_full_batch_does_not() {
+        assert_eq!(PICK.batch(vec![job("a", 0, 96_000)]), Err(Some(4_000)));
+        assert_eq!(ids(&PICK.batch(vec![job("a", 0, 95_000)]).unwrap()), ["a"]);
+        assert_eq!(PICK.batch((0..3).map(|n| job(&n.to_string(), 0, 100_000)).collect()).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_short_batch_is_filled_with_what_is_due_soonest() {
+        let soon = vec![
+            job("due", 0, 90_000),
+            job("young", 0, 102_000),
+            job("old", 1, 101_000),
+            job("young too", 0, 103_000),
+            job("old too", 1, 102_500),
+        ];
+        assert_eq!(ids(&Pick { limit: 4, ..PICK }.batch(soon).unwrap()), ["due", "old", "young", "old too"]);
+    }
+
+    #[test]
+    fn a_short_batch_reaches_no_further_than_the_first_that_is_too_early() {
+        // 3 s early is 1.7 % of 3 minutes; 4 s is 2.2 %: too early, while 5 s are nothing to a daily one.
+        let soon = vec![
+            job("due", 0, 90_000),
+            job("3s", 0, 103_000),
+            job("4s", 0, 104_000),
+            job("old", 1, 103_500),
+            job("old, 5s", 1, 105_000),
+        ];
+        assert_eq!(ids(&Pick { limit: 9, ..PICK }.batch(soon.clone()).unwrap()), ["due", "3s", "old"]);
+        assert_eq!(ids(&Pick { limit: 9, lookahead: 0.0, ..PICK }.batch(soon).unwrap()), ["due"]);
+    }
+
+    #[test]
+    fn suspects_travel_apart_and_halved() {
+        let suspect = |id: &str, due, deliveries| Candidate { deliveries, ..job(id, 0, due) };
+        let batch = PICK.batch(vec![job("a", 0, 1_000), suspect("s", 0, 1), job("b", 0, 2_000)]).unwrap();
+        assert_eq!(ids(&batch), ["s"]);
+        let batch = PICK.batch(vec![job("a", 0, 0), suspect("s", 500, 1), job("b", 0, 2_000)]).unwrap();
+        assert_eq!(ids(&batch), ["a", "b"]);
+    }
+
+    proptest! {
+        /// Nobody left behind is more urgent than anybody taken.
+        #[test]
+        fn the_most_urgent_go_first(dues in prop::collection::vec((0usize..2, 0i64..100_000), 3..40)) {
+            let all: Vec<_> = dues.iter().enumerate().map(|(n, (lane, due))| job(&n.to_string(), *lane, *due)).collect();
+            let batch = PICK.batch(all.clone()).unwrap();
+            let least = batch.iter().map(|job| PICK.urgency(job)).fold(f64::INFINITY, f64::min);
+            for other in all.iter().filter(|job| !batch.contains(job)) {
+                prop_assert!(PICK.urgency(other) <= least);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `promote`: jobs that are due earlier, or in another lane.
+
+use serde_json::json;
+
+use super::super::promote::Wishes;
+use super::super::{Lane, NewJob, Promoted, QueueError, check_id};
+use super::{DELAYED, EmbeddedQueue, LEASED};
+use crate::base::backend::sqlite::decide;
+use crate::base::clock;
+
+pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    for job in jobs {
+        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+    }
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    let wishes = Wishes::of(jobs);
+    let rows: Vec<_> = wishes.distinct.iter().map(|wish| json!([wish.id, wish.lane.name, now + wish.delay])).collect();
+    let rows = json!(rows).to_string();
+    let found = queue.states(&mut tx, &rows).await?;
+    let answer = |state: &Option<i64>| match *state {
+        None => Promoted::Absent,
+        Some(DELAYED) => Promoted::Moved,
+        Some(LEASED) => Promoted::Noted,
+        Some(_) => Promoted::Dead,
+    };
+    let answers: Vec<Promoted> = found.iter().map(answer).collect();
+    let is_promoted = |answer: &Promoted| matches!(answer, Promoted::Moved | Promoted::Noted);
+    let mut lanes: Vec<&Lane> = Vec::new();
+    for (wish, _) in wishes.distinct.iter().zip(&answers).filter(|(_, answer)| is_promoted(answer)) {
+        if !lanes.contains(&wish.lane) {
+            lanes.push(wish.lane);
+            queue.know_lane(&mut tx, &wish.lane.name, Some(wish.lane.patience)).await?;
+        }
+    }
+    sqlx::query(
+        "WITH given AS MATERIALIZED (
+             SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due FROM json_each(?1))
+         UPDATE queue_job
+         SET lane = CASE state WHEN 0 THEN given.lane ELSE queue_job.lane END,
+             due = CASE state WHEN 0 THEN min(queue_job.due, given.due) ELSE queue_job.due END,
+             promoted_lane = CASE state WHEN 1 THEN given.lane END,
+             promoted_due = CASE state WHEN 1 THEN min(coalesce(promoted_due, given.due), given.due) END
+         FROM given WHERE queue_job.namespace = ?2 AND queue_job.id = given.id AND +state IN (0, 1)",
+    )
+    .bind(&rows)
+    .bind(&queue.namespace)
+    .execute(&mut *tx)
+    .await
+    .map_err(decide)?;
+    let promoted = answers.iter().filter(|answer| is_promoted(answer)).count();
+    queue.count(&mut tx, now, &[("promoted", promoted as i64)]).await?;
+    tx.commit().await.map_err(decide)?;
+    Ok(wishes.answers(&answers))
+}

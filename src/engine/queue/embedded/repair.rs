@@ -1,0 +1,153 @@
+//! What a rebuild, a person who looks after the dead, and the repair of due times do to the queue.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::Row;
+
+use super::super::{Adopted, Buried, Fence, PAGE_LIMIT, QueueError, Scheduled, check_id};
+use super::{DELAYED, EmbeddedQueue, LEASED};
+use crate::base::backend::sqlite::decide;
+use crate::base::clock::{self, Millis};
+
+/// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
+const NO_LANE: &str = "default";
+
+pub(super) async fn adopt(
+    queue: &EmbeddedQueue,
+    token: &str,
+    ids: &[String],
+    lease: Duration,
+) -> Result<Adopted, QueueError> {
+    for id in ids {
+        check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
+    }
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    // The same token again: the first reply was lost. What it took is under its fence.
+    let taken: Option<Millis> = sqlx::query_scalar(
+        "SELECT fence FROM queue_job WHERE namespace = ? AND state = 1 AND fence > ? AND token = ? LIMIT 1",
+    )
+    .bind(&queue.namespace)
+    .bind(now)
+    .bind(token)
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(decide)?;
+    let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
+        .bind(&queue.namespace)
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(decide)?;
+    let deadline = taken.unwrap_or_else(|| (now + clock::millis(lease).max(1)).max(last_fence + 1));
+    let rows = json!(ids).to_string();
+    let found = sqlx::query(
+        "SELECT job.state, job.fence FROM json_each(?1) AS given
+         LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value
+         ORDER BY given.key",
+    )
+    .bind(&rows)
+    .bind(&queue.namespace)
+    .fetch_all(&mut *tx)
+    .await
+    .map_err(decide)?;
+    let adopted = sqlx::query(
+        "INSERT INTO queue_job (namespace, id, state, lane, due, fence, token)
+         SELECT ?2, value, 1, ?3, ?4, ?5, ?6 FROM json_each(?1) WHERE true
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(&rows)
+    .bind(&queue.namespace)
+    .bind(NO_LANE)
+    .bind(now)
+    .bind(deadline)
+    .bind(token)
+    .execute(&mut *tx)
+    .await
+    .map_err(decide)?
+    .rows_affected();
+    if adopted > 0 {
+        sqlx::query("UPDATE queue_namespace SET fence = max(fence, ?) WHERE namespace = ?")
+            .bind(deadline)
+            .bind(&queue.namespace)
+            .execute(&mut *tx)
+            .await
+            .map_err(decide)?;
+        queue.count(&mut tx, now, &[("adopted", adopted as i64)]).await?;
+    }
+    tx.commit().await.map_err(decide)?;
+    let answer = |row: &sqlx::sqlite::SqliteRow| match row.get::<Option<i64>, _>(0) {
+        None => Scheduled::Scheduled,
+        Some(DELAYED) => Scheduled::Known,
+        Some(LEASED) if taken.is_some() && row.get::<Option<Millis>, _>(1) == taken => Scheduled::Scheduled,
+        Some(LEASED) => Scheduled::Leased,
+        Some(_) => Scheduled::Dead,
+    };
+    let answers = found.iter().map(answer).collect();
+    Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
+}
+
+pub(super) async fn dead(queue: &EmbeddedQueue, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+    let rows: Vec<(String, Millis, Option<String>)> = sqlx::query_as(
+        "SELECT id, due, reason FROM queue_job WHERE namespace = ? AND state = 2 ORDER BY due, id LIMIT ? OFFSET ?",
+    )
+    .bind(&queue.namespace)
+    .bind(limit)
+    .bind(i64::try_from(from).unwrap_or(i64::MAX))
+    .fetch_all(&queue.pool)
+    .await
+    .map_err(decide)?;
+    Ok(rows.into_iter().map(|(id, at, reason)| Buried { id, at, reason: reason.unwrap_or_default() }).collect())
+}
+
+pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), QueueError> {
+    let mut tx = queue.begin().await?;
+    for forget in [
+        "DELETE FROM queue_job WHERE namespace = ? AND state <> 1 AND id IN (SELECT value FROM json_each(?))",
+        "UPDATE queue_job SET promoted_due = NULL, promoted_lane = NULL
+         WHERE namespace = ? AND id IN (SELECT value FROM json_each(?)) AND promoted_due IS NOT NULL",
+    ] {
+        let ids = json!(ids).to_string();
+        sqlx::query(forget).bind(&queue.namespace).bind(ids).execute(&mut *tx).await.map_err(decide)?;
+    }
+    tx.commit().await.map_err(decide)
+}
+
+pub(super) async fn mend(queue: &EmbeddedQueue, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+    let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
+        .bind(&queue.namespace)
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(decide)?;
+    if last_fence - now > slack {
+        return Ok(0);
+    }
+    let mut mended = 0;
+    for lane in queue.lanes(&mut tx).await? {
+        // The n-th of `all` is due n/all of the patience from now, rounded up.
+        mended += sqlx::query(
+            "WITH far AS MATERIALIZED (
+                 SELECT id, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
+                 FROM (SELECT id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
+                       ORDER BY due, id LIMIT ?4))
+             UPDATE queue_job SET due = ?5 + max(1, (?6 * far.n + far.all_of - 1) / far.all_of)
+             FROM far WHERE queue_job.namespace = ?1 AND queue_job.id = far.id",
+        )
+        .bind(&queue.namespace)
+        .bind(&*lane.name)
+        .bind(now.saturating_add(lane.patience).saturating_add(slack))
+        .bind((limit - mended) as i64)
+        .bind(now)
+        .bind(lane.patience)
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?
+        .rows_affected();
+    }
+    queue.count(&mut tx, now, &[("mended", mended as i64)]).await?;
+    tx.commit().await.map_err(decide)?;
+    Ok(mended)
+}

@@ -1,0 +1,74 @@
+//! `schedule` and `exhume`: adds what is in no place, or is dead.
+
+use serde_json::json;
+
+use super::super::{Lane, NewJob, QueueError, Scheduled, check_id};
+use super::{DELAYED, EmbeddedQueue, LEASED};
+use crate::base::backend::sqlite::decide;
+use crate::base::clock;
+
+pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    add(queue, jobs, false).await
+}
+
+pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    add(queue, jobs, true).await
+}
+
+async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>, QueueError> {
+    for job in jobs {
+        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+    }
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    let mut lanes: Vec<&Lane> = Vec::new();
+    for job in jobs {
+        if !lanes.contains(&&job.lane) {
+            lanes.push(&job.lane);
+            queue.know_lane(&mut tx, &job.lane.name, Some(job.lane.patience)).await?;
+        }
+    }
+    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, job.lane.name, now + job.delay.max(0)])).collect();
+    let rows = json!(rows).to_string();
+    let mut exhumed = 0;
+    if exhume {
+        // One row per id, and all of this at once: nobody sees them in no place.
+        let ids: Vec<_> = jobs.iter().map(|job| &job.id).collect();
+        exhumed = sqlx::query(
+            "DELETE FROM queue_job WHERE namespace = ? AND state = 2 AND id IN (SELECT value FROM json_each(?))",
+        )
+        .bind(&queue.namespace)
+        .bind(json!(ids).to_string())
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?
+        .rows_affected();
+    }
+    // Where each is already; then all that are nowhere go in, the first of equal ids.
+    let found = queue.states(&mut tx, &rows).await?;
+    sqlx::query(
+        "INSERT INTO queue_job (namespace, id, state, lane, due)
+         SELECT ?2, value ->> 0, 0, value ->> 1, value ->> 2 FROM json_each(?1) WHERE true
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(&rows)
+    .bind(&queue.namespace)
+    .execute(&mut *tx)
+    .await
+    .map_err(decide)?;
+    let mut seen = std::collections::HashSet::new();
+    let answers: Vec<Scheduled> = jobs
+        .iter()
+        .zip(found)
+        .map(|(job, state)| match state {
+            None if seen.insert(&job.id) => Scheduled::Scheduled,
+            None | Some(DELAYED) => Scheduled::Known,
+            Some(LEASED) => Scheduled::Leased,
+            Some(_) => Scheduled::Dead,
+        })
+        .collect();
+    let scheduled = answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count();
+    queue.count(&mut tx, now, &[("scheduled", scheduled as i64), ("exhumed", exhumed as i64)]).await?;
+    tx.commit().await.map_err(decide)?;
+    Ok(answers)
+}

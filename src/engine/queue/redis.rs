@@ -1,0 +1,494 @@
+//! The queue in Redis: sorted sets, and one script per call, so that each call is one atomic step on
+//! the server's clock.
+
+mod aside;
+mod promote;
+mod repair;
+mod stats;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::{Cmd, RedisWrite, Script, ToRedisArgs};
+
+use super::keys::{self, Keys};
+use super::{
+    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTES_KEPT, Minute,
+    NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, check_id,
+};
+use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
+use crate::base::clock::{self, Millis, QueueTime};
+
+/// How long a drainer of `incoming` keeps the place after its last read.
+const DRAINER_HOLD_MS: Millis = 10_000;
+/// How long a worker stays on the list after its last beat.
+const WORKER_EXPIRY_MS: Millis = 60_000;
+/// Ids in a claim at the most: Lua's `unpack` ends at 8,000 values.
+const CLAIM_LIMIT: usize = 5_000;
+/// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
+const SCHEDULE_CHUNK: usize = 1_000;
+
+static REGISTER: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/register.lua")));
+static SCHEDULE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("lua/schedule.lua")));
+static CLAIM: LazyLock<Script> =
+    LazyLock::new(|| script(ALLOW_OOM, concat!(include_str!("lua/pick.lua"), "\n", include_str!("lua/claim.lua"))));
+static SETTLE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/settle.lua")));
+static TRIAL: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/trial.lua")));
+static INCOMING: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/incoming.lua")));
+static BEAT: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/beat.lua")));
+
+/// The queue of one namespace in Redis.
+#[derive(Debug, Clone)]
+pub struct RedisQueue {
+    pool: RedisPool,
+    namespace: String,
+    keys: Keys,
+}
+
+impl RedisQueue {
+    /// The queue of that namespace.
+    #[must_use]
+    pub fn new(pool: RedisPool, namespace: &str) -> Self {
+        Self { pool, namespace: namespace.to_owned(), keys: Keys::new(namespace) }
+    }
+
+    /// The names of the lanes there are.
+    async fn lanes(&self) -> Result<Vec<String>, QueueError> {
+        self.pool.read(&self.keys.prefix, redis::cmd("HKEYS").arg(self.keys.lanes())).await
+    }
+
+    async fn settle_groups(
+        &self,
+        fence: &Fence,
+        groups: &[Group<'_>],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
+        let mut call = Call::new(&SETTLE, &self.keys.prefix);
+        call.arg(fence.deadline).arg(&fence.token).arg(tally.len());
+        for (counter, by) in tally {
+            call.arg(*counter).arg(*by);
+        }
+        for Group { verdict, lane, patience, value, ids, dues } in groups {
+            call.arg(*verdict).arg(*lane).arg(patience).arg(value).arg(ids.len()).arg(ids).arg(dues);
+        }
+        let (settled, lost) = self.pool.invoke(&call).await?;
+        Ok(Settled { settled, lost })
+    }
+
+    async fn schedule_or_exhume(&self, word: &str, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        for job in jobs {
+            check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+        }
+        let mut answers = Vec::with_capacity(jobs.len());
+        for jobs in jobs.chunks(SCHEDULE_CHUNK) {
+            let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
+            // The first of equal ids is asked for; the others follow its answer below.
+            let mut first: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
+            for (at, job) in jobs.iter().enumerate() {
+                if *first.entry(&job.id).or_insert(at) != at {
+                    continue;
+                }
+                match lanes.iter_mut().find(|(lane, _)| **lane == job.lane) {
+                    Some((_, members)) => members.push(at),
+                    None => lanes.push((&job.lane, vec![at])),
+                }
+            }
+            let mut call = Call::new(&SCHEDULE, &self.keys.prefix);
+            call.arg(word);
+            for (lane, members) in &lanes {
+                call.arg(&*lane.name).arg(lane.patience).arg(members.len());
+                for &at in members {
+                    call.arg(&jobs[at].id);
+                }
+                for &at in members {
+                    call.arg(jobs[at].delay.max(0));
+                }
+            }
+            let letters: String = self.pool.invoke(&call).await?;
+            let mut of_chunk = vec![Scheduled::Known; jobs.len()];
+            let order = lanes.iter().flat_map(|(_, members)| members);
+            for (&at, letter) in order.zip(letters.bytes()) {
+                of_chunk[at] = scheduled(letter);
+            }
+            for (at, job) in jobs.iter().enumerate() {
+                let asked = first.get(&*job.id).copied().unwrap_or(at);
+                if asked != at && of_chunk[asked] != Scheduled::Scheduled {
+                    of_chunk[at] = of_chunk[asked];
+                }
+            }
+            answers.extend(of_chunk);
+        }
+        Ok(answers)
+    }
+}
+
+/// What a script's letter says of an id.
+fn scheduled(letter: u8) -> Scheduled {
+    match letter {
+        b's' => Scheduled::Scheduled,
+        b'l' => Scheduled::Leased,
+        b'd' => Scheduled::Dead,
+        _ => Scheduled::Known,
+    }
+}
+
+/// Ids with one and the same verdict.
+struct Group<'a> {
+    verdict: &'static str,
+    lane: &'a str,
+    patience: Word<'a>,
+    value: Word<'a>,
+    ids: Vec<&'a str>,
+    /// Of a release: when each was due.
+    dues: Vec<Millis>,
+}
+
+impl<'a> Group<'a> {
+    fn new(verdict: &'static str, lane: &'a str, patience: Word<'a>, value: Word<'a>) -> Self {
+        Self { verdict, lane, patience, value, ids: Vec::new(), dues: Vec::new() }
+    }
+}
+
+/// One word of a verdict.
+#[derive(Clone, Copy, PartialEq)]
+enum Word<'a> {
+    Nothing,
+    Span(Millis),
+    Text(&'a str),
+}
+
+impl ToRedisArgs for Word<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self {
+            Self::Nothing => out.write_arg(b""),
+            Self::Span(ms) => ms.write_redis_args(out),
+            Self::Text(text) => out.write_arg(text.as_bytes()),
+        }
+    }
+}
+
+/// Puts an id to those of the same verdict. A batch has a handful of them.
+fn put<'a>(groups: &mut Vec<Group<'a>>, like: Group<'a>, id: &'a str, due: Option<Millis>) {
+    let words = |group: &Group<'a>| (group.verdict, group.lane, group.patience, group.value);
+    let at = groups.iter().position(|group| words(group) == words(&like)).unwrap_or_else(|| {
+        groups.push(like);
+        groups.len() - 1
+    });
+    groups[at].ids.push(id);
+    groups[at].dues.extend(due);
+}
+
+/// What a claim's answer says.
+fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> Result<Claim, QueueError> {
+    if kind != "batch" {
+        let why = String::from_utf8_lossy(text).into_owned();
+        return Ok(Claim::Empty { wait: clock::span(wait), paused: (!why.is_empty()).then_some(why) });
+    }
+    let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
+    read_record(text, token, now).map(Claim::Batch).ok_or_else(unknown)
+}
+
+/// A line "fence claimed_at", then a line "lane patience deliveries failures id due id due …" per run of jobs; `None` where
+/// something in it is no id.
+fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
+    let mut lines = std::str::from_utf8(record).ok()?.lines();
+    let (deadline, claimed_at) = lines.next()?.split_once(' ')?;
+    let claimed_at: Millis = claimed_at.parse().ok()?;
+    let mut jobs = Vec::with_capacity(128);
+    for line in lines {
+        let mut fields = line.split(' ');
+        let (lane, patience): (Arc<str>, f64) = (fields.next()?.into(), fields.next()?.parse().ok()?);
+        let (deliveries, failures) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        while let Some(id) = fields.next() {
+            check_id(id).ok()?;
+            let due = fields.next()?;
+            // A score somebody wrote by hand may have a fraction.
+            let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
+            let urgency = (claimed_at - due) as f64 / patience;
+            jobs.push((urgency, Job { id: id.to_owned(), lane: lane.clone(), due, deliveries, failures }));
+        }
+    }
+    // A run is in order; several are side by side.
+    jobs.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    Some(Batch {
+        fence: Fence { deadline: deadline.parse().ok()?, token: token.to_owned() },
+        now: QueueTime::read(now),
+        claimed_at,
+        jobs: jobs.into_iter().map(|(_, job)| job).collect(),
+    })
+}
+
+/// What is worth knowing of a server, its version and settings first.
+fn check_server(info: &redis::InfoDict) -> Result<Vec<String>, QueueError> {
+    let version: String = info.get("redis_version").unwrap_or_default();
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < 7) {
+        return Err(QueueError::Refused(format!("Redis 7 or newer is needed, this is {version:?}")));
+    }
+    let policy: String = info.get("maxmemory_policy").unwrap_or_default();
+    if policy != "noeviction" {
+        return Err(QueueError::Refused(format!(
+            "Redis has maxmemory-policy {policy:?} and would throw scheduled tweets away; set it to noeviction"
+        )));
+    }
+    let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");
+    let mut findings =
+        vec![format!("Redis {version}, maxmemory-policy noeviction, AOF {}", if aof { "on" } else { "off" })];
+    if !aof {
+        findings.push(
+            "Redis runs without an AOF: a restart loses what was scheduled since its last snapshot (appendonly yes)"
+                .to_owned(),
+        );
+    }
+    Ok(findings)
+}
+
+#[async_trait]
+impl Queue for RedisQueue {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn check(&self) -> Result<Vec<String>, QueueError> {
+        let mut findings = Vec::new();
+        for info in self.pool.info().await? {
+            for finding in check_server(&info)? {
+                if !findings.contains(&finding) {
+                    findings.push(finding); // the masters of a cluster are mostly alike
+                }
+            }
+        }
+        let () = self.pool.invoke(Call::new(&REGISTER, keys::NAMESPACES).arg(&self.namespace)).await?;
+        Ok(findings)
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        self.schedule_or_exhume("", jobs).await
+    }
+
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+        promote::promote(self, jobs).await
+    }
+
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+        self.schedule_or_exhume("dead", jobs).await
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+        repair::forget(self, ids).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        repair::dead(self, from, limit).await
+    }
+
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+        repair::adopt(self, token, ids, lease).await
+    }
+
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+        let mut call = Call::new(&CLAIM, &self.keys.prefix);
+        call.arg(request.token)
+            .arg(request.limit.clamp(1, CLAIM_LIMIT))
+            .arg(clock::millis(request.linger))
+            .arg(request.lookahead)
+            .arg(clock::millis(request.lease).max(1));
+        let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
+        let answer = claimed(&kind, now, wait, &text, request.token);
+        if answer.is_err() && aside::clean(self, request.token, &text).await? > 0 {
+            // The same token: what is left of the batch, or another one.
+            let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
+            return claimed(&kind, now, wait, &text, request.token);
+        }
+        answer
+    }
+
+    async fn settle(
+        &self,
+        fence: &Fence,
+        verdicts: &[(Job, Verdict)],
+        tally: &[(&str, i64)],
+    ) -> Result<Settled, QueueError> {
+        let mut groups = Vec::new();
+        for (job, verdict) in verdicts {
+            let own = |word, after: &Millis| Group::new(word, &job.lane, Word::Nothing, Word::Span(*after.max(&0)));
+            let like = match verdict {
+                Verdict::Reschedule { lane, delay } => {
+                    Group::new("reschedule", &lane.name, Word::Span(lane.patience), Word::Span(*delay.max(&0)))
+                }
+                Verdict::Finish => Group::new("finish", "", Word::Nothing, Word::Nothing),
+                Verdict::Retry { after, counted } => own(if *counted { "retry+" } else { "retry" }, after),
+                Verdict::Suspect { after } => own("suspect", after),
+                Verdict::Bury { reason } => Group::new("bury", "", Word::Nothing, Word::Text(reason)),
+            };
+            put(&mut groups, like, &job.id, None);
+        }
+        self.settle_groups(fence, &groups, tally).await
+    }
+
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+        let mut groups = Vec::new();
+        for job in jobs {
+            let like = Group::new("release", &job.lane, Word::Nothing, Word::Nothing);
+            put(&mut groups, like, &job.id, Some(job.due));
+        }
+        self.settle_groups(fence, &groups, &[]).await
+    }
+
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        let held: u64 =
+            self.pool.invoke(Call::new(&TRIAL, &self.keys.prefix).arg(fence.deadline).arg(&fence.token)).await?;
+        Ok(held > 0)
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        stats::sample(self, most).await
+    }
+
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        repair::mend(self, slack, limit).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        stats::stats(self).await
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        stats::due(self).await
+    }
+
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        stats::due_by(self, offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        stats::minutes(self, count.min(MINUTES_KEPT)).await
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        stats::locate(self, ids).await
+    }
+
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let mut call = Call::new(&INCOMING, &self.keys.prefix);
+        call.arg(drainer).arg(limit).arg(DRAINER_HOLD_MS);
+        let members: Vec<(Vec<u8>, f64)> = self.pool.invoke(&call).await?;
+        Ok(members
+            .into_iter()
+            // What is no UTF-8 stays recognisable: refused by its form, then found by its bytes.
+            .map(|(member, score)| Incoming { member: escape(&member), created_at: score as Millis })
+            .collect())
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        if members.is_empty() {
+            return Ok(());
+        }
+        let mut steps = Steps::draining(&self.keys.prefix);
+        for members in members.chunks(SCHEDULE_CHUNK) {
+            steps.add(redis::cmd("ZREM").arg(self.keys.incoming()).arg(members));
+        }
+        self.pool.run::<redis::Value>(&steps).await.map(drop)
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        let members: Vec<_> = members.iter().map(|(member, reason)| (unescape(member), &**reason)).collect();
+        aside::refuse(self, ("", ""), &members).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        let mut steps = Steps::adding(&self.keys.prefix);
+        for members in members.chunks(SCHEDULE_CHUNK) {
+            let mut put = redis::cmd("ZADD");
+            put.arg(self.keys.incoming());
+            for incoming in members {
+                put.arg(incoming.created_at).arg(&incoming.member);
+            }
+            steps.add(&put);
+        }
+        self.pool.run::<redis::Value>(&steps).await.map(drop)
+    }
+
+    async fn beat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        let mut call = Call::new(&BEAT, &self.keys.prefix);
+        call.arg(worker).arg(WORKER_EXPIRY_MS).arg(fields.len());
+        for (field, value) in fields {
+            call.arg(*field).arg(value);
+        }
+        call.arg(counters.len());
+        for (counter, by) in counters {
+            call.arg(*counter).arg(*by);
+        }
+        for (upper, ids) in lateness.bounds() {
+            call.arg(upper).arg(ids);
+        }
+        self.pool.invoke(&call).await
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+        let mut steps = Steps::draining(&self.keys.prefix);
+        steps.add(&Cmd::del(self.keys.worker(worker))).add(&Cmd::zrem(self.keys.workers(), worker));
+        self.pool.run::<redis::Value>(&steps).await.map(drop)
+    }
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        let command = match reason {
+            Some(reason) => Cmd::set(self.keys.paused(), reason),
+            None => Cmd::del(self.keys.paused()),
+        };
+        self.pool.run::<redis::Value>(Steps::draining(&self.keys.prefix).add(&command)).await.map(drop)
+    }
+}
+
+/// Bytes as text that can be turned back: UTF-8 as it is, anything else as `\x..` after a NUL, which
+/// no valid id holds.
+fn escape(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with('\0') => text.to_owned(),
+        _ => std::iter::once('\0')
+            .chain(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).map(char::from))
+            .collect(),
+    }
+}
+
+/// The bytes [`escape`] was given.
+fn unescape(text: &str) -> Vec<u8> {
+    match text.strip_prefix('\0') {
+        None => text.as_bytes().to_vec(),
+        Some(hex) => {
+            (0..hex.len() / 2).filter_map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_survive_the_way_through_text() {
+        for bytes in [&b"123"[..], b"", b"\xff\xfe", b"\0abc", "t\u{fffd}".as_bytes()] {
+            assert_eq!(unescape(&escape(bytes)), bytes);
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_back() {
+        let batch = read_record(b"2000 1000\n18m 100 0 0 10 890 11 900\n1d 10 2 1 12 950.5\n", "t", 1000).unwrap();
+        assert_eq!(batch.fence, Fence { deadline: 2000, token: "t".into() });
+        assert_eq!(batch.claimed_at, 1000);
+        assert_eq!(batch.jobs[0], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2, failures: 1 });
+        for spoilt in [&b"11"[..], b"\xff 900", b"1 2 900", b"\x01 900"] {
+            let record = [b"2000 1000\n18m 100 0 0 ", spoilt, b"\n"].concat();
+            assert!(read_record(&record, "t", 1000).is_none(), "{spoilt:?}");
+        }
+    }
+}

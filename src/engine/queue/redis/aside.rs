@@ -1,0 +1,59 @@
+//! Members that are no ids: what `incoming` refuses, and what somebody put into a lane by hand.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+use super::super::{QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, check_id};
+use super::{RedisQueue, SCHEDULE_CHUNK, escape};
+use crate::base::backend::redis::{ALLOW_OOM, Call, script};
+use crate::base::clock;
+
+static REFUSE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/refuse.lua")));
+
+/// Moves members to `incoming:refused`, each with its reason: from `incoming`, or from under this fence and token.
+pub(super) async fn refuse(
+    queue: &RedisQueue,
+    (fence, token): (&str, &str),
+    members: &[(Vec<u8>, &str)],
+) -> Result<(), QueueError> {
+    for members in members.chunks(SCHEDULE_CHUNK) {
+        let mut call = Call::new(&REFUSE, &queue.keys.prefix);
+        call.arg(fence).arg(token).arg(REFUSED_KEPT).arg(clock::millis(REFUSED_KEPT_FOR));
+        for (member, reason) in members {
+            call.arg(member).arg(*reason);
+        }
+        let () = queue.pool.invoke(&call).await?;
+    }
+    Ok(())
+}
+
+/// Sets aside what of a claim's record is no id, and would keep the rest of its batch from being read. Answers how many
+/// these were.
+pub(super) async fn clean(queue: &RedisQueue, token: &str, record: &[u8]) -> Result<usize, QueueError> {
+    let fence: String = record.iter().take_while(|byte| byte.is_ascii_digit()).map(|byte| char::from(*byte)).collect();
+    let mut leased = redis::cmd("ZRANGEBYSCORE");
+    leased.arg(queue.keys.leased()).arg(&fence).arg(&fence);
+    let members: Vec<Vec<u8>> = queue.pool.read(&queue.keys.prefix, &leased).await?;
+    let refused: Vec<(Vec<u8>, &str)> =
+        members.into_iter().filter_map(|member| Some((member.clone(), why(&member)?))).collect();
+    if let Some((first, reason)) = refused.first() {
+        tracing::warn!(
+            namespace = queue.namespace,
+            refused = refused.len(),
+            first = escape(first).escape_default().to_string(),
+            first_reason = reason,
+            "members of lanes that are no ids were moved to incoming:refused"
+        );
+        refuse(queue, (&fence, token), &refused).await?;
+    }
+    Ok(refused.len())
+}
+
+/// Why it is no id; `None` where it is one.
+fn why(member: &[u8]) -> Option<&'static str> {
+    match std::str::from_utf8(member) {
+        Ok(id) => check_id(id).err(),
+        Err(_) => Some("it is not UTF-8"),
+    }
+}

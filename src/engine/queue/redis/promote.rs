@@ -1,0 +1,54 @@
+//! `promote`: jobs that are due earlier, or in another lane.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+use super::super::promote::{Wish, Wishes};
+use super::super::{Lane, NewJob, Promoted, QueueError, check_id};
+use super::{RedisQueue, SCHEDULE_CHUNK};
+use crate::base::backend::redis::{Call, DENY_OOM, script};
+
+static PROMOTE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/promote.lua")));
+
+pub(super) async fn promote(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    for job in jobs {
+        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
+    }
+    let mut answers = Vec::with_capacity(jobs.len());
+    for jobs in jobs.chunks(SCHEDULE_CHUNK) {
+        let wishes = Wishes::of(jobs);
+        let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
+        for (at, wish) in wishes.distinct.iter().enumerate() {
+            match lanes.iter_mut().find(|(lane, _)| *lane == wish.lane) {
+                Some((_, members)) => members.push(at),
+                None => lanes.push((wish.lane, vec![at])),
+            }
+        }
+        let mut call = Call::new(&PROMOTE, &queue.keys.prefix);
+        for (lane, members) in &lanes {
+            let of = |at: &usize| -> &Wish<'_> { &wishes.distinct[*at] };
+            call.arg(&*lane.name).arg(lane.patience).arg(members.len());
+            call.arg(members.iter().map(|at| of(at).id).collect::<Vec<_>>());
+            call.arg(members.iter().map(|at| of(at).delay).collect::<Vec<_>>());
+        }
+        let letters: String = queue.pool.invoke(&call).await?;
+        let mut of_distinct = vec![Promoted::Absent; wishes.distinct.len()];
+        let order = lanes.iter().flat_map(|(_, members)| members);
+        for (&at, letter) in order.zip(letters.bytes()) {
+            of_distinct[at] = promoted(letter);
+        }
+        answers.extend(wishes.answers(&of_distinct));
+    }
+    Ok(answers)
+}
+
+/// The answer that a script's letter stands for.
+fn promoted(letter: u8) -> Promoted {
+    match letter {
+        b'm' => Promoted::Moved,
+        b'n' => Promoted::Noted,
+        b'd' => Promoted::Dead,
+        _ => Promoted::Absent,
+    }
+}

@@ -1,0 +1,159 @@
+//! The picture of the queue and its quota for people with redis-cli: a library of Redis Functions, all read-only.
+//!
+//! ```text
+//! redis-cli FCALL_RO twitter_updater_status 1 '{tweet:update}'
+//! ```
+//!
+//! It lives in the server, so that whoever may read the queue needs nothing but redis-cli; `docs/operations.md` has the
+//! lines. Processes that open the Redis queue load it, and updaters see to it once a minute, since a server that was
+//! replaced may have lost it. Nothing depends on it: where it may not be loaded, one line of the log says so.
+//!
+//! During a rolling update processes of two versions are alive. The library's number only rises: an older process
+//! leaves a newer library alone, so they do not replace each other's for ever. A rollback leaves the newer one, too;
+//! it only reads.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::{FromRedisValue, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::base::backend::BackendError;
+use crate::base::backend::redis::RedisPool;
+
+/// The library's name; its functions' names begin with it.
+pub const NAME: &str = "twitter_updater";
+/// Rises with each change of the library.
+pub const VERSION: u32 = 1;
+
+/// The line of the library that holds its number.
+const VERSION_LINE: &str = "-- version ";
+
+static CODE: LazyLock<String> = LazyLock::new(|| {
+    let files = [
+        include_str!("redis_functions/lua/words.lua"),
+        include_str!("redis_functions/lua/rates.lua"),
+        include_str!("redis_functions/lua/workers.lua"),
+        include_str!("redis_functions/lua/credentials.lua"),
+        include_str!("redis_functions/lua/status.lua"),
+        include_str!("redis_functions/lua/tweet.lua"),
+        include_str!("redis_functions/lua/due.lua"),
+        include_str!("redis_functions/lua/dead.lua"),
+    ];
+    format!("#!lua name={NAME}\n{VERSION_LINE}{VERSION}\n{}", files.join("\n"))
+});
+
+/// The library as it is loaded.
+#[must_use]
+pub fn code() -> &'static str {
+    &CODE
+}
+
+/// What is to be done about a server's library.
+#[derive(Debug, PartialEq, Eq)]
+enum Load {
+    Nothing,
+    New,
+    Replace,
+}
+
+impl Load {
+    fn over(there: Option<&str>) -> Self {
+        match there {
+            None => Self::New,
+            Some(there) if there == code() || version_of(there) > VERSION => Self::Nothing,
+            // Older, or of our number and another text: somebody's own.
+            Some(_) => Self::Replace,
+        }
+    }
+}
+
+fn version_of(code: &str) -> u32 {
+    let number = code.lines().find_map(|line| line.strip_prefix(VERSION_LINE));
+    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Loads the library into each server that holds keys and has none, or an older one.
+///
+/// # Errors
+/// A server is out, or the user may not (`FUNCTION LIST` and `FUNCTION LOAD`).
+pub async fn load(redis: &RedisPool) -> Result<(), BackendError> {
+    let mut list = redis::cmd("FUNCTION");
+    list.arg("LIST").arg("LIBRARYNAME").arg(NAME).arg("WITHCODE");
+    let libraries: Vec<(_, Vec<HashMap<String, Value>>)> = redis.ask_each(&list).await?;
+    for (server, mut known) in libraries {
+        let known = known.pop().and_then(|mut library| library.remove("library_code"));
+        let known = known.and_then(|code| String::from_redis_value(code).ok());
+        let mut load = redis::cmd("FUNCTION");
+        load.arg("LOAD");
+        match Load::over(known.as_deref()) {
+            Load::Nothing => continue,
+            Load::New => {}
+            Load::Replace => {
+                load.arg("REPLACE");
+            }
+        }
+        match redis.tell(&server, load.arg(code())).await {
+            // Another process was quicker.
+            Err(BackendError::Refused(why)) if known.is_none() && why.contains("already exists") => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it at this pace until `stop`. What keeps it from that is told once, when it was loaded before.
+pub async fn keep(redis: &RedisPool, every: Duration, stop: CancellationToken) {
+    let mut is_there = true;
+    let keeping = async {
+        loop {
+            tokio::time::sleep(every).await;
+            is_there = loaded(redis, is_there).await;
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = keeping => {}
+    }
+}
+
+/// Loads it and tells why it could not be, if `tell`. Answers whether it is there.
+pub async fn loaded(redis: &RedisPool, tell: bool) -> bool {
+    match load(redis).await {
+        Ok(()) => true,
+        Err(error) => {
+            if tell {
+                tracing::warn!(error = %error, "redis-cli has no picture of the queue: its functions are not loaded");
+            }
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_library_stays_and_an_older_one_goes() {
+        let of =
+            |version: u32| code().replace(&format!("{VERSION_LINE}{VERSION}\n"), &format!("{VERSION_LINE}{version}\n"));
+        assert_eq!(version_of(&of(7)), 7);
+        assert_eq!(Load::over(None), Load::New);
+        assert_eq!(Load::over(Some(code())), Load::Nothing);
+        assert_eq!(Load::over(Some(&of(VERSION + 1))), Load::Nothing);
+        assert_eq!(Load::over(Some(&of(VERSION - 1))), Load::Replace);
+        assert_eq!(Load::over(Some(&format!("{} ", code()))), Load::Replace);
+        assert_eq!(Load::over(Some("#!lua name=twitter_updater\n")), Load::Replace);
+    }
+
+    #[test]
+    fn its_number_rises_with_its_text() {
+        let text = redis::Script::new(code()).get_hash().to_owned();
+        assert_eq!(text, TEXT, "the library was changed: raise picture::VERSION, and put its hash here");
+    }
+
+    /// SHA-1 of the library of that number.
+    const TEXT: &str = "21d07d685fe86718fbeda31f7218139ca494e88c";
+}

@@ -1,0 +1,3 @@
+//! Schedules: when an item is due next.
+
+pub mod age;

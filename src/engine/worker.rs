@@ -1,0 +1,521 @@
+//! THE loop: permit → claim → handle → settle. It knows no tweets.
+//!
+//! A worker runs as many of these loops as it may have batches in flight; that figure may change. They take
+//! turns at asking for work, so an idle process asks the queue once per wait, and a process that met an
+//! outage sends one probe per back-off step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::select_all;
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::task::JoinSet;
+
+use crate::base::clock::{self, Stopwatch};
+use crate::base::failpoint;
+use crate::base::random;
+use crate::base::reload::{Changes, Live};
+use crate::base::retry::Retry;
+use crate::base::shutdown::Stop;
+use crate::engine::health::Health;
+use crate::engine::metrics::Metrics;
+use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
+use crate::quota::{Credentials, Leave, Pacing, Permit};
+
+/// The loop looks for work at least this often.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The first and the longest delay of a process that meets an outage. A probe every five seconds on average is no burden for
+/// a service, and posts are up to date again within 15 s of the end of an outage.
+pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// The same for one call to the queue that has to be made, while the lease lasts.
+const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// How often the queue is asked how much is due.
+const BACKLOG_EVERY: Duration = Duration::from_secs(1);
+
+/// Places for batches in flight: more than there are loops, so that nobody waits for one but a trial, which
+/// takes them all.
+const PLACES: u32 = 1 << 20;
+
+/// What a pipeline does with a batch.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// The endpoint whose quota a batch needs.
+    fn endpoint(&self) -> &'static str;
+
+    /// Does the work. It ends well before the lease does, whatever the services do, and may be
+    /// dropped at any await: what it has not said in its answer is done again.
+    async fn handle(&self, batch: &Batch, permit: Permit) -> Handled;
+}
+
+/// What came of a batch. Jobs named in neither list stay leased until the lease ends.
+#[derive(Debug, Default)]
+pub struct Handled {
+    /// Jobs with their verdicts.
+    pub verdicts: Vec<(Job, Verdict)>,
+    /// Jobs to give back at once, uncounted.
+    pub release: Vec<Job>,
+    /// Counters to add to the namespace's in the same step as the verdicts, if one of them is applied.
+    pub tally: Vec<(&'static str, i64)>,
+    /// Whether the process should go on as it is.
+    pub outlook: Outlook,
+}
+
+/// How a batch leaves the process.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Outlook {
+    /// All is well.
+    #[default]
+    Fine,
+    /// No fault of the services, and no sign that they work either: no quota, say.
+    Unchanged,
+    /// A service is out: back off.
+    Outage(String),
+    /// It can never work: stop the process with this message.
+    Stop(String),
+}
+
+impl Handled {
+    /// The whole batch goes back, uncounted.
+    #[must_use]
+    pub fn released(batch: &Batch, outlook: Outlook) -> Self {
+        Self { release: batch.jobs.clone(), outlook, ..Self::default() }
+    }
+}
+
+/// How a pipeline's batches are claimed.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimSettings {
+    /// Ids in a batch, at the most.
+    pub limit: usize,
+    /// See [`ClaimRequest::linger`].
+    pub linger: Duration,
+    /// See [`ClaimRequest::lookahead`].
+    pub lookahead: f64,
+    /// See [`ClaimRequest::lease`].
+    pub lease: Duration,
+}
+
+/// One namespace, and who handles it.
+pub struct Pipeline {
+    /// Its queue.
+    pub queue: Arc<dyn Queue>,
+    /// Its handler.
+    pub handler: Arc<dyn Handler>,
+    /// How its batches are claimed, from the next claim on.
+    pub claims: Live<ClaimSettings>,
+}
+
+/// The loops of one process, over all its pipelines.
+pub struct Worker {
+    /// Its name in the queue.
+    pub name: String,
+    /// What it serves, in turn.
+    pub pipelines: Vec<Pipeline>,
+    /// Where it gets leave to call.
+    pub credentials: Arc<Credentials>,
+    /// Batches in flight, at the most. Lowered, those that are in flight are finished, and none is claimed
+    /// until they are few enough.
+    pub concurrency: Live<usize>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// What it knows of itself.
+    pub health: Arc<Health>,
+    /// When it ends.
+    pub stop: Stop,
+}
+
+/// Whose turn it is to ask for work, and what is known of the services.
+struct Turn {
+    /// The pipeline to ask first: they take turns.
+    next: usize,
+    /// Each pipeline's claim that has brought no batch yet, by its token. Its answer may have been
+    /// lost, so it is made again under that token until a batch comes.
+    tokens: Vec<Option<String>>,
+    /// Each pipeline's calls that are due, and when that was asked.
+    backlogs: Vec<Option<(u64, Stopwatch)>>,
+    /// Delays while a service is out.
+    retry: Retry,
+    /// Failures so far.
+    failures: u64,
+    /// How long to wait before asking again.
+    pause: Option<Duration>,
+    /// Other claim settings end the wait: it was reckoned from the old ones.
+    changes: Vec<Changes>,
+}
+
+/// A claimed batch on its way. It keeps the turn until it is settled, so that nothing else is asked for,
+/// while a service is out (one probe per back-off step) and when it is on trial.
+struct Work {
+    pipeline: usize,
+    permit: Permit,
+    batch: Batch,
+    /// The lease it was claimed for.
+    lease: Duration,
+    /// Its place among the batches in flight.
+    place: OwnedSemaphorePermit,
+    /// The failures known when it was claimed. Batches in flight together fail together: all of them
+    /// are one failure, or a hiccup with 16 in flight would cost 16 steps of the back-off.
+    failures: u64,
+    turn: Option<OwnedMutexGuard<Turn>>,
+}
+
+/// Whether a job is on trial: batches of suspects are halved until each is alone, and whether it is to
+/// blame shows when it is alone in the process, too.
+fn is_on_trial(batch: &Batch) -> bool {
+    matches!(&batch.jobs[..], [job] if job.deliveries > 0)
+}
+
+/// What an error says that may pass.
+///
+/// # Errors
+/// The message of one that does not.
+fn passing(error: QueueError) -> Result<String, String> {
+    match error {
+        QueueError::Gone(why) => Err(why),
+        error => Ok(error.to_string()),
+    }
+}
+
+impl Worker {
+    /// Works until it is stopped; then everything claimed is settled or given back. Dropped, its loops
+    /// end where they are: the leases run out.
+    ///
+    /// # Errors
+    /// The message of a handler for which it can never work, or of a queue whose file is gone.
+    pub async fn run(self) -> Result<(), String> {
+        let worker = Arc::new(self);
+        let turn = Arc::new(Mutex::new(Turn {
+            next: 0,
+            tokens: vec![None; worker.pipelines.len()],
+            backlogs: vec![None; worker.pipelines.len()],
+            retry: Retry::new(BACKOFF.0, BACKOFF.1),
+            failures: 0,
+            pause: None,
+            changes: worker.pipelines.iter().map(|pipeline| pipeline.claims.changes()).collect(),
+        }));
+        let in_flight = Arc::new(Semaphore::new(PLACES as usize));
+        let running = Arc::new(AtomicUsize::new(0));
+        let fatal = Arc::new(std::sync::OnceLock::new());
+        let mut loops = JoinSet::new();
+        let mut changes = worker.concurrency.changes();
+        loop {
+            while !worker.stop.is_draining() && running.load(Ordering::Relaxed) < *worker.concurrency.load() {
+                running.fetch_add(1, Ordering::Relaxed);
+                let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
+                let (in_flight, running) = (in_flight.clone(), running.clone());
+                loops.spawn(async move {
+                    loop {
+                        let message = match worker.next(turn.clone(), &in_flight, &running).await {
+                            Ok(Some(work)) => worker.work(work, turn.clone(), &in_flight).await,
+                            Ok(None) => break,
+                            Err(message) => Some(message),
+                        };
+                        if let Some(message) = message {
+                            worker.stop.drain();
+                            let _ = fatal.set(message); // the first message is the one to show
+                        }
+                    }
+                });
+            }
+            tokio::select! {
+                ended = loops.join_next() => if ended.is_none() { break },
+                () = changes.next() => {}
+            }
+        }
+        fatal.get().map_or(Ok(()), |message| Err(message.clone()))
+    }
+
+    /// Whether there is a loop too many; the one that asks is then to end.
+    fn is_one_too_many(&self, running: &AtomicUsize) -> bool {
+        let most = *self.concurrency.load();
+        let one_less = |now: usize| (now > most).then(|| now - 1);
+        running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    }
+
+    /// The next batch, from whichever pipeline has one; `None` when the loop is to end, and a message when the process
+    /// can never work.
+    async fn next(
+        &self,
+        turn: Arc<Mutex<Turn>>,
+        in_flight: &Arc<Semaphore>,
+        running: &AtomicUsize,
+    ) -> Result<Option<Work>, String> {
+        let mut turn = tokio::select! {
+            biased;
+            () = self.stop.draining() => return Ok(None),
+            turn = turn.lock_owned() => turn,
+        };
+        loop {
+            self.health.beat();
+            if let Some(pause) = turn.pause.take() {
+                tokio::select! {
+                    () = self.stop.sleep(pause) => {}
+                    () = turn.changed() => {}
+                }
+                self.health.beat();
+            }
+            if self.is_one_too_many(running) {
+                return Ok(None);
+            }
+            let mut wait = LONGEST_PAUSE;
+            let mut failed = None;
+            for step in 0..self.pipelines.len() {
+                if self.stop.is_draining() {
+                    return Ok(None);
+                }
+                let at = (turn.next + step) % self.pipelines.len();
+                let pipeline = &self.pipelines[at];
+                let permit = match self.permit(pipeline, at, &mut turn).await {
+                    Ok(Leave::Granted(permit)) => permit,
+                    Ok(Leave::Wait(until)) => {
+                        wait = wait.min(until);
+                        continue;
+                    }
+                    Err(error) => {
+                        failed = Some(passing(error)?);
+                        continue;
+                    }
+                };
+                failpoint::point("after_permit");
+                let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
+                let claims = pipeline.claims.load();
+                match self.claim(pipeline, &claims, &token).await {
+                    Ok(Claim::Batch(batch)) => {
+                        failpoint::point("after_claim");
+                        turn.tokens[at] = None;
+                        turn.next = at + 1;
+                        let failures = turn.failures;
+                        // There are more places than loops; closed they never are.
+                        let Ok(place) = in_flight.clone().acquire_owned().await else { return Ok(None) };
+                        let turn = (turn.retry.attempts() > 0 || is_on_trial(&batch)).then_some(turn);
+                        let lease = claims.lease;
+                        return Ok(Some(Work { pipeline: at, permit, batch, lease, place, failures, turn }));
+                    }
+                    Ok(Claim::Empty { wait: until, paused }) => {
+                        if let Some(reason) = paused {
+                            tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
+                        }
+                        self.credentials.give_back(permit).await;
+                        self.health.works();
+                        wait = wait.min(until);
+                    }
+                    Err(error) => {
+                        self.credentials.give_back(permit).await;
+                        failed = Some(passing(error)?);
+                    }
+                }
+            }
+            // Once for all pipelines: their queues are mostly one service.
+            turn.pause = Some(match failed {
+                Some(why) => {
+                    self.health.is_out(&why);
+                    wait.min(turn.failed(&why))
+                }
+                None => wait,
+            });
+        }
+    }
+
+    /// A token no other claim has: neither of another worker of this name (replicas that share a
+    /// configuration), nor of the process that had it before (a container that was started again).
+    fn token(&self) -> String {
+        format!("{}-{:016x}", self.name, random::number())
+    }
+
+    /// Leave to make a call. More due than the quota carries is spread over the window, so how much is
+    /// due has to be known: roughly, so it is asked for now and then.
+    async fn permit(&self, pipeline: &Pipeline, at: usize, turn: &mut Turn) -> Result<Leave, QueueError> {
+        if self.credentials.pacing() == Pacing::Auto
+            && turn.backlogs[at].is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
+        {
+            let calls = pipeline.queue.due().await?.div_ceil(pipeline.claims.load().limit.max(1) as u64);
+            turn.backlogs[at] = Some((calls, Stopwatch::start()));
+        }
+        let backlog = turn.backlogs[at].map_or(0, |(calls, _)| calls);
+        self.credentials.acquire(pipeline.handler.endpoint(), backlog).await
+    }
+
+    /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
+    async fn claim(&self, pipeline: &Pipeline, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
+        let ClaimSettings { limit, linger, lookahead, lease } = *claims;
+        let request = ClaimRequest { token, limit, linger, lookahead, lease };
+        match pipeline.queue.claim(&request).await {
+            Err(QueueError::Unavailable(first)) => {
+                tracing::debug!(error = first, "the claim's answer is lost: asking again with its token");
+                pipeline.queue.claim(&request).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Handles a claimed batch and settles it. Answers a message when the process can never work.
+    async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>, in_flight: &Semaphore) -> Option<String> {
+        let Work { pipeline, permit, batch, lease, place, failures, turn: kept } = work;
+        let Pipeline { queue, handler, .. } = &self.pipelines[pipeline];
+        let watch = Stopwatch::start();
+        let late = |job: &Job| (batch.claimed_at - job.due).max(0);
+        self.metrics.late(batch.jobs.iter().map(late));
+        self.metrics.histograms.batch_ids.observe(batch.jobs.len() as f64);
+        self.metrics.in_flight.inc();
+        self.health.beat();
+
+        // Until it is settled nothing else is in flight.
+        let (_others, in_the_way) = match is_on_trial(&batch) {
+            true => self.try_alone(&**queue, &batch, lease / 4, in_flight).await,
+            false => (None, None),
+        };
+        let handled = if let Some(outlook) = in_the_way {
+            self.credentials.give_back(permit).await;
+            Handled::released(&batch, outlook)
+        } else if batch.fence.deadline - batch.now.now() < clock::millis(lease) / 2 {
+            // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
+            self.credentials.give_back(permit).await;
+            Handled::released(&batch, Outlook::Unchanged)
+        } else {
+            tokio::select! {
+                biased;
+                handled = handler.handle(&batch, permit) => handled,
+                () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
+            }
+        };
+        let handled_ms = watch.elapsed_ms();
+        self.health.beat();
+        let settling = Stopwatch::start();
+        let settled = self.settle(&**queue, &batch, &handled).await;
+        self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
+        self.metrics.in_flight.dec();
+        self.note(&handled.outlook);
+
+        tracing::info!(
+            namespace = queue.namespace(),
+            ids = batch.jobs.len(),
+            late_max_ms = batch.jobs.iter().map(late).max().unwrap_or(0),
+            handled_ms,
+            settle_ms = settling.elapsed_ms(),
+            settled = settled.settled,
+            lost = settled.lost,
+            released = handled.release.len(),
+            "batch"
+        );
+        // One that is on trial and has the turn waits for this place.
+        drop(place);
+        // Nothing to note, unless it has the turn: that may be another's for as long as the queue is empty.
+        let mut turn = match (kept, &handled.outlook) {
+            (Some(turn), _) => turn,
+            (None, Outlook::Outage(_)) => turn.lock_owned().await,
+            (None, Outlook::Stop(message)) => return Some(message.clone()),
+            (None, Outlook::Fine | Outlook::Unchanged) => return None,
+        };
+        match handled.outlook {
+            Outlook::Fine => turn.works(),
+            Outlook::Unchanged => {}
+            Outlook::Outage(why) if failures == turn.failures => turn.pause = Some(turn.failed(&why)),
+            Outlook::Outage(why) => tracing::debug!(error = why, "the failure that is known already"),
+            Outlook::Stop(message) => return Some(message),
+        }
+        None
+    }
+
+    /// A batch shows how the services are, unless it says nothing of them.
+    fn note(&self, outlook: &Outlook) {
+        self.health.beat();
+        match outlook {
+            Outlook::Fine => drop(self.health.works()),
+            Outlook::Outage(why) | Outlook::Stop(why) => drop(self.health.is_out(why)),
+            Outlook::Unchanged => {}
+        }
+    }
+
+    /// Waits until nothing else is in flight, and has the queue note that: if the process ends now, it is
+    /// this job's own failure. Answers what keeps the others out, or what was in the way.
+    async fn try_alone<'a>(
+        &self,
+        queue: &dyn Queue,
+        batch: &Batch,
+        patience: Duration,
+        in_flight: &'a Semaphore,
+    ) -> (Option<SemaphorePermit<'a>>, Option<Outlook>) {
+        let Ok(Ok(others)) = tokio::time::timeout(patience, in_flight.acquire_many(PLACES - 1)).await else {
+            return (None, Some(Outlook::Unchanged));
+        };
+        match queue.try_alone(&batch.fence).await {
+            Ok(true) => (Some(others), None),
+            Ok(false) => (None, Some(Outlook::Unchanged)), // the lease has run out
+            Err(error) => (None, Some(Outlook::Outage(error.to_string()))),
+        }
+    }
+
+    /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
+    /// not lost: the lease runs out and the jobs are claimed again.
+    async fn settle(&self, queue: &dyn Queue, batch: &Batch, handled: &Handled) -> Settled {
+        let (Batch { fence, now, .. }, Handled { verdicts, release, tally, .. }) = (batch, handled);
+        let mut sum = Settled::default();
+        let mut retry = Retry::new(SETTLE_BACKOFF.0, SETTLE_BACKOFF.1);
+        let (mut verdicts_left, mut release_left) = (!verdicts.is_empty(), !release.is_empty());
+        loop {
+            let step = async {
+                if verdicts_left {
+                    failpoint::point("before_settle");
+                    let Settled { settled, lost } = queue.settle(fence, verdicts, tally).await?;
+                    (verdicts_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    failpoint::point("after_settle");
+                }
+                if release_left {
+                    failpoint::point("before_release");
+                    let Settled { settled, lost } = queue.release(fence, release).await?;
+                    (release_left, sum.settled, sum.lost) = (false, sum.settled + settled, sum.lost + lost);
+                    failpoint::point("after_release");
+                }
+                Ok::<_, QueueError>(())
+            };
+            let Err(error) = step.await else { break };
+            // Past the lease, by the queue's clock, the fence holds nothing.
+            if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_) | QueueError::Gone(_)) {
+                tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
+                break;
+            }
+            tracing::warn!(error = %error, attempt = retry.attempts() + 1, "settle failed, trying again");
+            tokio::select! {
+                biased;
+                () = self.stop.abandoning() => break,
+                () = tokio::time::sleep(retry.next_delay()) => {}
+            }
+        }
+        if sum.lost > 0 {
+            tracing::warn!(lost = sum.lost, "the lease had run out, or the first answer was lost: nothing changed");
+        }
+        sum
+    }
+}
+
+impl Turn {
+    /// Waits until a pipeline's claim settings change.
+    async fn changed(&mut self) {
+        if !self.changes.is_empty() {
+            select_all(self.changes.iter_mut().map(|changes| Box::pin(changes.next()))).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Notes one more failure and answers how long to wait.
+    fn failed(&mut self, why: &str) -> Duration {
+        self.failures += 1;
+        let delay = self.retry.next_delay();
+        let attempt = self.retry.attempts();
+        tracing::warn!(error = why, attempt, delay_ms = clock::millis(delay), "a service is out: backing off");
+        delay
+    }
+
+    /// A probe went well.
+    fn works(&mut self) {
+        if self.retry.attempts() > 0 {
+            tracing::info!(attempts = self.retry.attempts(), "works again");
+        }
+        self.retry.succeeded();
+        self.pause = None;
+    }
+}

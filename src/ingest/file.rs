@@ -1,0 +1,287 @@
+//! A file or a pipe into the queue: any number of tweets in flat memory.
+//!
+//! The reader fills one batch while at most `max_in_flight` earlier ones are on their way, so the
+//! latency of store and queue is hidden and the most that is held is `max_in_flight + 1` batches. Their
+//! answers are taken in the file's order: everything before the first one that failed is done.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, StreamExt};
+use tokio::io::{AsyncRead, BufReader};
+
+use super::tweets::{Item, Tweets};
+use super::{Admitted, Queued, Starter, StarterError, Summary};
+use crate::base::clock::{self, Stopwatch};
+use crate::base::retry::RetryPolicy;
+use crate::base::shutdown::Stop;
+
+/// Bytes per read: tokio hands each read of a file to another thread, so they are few.
+const READ_BYTES: usize = 256 * 1024;
+/// A batch is sent at this many bytes of lines, however few: 1,000 lines of 1 MiB are not flat.
+const BATCH_BYTES: usize = 4 << 20;
+/// Entries between two reports of progress.
+const PROGRESS_LINES: u64 = 1_000;
+
+/// How [`enqueue`] goes about it.
+#[derive(Debug, Clone)]
+pub struct EnqueueOptions {
+    /// Tweets handed over at once, at least 1.
+    pub batch_size: usize,
+    /// Batches on their way at once, at least 1.
+    pub max_in_flight: usize,
+    /// How long the first tweet of a batch waits for the others where the source pauses: a live pipe.
+    pub linger: Duration,
+    /// What to do when the store or the queue is away.
+    pub retry: RetryPolicy,
+    /// Ends it: what is read already is handed over first.
+    pub stop: Stop,
+}
+
+impl Default for EnqueueOptions {
+    fn default() -> Self {
+        Self {
+            batch_size: 1_000,
+            max_in_flight: 4,
+            linger: Duration::from_millis(200),
+            retry: RetryPolicy::default(),
+            stop: Stop::new(),
+        }
+    }
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Entries read: ids, posts and what was refused; one a line in most files.
+    pub lines: u64,
+    /// Entries of those that are answered for.
+    pub done: u64,
+}
+
+/// Why a file was not enqueued to its end. It may be enqueued again from its beginning: what is in the
+/// queue already is only counted.
+#[derive(Debug, thiserror::Error)]
+pub enum EnqueueError {
+    /// The source failed.
+    #[error("{name} cannot be read after line {line}: {why}; everything up to there is done")]
+    Read {
+        /// The source.
+        name: String,
+        /// The last line that was read; it and all before it are done.
+        line: u64,
+        /// What it said.
+        why: io::Error,
+    },
+    /// The store or the queue stayed away, or refused.
+    #[error(
+        "{name} is done up to line {line}, then: {why}; when that is mended enqueue the whole file again, what is in \
+         the queue already is skipped"
+    )]
+    HandOver {
+        /// The source.
+        name: String,
+        /// Every line up to this one is done; later ones may be.
+        line: u64,
+        /// What happened.
+        why: StarterError,
+    },
+    /// It was told to stop.
+    #[error(
+        "{name} was stopped and is done up to line {line}: {scheduled} scheduled, {known} in the queue already, {refused} \
+         refused; for the rest enqueue the whole file again, what is in the queue already is skipped"
+    )]
+    Stopped {
+        /// The source.
+        name: String,
+        /// Every line up to this one is done; later ones may be.
+        line: u64,
+        /// Entries that are in the queue now, and were not before.
+        scheduled: u64,
+        /// Entries that were in it before.
+        known: u64,
+        /// Entries that were refused.
+        refused: u64,
+    },
+}
+
+/// Something to read tweets from.
+pub struct Input {
+    /// Its name, for people.
+    pub name: String,
+    /// Its size in bytes, where it is a plain file.
+    pub bytes: Option<u64>,
+    /// Its bytes.
+    pub source: Box<dyn AsyncRead + Send + Unpin>,
+}
+
+impl Input {
+    /// Opens a file, or standard input for `-`.
+    ///
+    /// # Errors
+    /// One sentence that names the file.
+    pub async fn open(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            let source = Box::new(tokio::io::stdin());
+            return Ok(Self { name: "standard input".to_owned(), bytes: None, source });
+        }
+        let name = path.display().to_string();
+        let named = |why: io::Error| io::Error::new(why.kind(), format!("{name} cannot be opened: {why}"));
+        let file = tokio::fs::File::open(path).await.map_err(named)?;
+        let about = file.metadata().await.map_err(named)?;
+        let bytes = about.is_file().then_some(about.len());
+        Ok(Self { name, bytes, source: Box::new(file) })
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("name", &self.name).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// Tweets that go together, and the last line read when they left.
+#[derive(Default)]
+struct Batch {
+    admitted: Admitted,
+    bytes: usize,
+    since: Option<Stopwatch>,
+    last_line: u64,
+}
+
+/// Hands over every tweet in `source`: an id, bare or quoted, or a JSON object on a line; objects and lists of them over
+/// many lines; X's answers and stream lines, whose posts stand in `data`. What is none is refused with the number of its
+/// line and the reason, and the others go on.
+///
+/// `name` stands in the summary and in errors. `progress` is called now and then, `on_refused` for each
+/// refusal, with the line.
+///
+/// # Errors
+/// [`EnqueueError`], which says up to which line everything is done.
+pub async fn enqueue(
+    source: impl AsyncRead + Unpin,
+    name: &str,
+    starter: &Starter,
+    options: &EnqueueOptions,
+    progress: impl Fn(Progress),
+    mut on_refused: impl FnMut(u64, &str),
+) -> Result<Summary, EnqueueError> {
+    let watch = Stopwatch::start();
+    let mut tweets = Tweets::new(BufReader::with_capacity(READ_BYTES, source), starter.parse);
+    let mut summary = Summary::new(name);
+    let mut in_flight: FuturesOrdered<BoxFuture<'_, Handed>> = FuturesOrdered::new();
+    let mut batch = Batch::default();
+    let mut done_line = 0;
+    let mut read_error = None;
+    let (mut at_end, mut stopped) = (false, false);
+    let was_stopped = |line, summary: &Summary| {
+        let Summary { scheduled, known, refused, .. } = *summary;
+        Err(EnqueueError::Stopped { name: name.to_owned(), line, scheduled, known, refused })
+    };
+    while !at_end || !in_flight.is_empty() {
+        let waited = batch.since.map_or(Duration::ZERO, |since| since.elapsed());
+        tokio::select! {
+            biased; // a source that always has more is stopped by the first conditions alone
+            () = options.stop.draining(), if !stopped => (stopped, at_end) = (true, true),
+            // Store or queue are away for longer than it may take.
+            () = options.stop.abandoning() => return was_stopped(done_line, &summary),
+            item = tweets.next(), if !at_end && in_flight.len() < options.max_in_flight.max(1) => match item {
+                Ok(Some(item)) => {
+                    take(item, starter, &mut batch, &mut summary, &mut on_refused);
+                    if summary.lines.is_multiple_of(PROGRESS_LINES) {
+                        progress(so_far(&tweets, &summary));
+                    }
+                    if batch.admitted.len() < options.batch_size.max(1) && batch.bytes < BATCH_BYTES {
+                        continue;
+                    }
+                }
+                Ok(None) => at_end = true,
+                Err(why) => {
+                    read_error = Some(why);
+                    at_end = true;
+                }
+            },
+            Some((last_line, answers)) = in_flight.next() => {
+                let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
+                answers.map_err(failed)?.iter().for_each(|queued| summary.count(queued));
+                done_line = last_line;
+                progress(so_far(&tweets, &summary));
+                continue;
+            }
+            () = tokio::time::sleep(options.linger.saturating_sub(waited)), if batch.since.is_some() => {}
+        }
+        // The batch is full, has waited long enough, or is the last.
+        batch.last_line = tweets.done_line();
+        in_flight.push_back(hand_over(starter, &options.retry, std::mem::take(&mut batch)).boxed());
+    }
+    if let Some(why) = read_error {
+        return Err(EnqueueError::Read { name: name.to_owned(), line: tweets.done_line(), why });
+    }
+    if stopped {
+        return was_stopped(done_line, &summary);
+    }
+    summary.finish(watch.elapsed().as_secs_f64());
+    progress(so_far(&tweets, &summary));
+    Ok(summary)
+}
+
+/// Puts a tweet into the batch, or counts what it is otherwise.
+fn take(
+    item: Item,
+    starter: &Starter,
+    batch: &mut Batch,
+    summary: &mut Summary,
+    on_refused: &mut impl FnMut(u64, &str),
+) {
+    let Item { line, bytes, tweet, hint } = item;
+    summary.lines += 1;
+    let admitted = tweet.map_err(Queued::Refused).and_then(|tweet| {
+        summary.look_at(line, &tweet.id);
+        starter.admit(tweet, clock::wall_ms(), &mut batch.admitted)
+    });
+    match admitted {
+        Ok(()) => {
+            batch.bytes += bytes;
+            batch.since.get_or_insert_with(Stopwatch::start);
+        }
+        Err(Queued::Refused(why)) => {
+            let why = match hint {
+                Some(hint) => format!("{why}; {hint}"),
+                None => why,
+            };
+            summary.refuse(line, &why);
+            on_refused(line, &why);
+        }
+        Err(queued) => summary.count(&queued),
+    }
+}
+
+fn so_far<R: tokio::io::AsyncBufRead + Unpin>(tweets: &Tweets<R>, summary: &Summary) -> Progress {
+    let done = summary.scheduled + summary.known + summary.too_old + summary.dead + summary.refused;
+    Progress { bytes: tweets.bytes(), lines: summary.lines, done }
+}
+
+/// A batch's last line, and what became of its tweets.
+type Handed = (u64, Result<Vec<Queued>, StarterError>);
+
+/// Hands a batch over, with patience.
+async fn hand_over(starter: &Starter, retry: &RetryPolicy, batch: Batch) -> Handed {
+    let mut delays = retry.start();
+    loop {
+        let error = match starter.hand_over(&batch.admitted).await {
+            Ok(answers) => return (batch.last_line, Ok(answers)),
+            Err(error) => error,
+        };
+        let delay = delays.next_delay();
+        if !error.is_passing() || delays.attempts() >= retry.tries {
+            return (batch.last_line, Err(error));
+        }
+        tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a batch could not be handed over yet");
+        tokio::time::sleep(delay).await;
+    }
+}

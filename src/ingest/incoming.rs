@@ -1,0 +1,137 @@
+//! Draining `incoming`: ids an ingest in any language put into the queue's one open key.
+//!
+//! A round reads the head, validates, records, schedules, and only then removes. What is cut off
+//! anywhere is done again by the next round: a recorded tweet stays as it is, a scheduled one is
+//! known, and removing what is gone does nothing. For the same reason two updaters that drain at once
+//! only do the same work twice.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Admitted, Queued, Starter, StarterError};
+use crate::base::clock::{self, Stopwatch};
+use crate::base::failpoint;
+use crate::base::retry::RetryPolicy;
+use crate::model::post::Ingested;
+
+/// Members read in one round.
+const ROUND: usize = 1_000;
+
+/// What a round did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DrainRound {
+    /// Members that are in the queue now (some were before), or are dead there.
+    pub accepted: u64,
+    /// Members moved to `incoming:refused`, each with its reason.
+    pub refused: u64,
+    /// Members removed because they are past the last age bracket.
+    pub too_old: u64,
+    /// There may be more right now.
+    pub more: bool,
+}
+
+/// Drains one namespace's `incoming` into the pipeline.
+#[derive(Debug, Clone)]
+pub struct Drain {
+    starter: Starter,
+    drainer: String,
+    limit: usize,
+}
+
+impl Drain {
+    /// A drain under that name, which is the worker's: one name holds the place at a time.
+    pub fn new(starter: Starter, drainer: impl Into<String>) -> Self {
+        Self { starter, drainer: drainer.into(), limit: ROUND }
+    }
+
+    /// Reads so many members in one round, at least 1, instead of 1,000.
+    #[must_use]
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.limit = limit.max(1);
+        self
+    }
+
+    /// Takes the head of `incoming` once.
+    ///
+    /// # Errors
+    /// [`StarterError`]; nothing is removed that is not scheduled, and the round may be made again.
+    pub async fn round(&self) -> Result<DrainRound, StarterError> {
+        let queue = &self.starter.queue;
+        let head = queue.incoming(&self.drainer, self.limit).await?;
+        if head.is_empty() {
+            return Ok(DrainRound::default());
+        }
+        let mut round = DrainRound { more: head.len() >= self.limit, ..DrainRound::default() };
+        let now = clock::wall_ms();
+        let mut admitted = Admitted::default();
+        let mut done: Vec<String> = Vec::with_capacity(head.len());
+        let mut refused: Vec<(String, String)> = Vec::new();
+        for incoming in head {
+            let created_at = (incoming.created_at != 0).then_some(incoming.created_at);
+            let tweet = Ingested { id: incoming.member.clone(), created_at, content: None };
+            match self.starter.admit(tweet, now, &mut admitted) {
+                Err(Queued::Refused(why)) => refused.push((incoming.member, why)),
+                Err(_too_old) => {
+                    round.too_old += 1;
+                    done.push(incoming.member);
+                }
+                Ok(()) => {
+                    round.accepted += 1;
+                    done.push(incoming.member);
+                }
+            }
+        }
+        // Malformed members go first: they must not be read again and again while the services are away.
+        if let Some((_, reason)) = refused.first() {
+            round.refused = refused.len() as u64;
+            queue.refuse_incoming(&refused).await?;
+            tracing::warn!(
+                namespace = queue.namespace(),
+                refused = round.refused,
+                first_reason = %reason,
+                "malformed members of incoming were moved to incoming:refused"
+            );
+        }
+        let leased = self.starter.record_and_schedule(&admitted, Stopwatch::start()).await?.leased;
+        done.retain(|member| !leased.contains(member));
+        round.accepted -= leased.len() as u64;
+        // Nothing is gained by asking again at once for what workers have.
+        round.more &= round.refused > 0 || !done.is_empty();
+        if !done.is_empty() {
+            failpoint::point("before_accept");
+            queue.accept_incoming(&done).await?;
+        }
+        tracing::debug!(
+            namespace = queue.namespace(),
+            accepted = round.accepted,
+            too_old = round.too_old,
+            "incoming was drained"
+        );
+        Ok(round)
+    }
+
+    /// Drains until `cancel`: round after round while there is more, else every `interval`; tells each
+    /// round to `on_round`. Errors are logged and waited out.
+    pub async fn run(&self, cancel: CancellationToken, interval: Duration, on_round: impl Fn(&DrainRound)) {
+        let mut delays = RetryPolicy::default().start();
+        while !cancel.is_cancelled() {
+            let wait = match self.round().await {
+                Ok(round) => {
+                    delays.succeeded();
+                    on_round(&round);
+                    if round.more { Duration::ZERO } else { interval }
+                }
+                Err(error) => {
+                    let wait = interval.max(delays.next_delay());
+                    tracing::warn!(%error, failures = delays.attempts(), wait_ms = clock::millis(wait), "incoming could not be drained");
+                    wait
+                }
+            };
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+}

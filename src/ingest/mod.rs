@@ -1,0 +1,385 @@
+//! The starter: one call beside an existing ingest, which puts a tweet into the pipeline.
+//!
+//! ```text
+//!   an ingest ── queue_tweet ─────┐
+//!   an ingest ── POST /tweets ────┤
+//!   a file or a pipe ── enqueue ──┼─▶ admit ─▶ store.record ─▶ queue.schedule ─▶ Queued
+//!   `incoming` ── Drain ──────────┘   (id, date, age)
+//!
+//!   the store ── Rebuild ─▶ what the queue has lost
+//!   a person ── Refresh ─▶ what is to be looked up now
+//! ```
+//!
+//! The store comes before the queue: a tweet that is recorded and not scheduled is found by doing the
+//! same again, while one that is scheduled and not recorded would be lost with a wiped queue.
+//! Every way in may be repeated: what is there already is answered [`Queued::Known`]. What a worker has
+//! right now is kept in `incoming` until it is let go: the worker may be about to end its life.
+
+mod body;
+mod cut;
+mod file;
+mod http;
+mod incoming;
+mod lines;
+mod progress;
+mod rebuild;
+mod refresh;
+mod summary;
+mod tweets;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
+pub use self::http::{Hook, OPENAPI};
+pub use self::incoming::{Drain, DrainRound};
+pub use self::lines::LONGEST_LINE;
+pub use self::progress::ProgressDisplay;
+pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
+pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
+pub use self::summary::{Refusal, Summary};
+pub use self::tweets::{Item, Tweets};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::failpoint;
+use crate::base::reload::Live;
+use crate::engine::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
+use crate::engine::schedule::age::AgeTable;
+use crate::model::post::Ingested;
+use crate::model::post::SECONDS_BELOW;
+use crate::model::post::{FUTURE_TOLERANCE_MS, TweetState};
+use crate::providers::registry::Parse;
+use crate::store::{NewTweet, Store, StoreError, Way};
+
+/// Reads when a post was made from its id, ms since the epoch: `None` where ids of that form do not
+/// say, an error (one clause) where it is no id of the provider at all.
+pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, String> + Send + Sync>;
+
+/// What became of a tweet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Queued {
+    /// It is in the queue now and was not before.
+    Scheduled,
+    /// It was in the queue already.
+    Known,
+    /// A worker has it right now: it was in the queue already, and goes to `incoming` until it is let go.
+    Leased,
+    /// It is buried and stays so.
+    Dead,
+    /// It is past the last age bracket: neither recorded nor scheduled.
+    TooOld,
+    /// It cannot be scheduled like this; one clause says why.
+    Refused(String),
+}
+
+/// Why tweets could not be handed over. Nothing is lost by it: the same call may be made again, also
+/// when the store has the tweets already and only the queue failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StarterError {
+    /// The store could not record them; the queue was not asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store has recorded them, the queue has perhaps not scheduled them.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+impl StarterError {
+    /// Whether the same call may succeed later without anybody mending anything.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(StoreError::Unavailable(_)) | Self::Queue(QueueError::Unavailable(_) | QueueError::Full(_))
+        )
+    }
+}
+
+/// Tweets that may be handed over: what the store and the queue get, in the same order.
+#[derive(Debug, Default)]
+pub(crate) struct Admitted {
+    /// Empty where there is no store.
+    tweets: Vec<NewTweet>,
+    jobs: Vec<NewJob>,
+    /// When each was made, ms since the epoch.
+    dates: Vec<Millis>,
+}
+
+/// What became of tweets that were handed over.
+#[derive(Debug, Default)]
+pub(crate) struct HandedOver {
+    /// In the order admitted.
+    answers: Vec<Queued>,
+    /// Those a worker has right now. It may be about to end their lives, and they shall live again: they
+    /// stay in `incoming` until it has let them go.
+    leased: HashSet<String>,
+}
+
+impl Admitted {
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+}
+
+/// Puts tweets into a pipeline.
+#[derive(Clone)]
+pub struct Starter {
+    queue: Arc<dyn Queue>,
+    store: Option<Arc<dyn Store>>,
+    ages: Live<AgeTable>,
+    id_date: IdDate,
+    parse: Parse,
+    way: Way,
+    /// How long store and queue may take together.
+    patience: Option<Duration>,
+}
+
+impl Starter {
+    /// A starter for the queue's namespace. Without a store, tweets are scheduled only (an updater
+    /// records them with their first answer); `parse` reads the JSON objects of [`enqueue`].
+    pub fn new(
+        queue: Arc<dyn Queue>,
+        store: Option<Arc<dyn Store>>,
+        ages: impl Into<Live<AgeTable>>,
+        id_date: IdDate,
+        parse: Parse,
+    ) -> Self {
+        Self { queue, store, ages: ages.into(), id_date, parse, way: Way::of("library"), patience: None }
+    }
+
+    /// The same for tweets that come by this way; the store keeps it of each.
+    #[must_use]
+    pub fn by(mut self, way: Way) -> Self {
+        self.way = way;
+        self
+    }
+
+    /// The same where store and queue may take no longer than this together for one call. Who does not answer in time is
+    /// away.
+    #[must_use]
+    pub fn within(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// When a tweet was made, ms since the epoch, as its id says; `None` where it does not, and for what is no id.
+    #[must_use]
+    pub fn date_of_id(&self, id: &str) -> Option<Millis> {
+        (self.id_date)(id).ok().flatten()
+    }
+
+    /// Records tweets that cannot be scheduled, so that they are not lost. Without a store they are.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the call may be made again.
+    pub async fn keep(&self, tweets: Vec<Ingested>) -> Result<(), StarterError> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let now = clock::wall_ms();
+        let kept = tweets.into_iter().map(|Ingested { id, created_at, content }| NewTweet {
+            id,
+            created_at: created_at.unwrap_or(now),
+            next_due: None,
+            content,
+        });
+        let kept: Vec<NewTweet> = kept.collect();
+        let watch = Stopwatch::start();
+        let recorded = store.record(self.queue.namespace(), now, &self.way, &kept);
+        self.in_time("store", watch, recorded).await?.map_err(StarterError::Store).map(drop)
+    }
+
+    /// What one of the services answers within what is left of the patience.
+    async fn in_time<T>(&self, who: &str, watch: Stopwatch, work: impl Future<Output = T>) -> Result<T, StarterError> {
+        let Some(patience) = self.patience else { return Ok(work.await) };
+        let left = patience.saturating_sub(watch.elapsed());
+        tokio::time::timeout(left, work).await.map_err(|_| {
+            let why = format!("the {who} did not answer within {} ms", patience.as_millis());
+            match who {
+                "store" => StarterError::Store(StoreError::Unavailable(why)),
+                _ => StarterError::Queue(QueueError::Unavailable(why)),
+            }
+        })
+    }
+
+    /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
+    /// interval of its age.
+    ///
+    /// ```
+    /// # use std::{sync::Arc, time::Duration};
+    /// use twitter_updater::model::provider::Provider;
+    /// use twitter_updater::engine::queue::EmbeddedQueue;
+    /// use twitter_updater::ingest::{Ingested, Queued};
+    /// use twitter_updater::store::{SqliteStore, Store};
+    /// use twitter_updater::engine::schedule::age::AgeTable;
+    /// use twitter_updater::{app, clock, tweet::TweetId};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (file, patience) = (folder.path().join("tweets.db"), Duration::from_secs(5));
+    /// let queue = EmbeddedQueue::open(&file, "tweet:update", patience).await?;
+    /// let store = SqliteStore::open(&file, patience).await?;
+    /// store.migrate().await?;
+    /// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
+    /// let starter = app::starter(&Provider::Twitter, Arc::new(queue), Some(Arc::new(store)), ages);
+    ///
+    /// let a_minute_old = TweetId::at(clock::wall_ms() - 60_000, 1).to_string();
+    /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Scheduled);
+    /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Known);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StarterError`]; the call may be made again.
+    pub async fn queue_tweet(&self, tweet: Ingested) -> Result<Queued, StarterError> {
+        let answer = self.queue_tweets(vec![tweet]).await?.pop();
+        Ok(answer.unwrap_or_else(|| Queued::Refused("no answer".to_owned()))) // one tweet has one answer
+    }
+
+    /// [`Starter::queue_tweet`] for many (about 1,000 is a good number), in two calls to the services.
+    /// Answers in the order given; an id twice in `tweets` is scheduled once, then known.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the call may be made again.
+    pub async fn queue_tweets(&self, tweets: Vec<Ingested>) -> Result<Vec<Queued>, StarterError> {
+        let now = clock::wall_ms();
+        let mut admitted = Admitted::default();
+        let turned_away: Vec<Option<Queued>> =
+            tweets.into_iter().map(|tweet| self.admit(tweet, now, &mut admitted).err()).collect();
+        let mut handed = self.hand_over(&admitted).await?.into_iter();
+        Ok(turned_away.into_iter().filter_map(|answer| answer.or_else(|| handed.next())).collect())
+    }
+
+    /// Puts a tweet with those that may be handed over; `Err` says what it is otherwise.
+    pub(crate) fn admit(&self, tweet: Ingested, now: Millis, to: &mut Admitted) -> Result<(), Queued> {
+        let created_at = self.date(&tweet, now).map_err(Queued::Refused)?;
+        let ages = self.ages.load();
+        let lane = ages.lane(created_at, now).ok_or(Queued::TooOld)?;
+        let delay = lane.patience;
+        to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), delay });
+        to.dates.push(created_at);
+        if self.store.is_some() {
+            let next_due = Some(now.saturating_add(delay));
+            to.tweets.push(NewTweet { id: tweet.id, created_at, next_due, content: tweet.content });
+        }
+        Ok(())
+    }
+
+    /// When the tweet was made, by its ingest or else by its id.
+    fn date(&self, tweet: &Ingested, now: Millis) -> Result<Millis, String> {
+        let by_id = (self.id_date)(&tweet.id)?;
+        check_id(&tweet.id)?; // what the queue asks of any provider's ids
+        let created_at = tweet.created_at.or(by_id).ok_or(
+            "the id does not say when the tweet was made (ids from before 2010-11-04 do not): created_at is needed",
+        )?;
+        if created_at < 0 {
+            return Err("created_at is before 1970".to_owned());
+        }
+        if created_at < SECONDS_BELOW {
+            return Err("created_at is before 1973 in milliseconds: it seems to be in seconds".to_owned());
+        }
+        if created_at.saturating_sub(now) > FUTURE_TOLERANCE_MS {
+            return Err("the tweet is dated more than 60 s into the future".to_owned());
+        }
+        Ok(created_at)
+    }
+
+    /// Records, then schedules; what a worker has goes to `incoming`. Answers in the order admitted.
+    pub(crate) async fn hand_over(&self, admitted: &Admitted) -> Result<Vec<Queued>, StarterError> {
+        let watch = Stopwatch::start();
+        let HandedOver { answers, leased } = self.record_and_schedule(admitted, watch).await?;
+        if !leased.is_empty() {
+            let dated = admitted.jobs.iter().zip(&admitted.dates);
+            let again = dated.filter(|(job, _)| leased.contains(&job.id));
+            let again = again.map(|(job, date)| Incoming { member: job.id.clone(), created_at: *date });
+            let again: Vec<Incoming> = again.collect();
+            self.in_time("queue", watch, self.queue.put_incoming(&again)).await??;
+        }
+        Ok(answers)
+    }
+
+    /// Records, then schedules.
+    async fn record_and_schedule(&self, admitted: &Admitted, watch: Stopwatch) -> Result<HandedOver, StarterError> {
+        if admitted.jobs.is_empty() {
+            return Ok(HandedOver::default());
+        }
+        let dead = self.in_time("store", watch, self.record(&admitted.tweets)).await??;
+        failpoint::point("after_record");
+        if !dead.contains(&true) {
+            return self.in_time("queue", watch, self.schedule(&admitted.jobs)).await?;
+        }
+        // The store knows its dead also when the queue was wiped: they are not brought back.
+        let living = admitted.jobs.iter().zip(&dead).filter(|(_, dead)| !**dead).map(|(job, _)| job.clone());
+        let living: Vec<NewJob> = living.collect();
+        let HandedOver { answers, leased } = self.in_time("queue", watch, self.schedule(&living)).await??;
+        let mut scheduled = answers.into_iter();
+        let answers = dead.iter().filter_map(|dead| if *dead { Some(Queued::Dead) } else { scheduled.next() });
+        Ok(HandedOver { answers: answers.collect(), leased })
+    }
+
+    /// Records tweets and says of each whether it is dead; says nothing where none is.
+    async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<bool>, StoreError> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let namespace = self.queue.namespace();
+        let recorded = store.record(namespace, clock::wall_ms(), &self.way, tweets).await?;
+        if recorded.known == 0 {
+            return Ok(Vec::new()); // the dead are among the known, so a first load asks nothing more
+        }
+        let ids: Vec<String> = tweets.iter().map(|tweet| tweet.id.clone()).collect();
+        let standings = store.standing(namespace, &ids).await?;
+        Ok(standings.iter().map(|of| of.as_ref().is_some_and(|of| of.state == TweetState::Dead)).collect())
+    }
+
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<HandedOver, StarterError> {
+        if jobs.is_empty() {
+            return Ok(HandedOver::default());
+        }
+        let answers = self.queue.schedule(jobs).await?;
+        if answers.len() != jobs.len() {
+            let (asked, got) = (jobs.len(), answers.len());
+            return Err(QueueError::Refused(format!("the queue gave {got} answers for {asked} jobs")).into());
+        }
+        let leased = jobs.iter().zip(&answers).filter(|(_, answer)| **answer == Scheduled::Leased);
+        let leased = leased.map(|(job, _)| job.id.clone()).collect();
+        let queued = |answer| match answer {
+            Scheduled::Scheduled => Queued::Scheduled,
+            Scheduled::Known => Queued::Known,
+            Scheduled::Leased => Queued::Leased,
+            Scheduled::Dead => Queued::Dead,
+        };
+        Ok(HandedOver { answers: answers.into_iter().map(queued).collect(), leased })
+    }
+}
+
+impl fmt::Debug for Starter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Starter")
+            .field("queue", &self.queue)
+            .field("store", &self.store)
+            .field("ages", &self.ages)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::queue::EmbeddedQueue;
+    use crate::model::post::TweetId;
+
+    #[tokio::test]
+    async fn who_did_not_answer_in_time_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = EmbeddedQueue::open(&folder.path().join("jobs.db"), "n", Duration::from_secs(20)).await.unwrap();
+        let ages: AgeTable = "1d: 1h".parse().unwrap();
+        let starter = Starter::new(Arc::new(queue), None, ages, Arc::new(TweetId::date_of), |_| Ok(crate::model::post::Tweet::default()))
+            .within(Duration::from_millis(5));
+        for who in ["store", "queue"] {
+            let error = starter.in_time(who, Stopwatch::start(), std::future::pending::<()>()).await.unwrap_err();
+            assert!(error.to_string().contains(&format!("the {who} did not answer within 5 ms")), "{error}");
+            assert!(error.is_passing() && matches!(error, StarterError::Store(_)) == (who == "store"));
+        }
+        assert_eq!(starter.in_time("store", Stopwatch::start(), async { 7 }).await.unwrap(), 7);
+    }
+}

@@ -1,0 +1,344 @@
+//! Putting back from the store what the queue has lost.
+//!
+//! The store is walked once, page by page in the order of ids, youngest tweets first. Of each page
+//!
+//! ```text
+//!   1. adopt    the ids that are in none of the queue's places are ours, under a lease
+//!   2. standing their rows are read again
+//!   3. settle   what lives goes to the lane of its age, due when the store says; the others leave
+//!   4. standing of those that left: who lives again meanwhile goes through 1 to 4 again
+//! ```
+//!
+//! **Why nobody is doubled.** An id is adopted only where it is nowhere, in one step of the queue; from
+//! then on it is leased. Two rebuilds, a starter and a rebuild: one of them gets it.
+//!
+//! **Why nobody is revived.** A worker ends or buries a tweet in the store first and takes it out of the
+//! queue after. So an id that is nowhere because a worker was done with it is *ended* in the store by the
+//! time we adopt it, and 2, which comes after 1, sees that, however old the page was. While we hold
+//! the lease nobody else looks the tweet up.
+//!
+//! **Why nobody is lost.** Between 2 and 3 a starter may bring an ended tweet to life, or a person one of
+//! the dead: their store comes first as well, then the queue tells them *leased*, then 3 takes it
+//! out. That is what 4 is for: its read comes after 3, and so after theirs. A rebuild that is killed
+//! leaves leases, which run out; one whose reply is lost asks again with its token or settles again.
+//!
+//! One that is cut off between 3 and 4 says that it did not end, and is run again.
+//!
+//! What is left to chance: a worker whose lease was wiped with the queue, or has run out, may still end
+//! its tweet in the store after 2. That tweet is looked up once more, and the answer ends it again; the
+//! store takes no answer about the dead, and the worker that hears so buries it in the queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{IdDate, StarterError};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::humanize::grouped;
+use crate::base::random;
+use crate::base::reload::Live;
+use crate::base::retry::RetryPolicy;
+use crate::base::shutdown::Stop;
+use crate::engine::queue::{Adopted, Job, Lane, Queue, Scheduled, Verdict, check_id};
+use crate::engine::schedule::age::AgeTable;
+use crate::model::post::TweetState;
+use crate::store::{Listed, Listing, Store};
+
+/// Rows of a page: what the queue adopts, and settles, in one step; 1 to 3 ms each of Redis's only thread.
+pub(super) const PAGE: u32 = 500;
+/// Overdue tweets come due within this time and not at once, or they would come due together ever after.
+/// Lanes of longer intervals are spread by the quota.
+const SPREAD_MS: Millis = 10 * 60_000;
+
+/// The lane of a tweet, as the updater chooses it.
+#[derive(Clone)]
+pub struct Lanes {
+    /// How often, by age.
+    pub ages: Live<AgeTable>,
+    /// The lane of tweets the provider does not return.
+    pub unavailable: Lane,
+    /// What an id says of its date, where the store does not know it.
+    pub id_date: IdDate,
+}
+
+impl Lanes {
+    /// The lane of a tweet at `now`, ms since the epoch. One whose life is over by its age, or whose date
+    /// nobody knows, is in the last: the updater ends it, or keeps it alive.
+    #[must_use]
+    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, now: Millis) -> Lane {
+        if state == TweetState::Unavailable {
+            return self.unavailable.clone();
+        }
+        let ages = self.ages.load();
+        let by_age = self.created_at(id, created_at).and_then(|made| ages.lane(made.min(now), now));
+        let last = || ages.brackets().last().map(|bracket| &bracket.lane);
+        by_age.or_else(last).unwrap_or(&self.unavailable).clone() // a table without brackets is refused
+    }
+
+    /// Whether a tweet's life is over by its age.
+    fn is_over(&self, id: &str, created_at: Option<Millis>, now: Millis) -> bool {
+        self.created_at(id, created_at).is_some_and(|made| self.ages.load().lane(made.min(now), now).is_none())
+    }
+
+    /// When a tweet was made, ms since the epoch: as the store knows it, or its id.
+    #[must_use]
+    pub fn created_at(&self, id: &str, stored: Option<Millis>) -> Option<Millis> {
+        stored.or_else(|| (self.id_date)(id).ok().flatten())
+    }
+}
+
+impl std::fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lanes").field("ages", &self.ages).finish_non_exhaustive()
+    }
+}
+
+/// What became of the rows. `known + leased + dead + put_back + withdrawn + refused = rows`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Rebuilt {
+    /// Rows of tweets that live.
+    pub rows: u64,
+    /// Delayed already.
+    pub known: u64,
+    /// A worker has it right now.
+    pub leased: u64,
+    /// Dead in the queue.
+    pub dead: u64,
+    /// In the queue now, not before.
+    pub put_back: u64,
+    /// Ended or buried after their page was read: not put back.
+    pub withdrawn: u64,
+    /// Rows whose id cannot be a job's.
+    pub refused: u64,
+    /// Whether the store was walked to its end.
+    pub complete: bool,
+    /// The last id that is done with, when it was not: ids fall.
+    pub down_to: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Why a rebuild stopped. It may be run again from its beginning: what is in the queue stays as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("the rebuild is done with {rows} rows{}, then it stopped; run it again", down_to(.last.as_deref()))]
+pub struct RebuildError {
+    /// Rows that are done with.
+    pub rows: u64,
+    /// The last id of those.
+    pub last: Option<String>,
+    /// What happened.
+    #[source]
+    pub why: StarterError,
+}
+
+fn down_to(last: Option<&str>) -> String {
+    last.map_or_else(String::new, |id| format!(", down to id {id}"))
+}
+
+/// Puts back from the store what the queue has lost.
+#[derive(Debug, Clone)]
+pub struct Rebuild {
+    /// The queue.
+    pub queue: Arc<dyn Queue>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Where each goes.
+    pub lanes: Lanes,
+    /// How long a page is ours, as all leases of the namespace.
+    pub lease: Duration,
+    /// Rows a second at the most, at least 1.
+    pub rate: u32,
+    /// What to do when the store or the queue is away.
+    pub retry: RetryPolicy,
+}
+
+impl Rebuild {
+    /// Walks the store once, or until it is stopped; tells `progress` after each page.
+    ///
+    /// # Errors
+    /// [`RebuildError`], which says how far it came.
+    pub async fn run(&self, stop: &Stop, progress: impl Fn(&Rebuilt)) -> Result<Rebuilt, RebuildError> {
+        let watch = Stopwatch::start();
+        let rate = self.rate.max(1);
+        let mut sum = Rebuilt::default();
+        let mut last: Option<String> = None;
+        while !stop.is_draining() {
+            let page = self.patiently(stop, async || Ok(self.page(last.as_deref(), PAGE.min(rate)).await?)).await;
+            let page = match page {
+                Ok(Some(page)) => page,
+                Ok(None) => break,
+                Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
+            };
+            // One token for all tries of a page: a reply that was lost is given again.
+            let token = format!("rebuild-{:016x}", random::number());
+            match self.patiently(stop, async || self.put_back(&token, &page).await).await {
+                Ok(Some(done)) => sum.add(&done),
+                Ok(None) => break,
+                Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
+            }
+            last = page.last().map(|row| row.id.clone()).or(last);
+            progress(&sum);
+            if page.len() < PAGE.min(rate) as usize {
+                sum.complete = true;
+                break;
+            }
+            let earliest = Duration::from_secs_f64(sum.rows as f64 / f64::from(rate));
+            stop.sleep(earliest.saturating_sub(watch.elapsed())).await;
+        }
+        sum.down_to = last.filter(|_| !sum.complete);
+        sum.seconds = watch.elapsed().as_secs_f64();
+        Ok(sum)
+    }
+
+    async fn page(&self, below: Option<&str>, limit: u32) -> Result<Vec<Listed>, StarterError> {
+        Ok(self.store.page(self.queue.namespace(), Listing::Living, below, limit).await?)
+    }
+
+    /// Tries while a service is away; `None` when it is stopped meanwhile.
+    async fn patiently<T>(
+        &self,
+        stop: &Stop,
+        mut run: impl AsyncFnMut() -> Result<T, StarterError>,
+    ) -> Result<Option<T>, StarterError> {
+        let mut delays = self.retry.start();
+        loop {
+            let error = match run().await {
+                Ok(done) => return Ok(Some(done)),
+                Err(error) => error,
+            };
+            let delay = delays.next_delay();
+            if !error.is_passing() || delays.attempts() >= self.retry.tries {
+                return Err(error);
+            }
+            tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a page could not be put back yet");
+            stop.sleep(delay).await;
+            if stop.is_draining() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Puts back what is nowhere of these rows.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the same call may be made again, with the same token.
+    pub async fn put_back(&self, token: &str, rows: &[Listed]) -> Result<Rebuilt, StarterError> {
+        let mut sum = Rebuilt { rows: rows.len() as u64, ..Rebuilt::default() };
+        let mut left: Vec<&Listed> = Vec::with_capacity(rows.len());
+        for row in rows {
+            if let Err(why) = check_id(&row.id) {
+                tracing::warn!(id = ?row.id, why, "a row of the store can be in no queue");
+                sum.refused += 1;
+            } else {
+                left.push(row);
+            }
+        }
+        while !left.is_empty() {
+            let ids: Vec<String> = left.iter().map(|row| row.id.clone()).collect();
+            let adopted = self.queue.adopt(token, &ids, self.lease).await?;
+            let mut ours = Vec::new();
+            for (row, answer) in left.into_iter().zip(&adopted.answers) {
+                match answer {
+                    Scheduled::Scheduled => ours.push(row),
+                    Scheduled::Known => sum.known += 1,
+                    Scheduled::Leased => sum.leased += 1,
+                    Scheduled::Dead => sum.dead += 1,
+                }
+            }
+            if ours.is_empty() {
+                break;
+            }
+            let out = self.settle(&adopted, &ours).await?;
+            sum.put_back += (ours.len() - out.len()) as u64;
+            left = self.living(&out).await?;
+            sum.withdrawn += (out.len() - left.len()) as u64;
+        }
+        Ok(sum)
+    }
+
+    /// Puts those that live into their lanes and lets go of the others, which it answers.
+    async fn settle<'a>(&self, adopted: &Adopted, ours: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
+        let states = self.states(ours).await?;
+        let mut out = Vec::new();
+        let mut verdicts = Vec::with_capacity(ours.len());
+        for (row, state) in ours.iter().zip(states) {
+            let lane = self.lanes.of(&row.id, state.unwrap_or(row.state), row.created_at, adopted.now);
+            let verdict = if state.is_some() {
+                Verdict::Reschedule { lane: lane.clone(), delay: self.delay(row, &lane, adopted.now) }
+            } else {
+                out.push(*row);
+                Verdict::Finish
+            };
+            let job = Job { id: row.id.clone(), lane: lane.name.clone(), due: adopted.now, deliveries: 0, failures: 0 };
+            verdicts.push((job, verdict));
+        }
+        let settled = self.queue.settle(&adopted.fence, &verdicts, &[]).await?;
+        if settled.lost > 0 {
+            // They are in the queue: their lease ran out, and the next claim takes them.
+            tracing::warn!(lost = settled.lost, "a page took longer than its lease");
+        }
+        Ok(out)
+    }
+
+    /// How long until it is due: when the store says. What is overdue comes due a little later than now:
+    /// at the most as late again as it is, an interval, and [`SPREAD_MS`].
+    fn delay(&self, row: &Listed, lane: &Lane, now: Millis) -> Millis {
+        let delay = row.next_due.unwrap_or(now) - now;
+        if delay > 0 && !self.lanes.is_over(&row.id, row.created_at, now) {
+            return delay;
+        }
+        let most = (-delay).clamp(0, lane.patience.min(SPREAD_MS));
+        (random::share() * most as f64) as Millis
+    }
+
+    /// Those of the rows that live now.
+    async fn living<'a>(&self, rows: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
+        let states = self.states(rows).await?;
+        Ok(rows.iter().zip(states).filter(|(_, state)| state.is_some()).map(|(row, _)| *row).collect())
+    }
+
+    /// The state of each now; `None` where its life is over or it is dead.
+    async fn states(&self, rows: &[&Listed]) -> Result<Vec<Option<TweetState>>, StarterError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+        let standings = self.store.standing(self.queue.namespace(), &ids).await?;
+        let lives = |state: &TweetState| matches!(state, TweetState::Live | TweetState::Unavailable);
+        Ok(standings.into_iter().map(|known| known.map(|known| known.state).filter(lives)).collect())
+    }
+}
+
+impl Rebuilt {
+    fn add(&mut self, page: &Self) {
+        self.rows += page.rows;
+        self.known += page.known;
+        self.leased += page.leased;
+        self.dead += page.dead;
+        self.put_back += page.put_back;
+        self.withdrawn += page.withdrawn;
+        self.refused += page.refused;
+    }
+}
+
+impl std::fmt::Display for Rebuilt {
+    /// One line.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { rows, known, leased, dead, put_back, withdrawn, refused, complete, seconds, .. } = self;
+        if !*complete {
+            write!(f, "stopped before the end{}, run it again: ", down_to(self.down_to.as_deref()))?;
+        }
+        write!(
+            f,
+            "{} rows in {seconds:.1} s: {} in the queue already, {} put back, {} leased, {} dead, {} withdrawn",
+            grouped(*rows),
+            grouped(*known),
+            grouped(*put_back),
+            grouped(*leased),
+            grouped(*dead),
+            grouped(*withdrawn)
+        )?;
+        if *refused > 0 { write!(f, ", {} refused", grouped(*refused)) } else { Ok(()) }
+    }
+}

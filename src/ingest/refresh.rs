@@ -1,0 +1,239 @@
+//! Look-ups brought forward: what a person wants to see now, and what a wave of misses made unavailable.
+//!
+//! Store first, then queue ([`Store::promote`], [`Queue::promote`]): cut off in between, the store says *due* and the
+//! queue comes to it later; the same command mends it. A post that the queue has lost is put back on the way.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::StarterError;
+use super::rebuild::{PAGE, Rebuild};
+use crate::base::clock::{self, Millis};
+use crate::base::random;
+use crate::base::shutdown::Stop;
+use crate::engine::queue::{NewJob, Promoted, check_id};
+use crate::model::post::TweetState;
+use crate::store::{Listed, Listing};
+
+/// A state of posts that are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Living {
+    /// Found by the last answer that was believed.
+    Live,
+    /// Missing for so long that it is believed.
+    Unavailable,
+}
+
+impl FromStr for Living {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "live" => Ok(Self::Live),
+            "unavailable" => Ok(Self::Unavailable),
+            _ => Err("write live or unavailable".to_owned()),
+        }
+    }
+}
+
+/// A moment, ms since the epoch: `2h` is so long ago, `2026-01-31T08:00:00Z` a date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub Millis);
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(ago) = humantime::parse_duration(text) {
+            return Ok(Self(clock::wall_ms().saturating_sub(clock::millis(ago))));
+        }
+        let date = humantime::parse_rfc3339_weak(text).ok();
+        let since_1970 = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
+        since_1970
+            .map(|span| Self(clock::millis(span)))
+            .ok_or_else(|| "write it like 2h or 2026-01-31T08:00:00Z".to_owned())
+    }
+}
+
+/// Which posts of the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Which {
+    /// In this state; `None` for both.
+    pub state: Option<Living>,
+    /// Whose last answer was given at this moment or later.
+    pub since: Option<Moment>,
+    /// Due over one interval of each, and not all at once.
+    pub spread: bool,
+}
+
+impl Which {
+    fn is_for(&self, row: &Listed) -> bool {
+        let state = match row.state {
+            TweetState::Live => Living::Live,
+            TweetState::Unavailable => Living::Unavailable,
+            TweetState::Ended | TweetState::Dead => return false,
+        };
+        self.state.is_none_or(|wanted| wanted == state)
+            && self.since.is_none_or(|since| row.checked_at.is_some_and(|checked| checked >= since.0))
+            && check_id(&row.id).is_ok()
+    }
+}
+
+/// What became of the posts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Refreshed {
+    /// Due at once (or within an interval, where they are spread), in the lane of their age.
+    pub promoted: u64,
+    /// With a worker right now: due again as soon as it lets go.
+    pub leased: u64,
+    /// The queue had lost them: they are in it again.
+    pub put_back: u64,
+    /// Ids that were refused: unknown, ended, dead, or no ids at all.
+    pub refused: u64,
+}
+
+impl Refreshed {
+    fn add(&mut self, other: &Self) {
+        self.promoted += other.promoted;
+        self.leased += other.leased;
+        self.put_back += other.put_back;
+        self.refused += other.refused;
+    }
+
+    /// Posts that are due.
+    #[must_use]
+    pub fn posts(&self) -> u64 {
+        self.promoted + self.leased + self.put_back
+    }
+}
+
+impl std::fmt::Display for Refreshed {
+    /// One line.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { promoted, leased, put_back, refused } = self;
+        write!(f, "{promoted} due now, {leased} in flight and due again after it, {put_back} put back into the queue")?;
+        if *refused > 0 { write!(f, ", {refused} refused") } else { Ok(()) }
+    }
+}
+
+/// Brings look-ups forward.
+#[derive(Debug, Clone)]
+pub struct Refresh {
+    /// Queue, store and lanes; and what puts back a post that the queue has lost.
+    pub rebuild: Rebuild,
+}
+
+impl Refresh {
+    /// These posts are due now. `refused` hears of each id that cannot be, with the reason.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the same call may be made again.
+    pub async fn ids(&self, ids: &[String], mut refused: impl FnMut(&str, &str)) -> Result<Refreshed, StarterError> {
+        let Rebuild { queue, store, .. } = &self.rebuild;
+        let mut sum = Refreshed::default();
+        for ids in ids.chunks(PAGE as usize) {
+            let mut rows = Vec::with_capacity(ids.len());
+            for (id, known) in ids.iter().zip(store.standing(queue.namespace(), ids).await?) {
+                let why = match known.as_ref().map(|known| known.state) {
+                    _ if check_id(id).is_err() => "this is no id of a post",
+                    None => "the store does not know it: put it in with `enqueue`",
+                    Some(TweetState::Ended) => "its life has ended: put it in again with `enqueue`",
+                    Some(TweetState::Dead) => "it is dead: bring it back with `dead retry`",
+                    Some(state @ (TweetState::Live | TweetState::Unavailable)) => {
+                        let (created_at, checked_at) = known.map_or((None, None), |of| (of.created_at, of.checked_at));
+                        let id = id.clone();
+                        rows.push(Listed { id, state, created_at, next_due: None, checked_at, reason: None });
+                        continue;
+                    }
+                };
+                refused(id, why);
+                sum.refused += 1;
+            }
+            sum.add(&self.promote(rows, false).await?);
+        }
+        Ok(sum)
+    }
+
+    /// The same for all of a kind. Tries while a service is away, and ends early when it is stopped; `progress` hears how
+    /// many rows were read.
+    ///
+    /// # Errors
+    /// [`StarterError`]; the same call may be made again.
+    pub async fn all(
+        &self,
+        which: Which,
+        stop: &Stop,
+        progress: impl Fn(u64, &Refreshed),
+    ) -> Result<Refreshed, StarterError> {
+        let Rebuild { queue, store, retry, .. } = &self.rebuild;
+        let (mut sum, mut read, mut last) = (Refreshed::default(), 0, None::<String>);
+        let mut delays = retry.start();
+        while !stop.is_draining() {
+            let page = async {
+                let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), PAGE).await?;
+                let rows = page.iter().filter(|row| which.is_for(row)).cloned().collect();
+                Ok::<_, StarterError>((self.promote(rows, which.spread).await?, page))
+            };
+            let (done, page) = match page.await {
+                Ok(done) => done,
+                Err(error) if error.is_passing() && delays.attempts() < retry.tries => {
+                    let delay = delays.next_delay();
+                    tracing::warn!(%error, delay_ms = clock::millis(delay), "a page cannot be brought forward yet");
+                    stop.sleep(delay).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            delays.succeeded();
+            sum.add(&done);
+            read += page.len() as u64;
+            progress(read, &sum);
+            if page.len() < PAGE as usize {
+                break;
+            }
+            last = page.into_iter().last().map(|row| row.id);
+        }
+        Ok(sum)
+    }
+
+    /// Brings these forward, each in the lane of its age: whether an unavailable post is back is best asked where a
+    /// living one would be.
+    async fn promote(&self, mut rows: Vec<Listed>, spread: bool) -> Result<Refreshed, StarterError> {
+        if rows.is_empty() {
+            return Ok(Refreshed::default());
+        }
+        let Rebuild { queue, store, lanes, .. } = &self.rebuild;
+        let now = clock::wall_ms();
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in &mut rows {
+            let lane = lanes.of(&row.id, TweetState::Live, row.created_at, now);
+            let delay = if spread { (random::share() * lane.patience as f64) as Millis } else { 0 };
+            row.next_due = Some(now.saturating_add(delay));
+            jobs.push(NewJob { id: row.id.clone(), lane, delay });
+        }
+        let dues: Vec<(String, Millis)> =
+            rows.iter().map(|row| (row.id.clone(), row.next_due.unwrap_or(now))).collect();
+        store.promote(queue.namespace(), &dues).await?;
+        let answers = queue.promote(&jobs).await?;
+        let mut done = Refreshed::default();
+        let mut lost = Vec::new();
+        for (row, answer) in rows.into_iter().zip(answers) {
+            match answer {
+                Promoted::Moved => done.promoted += 1,
+                Promoted::Noted => done.leased += 1,
+                // Dead since it was read: the store says so, too, or will.
+                Promoted::Dead => done.refused += 1,
+                Promoted::Absent => lost.push(row),
+            }
+        }
+        if !lost.is_empty() {
+            let rebuilt = self.rebuild.put_back(&format!("refresh-{:016x}", random::number()), &lost).await?;
+            done.put_back += rebuilt.put_back;
+            done.leased += rebuilt.leased;
+            done.promoted += rebuilt.known;
+            done.refused += rebuilt.dead + rebuilt.withdrawn + rebuilt.refused;
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,256 @@
+//! What became of a file, for a person and for a script.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Queued;
+use crate::base::humanize::grouped;
+
+/// Refusals a [`Summary`] names; the rest are counted.
+const NAMED_REFUSALS: usize = 50;
+/// Distinct reasons a [`Summary`] counts: reasons quote the line, so a broken file has any number.
+const NAMED_REASONS: usize = 100;
+const OTHER_REASONS: &str = "other reasons";
+
+/// A refused entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// The number of the line in the file where it begins, from 1.
+    pub line: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// What became of a file's entries. `scheduled + known + too_old + dead + refused = lines`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// The file.
+    pub name: String,
+    /// Its entries: ids, posts and what was refused. Where each is on a line of its own, the lines that are not blank.
+    pub lines: u64,
+    /// In the queue now, not before.
+    pub scheduled: u64,
+    /// In the queue before.
+    pub known: u64,
+    /// Past the last age bracket.
+    pub too_old: u64,
+    /// Buried.
+    pub dead: u64,
+    /// Not tweets that can be scheduled.
+    pub refused: u64,
+    /// The first 50 of them.
+    pub refusals: Vec<Refusal>,
+    /// How many were refused for which reason.
+    pub refused_by_reason: BTreeMap<String, u64>,
+    /// Something a person should look at although it was scheduled.
+    pub warning: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+    /// Entries per second.
+    pub ids_per_second: f64,
+    #[serde(skip)]
+    rounding: Rounding,
+}
+
+impl Summary {
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// There was no entry: most likely not what was meant.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lines == 0
+    }
+
+    /// There were entries and none was refused. Otherwise a command should exit with an error.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        !self.is_empty() && self.refused == 0
+    }
+
+    pub(super) fn count(&mut self, queued: &Queued) {
+        match queued {
+            Queued::Scheduled => self.scheduled += 1,
+            Queued::Known | Queued::Leased => self.known += 1,
+            Queued::TooOld => self.too_old += 1,
+            Queued::Dead => self.dead += 1,
+            Queued::Refused(_) => self.refused += 1,
+        }
+    }
+
+    pub(super) fn refuse(&mut self, line: u64, reason: &str) {
+        self.refused += 1;
+        if self.refusals.len() < NAMED_REFUSALS {
+            self.refusals.push(Refusal { line, reason: reason.to_owned() });
+        }
+        match self.refused_by_reason.get_mut(reason) {
+            Some(count) => *count += 1,
+            None => {
+                let full = self.refused_by_reason.len() >= NAMED_REASONS;
+                let reason = if full { OTHER_REASONS } else { reason };
+                *self.refused_by_reason.entry(reason.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    pub(super) fn look_at(&mut self, line: u64, id: &str) {
+        self.rounding.look_at(line, id);
+    }
+
+    pub(super) fn finish(&mut self, seconds: f64) {
+        self.warning = self.rounding.warning();
+        self.seconds = seconds;
+        self.ids_per_second = if seconds > 0.0 { self.lines as f64 / seconds } else { 0.0 };
+    }
+}
+
+/// Ids a spreadsheet has rounded. It keeps 15 digits, and JavaScript about 17: what they have touched
+/// ends in 00, as only 1 in 100 ids does by chance.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Rounding {
+    /// Ids of 16 digits and more.
+    long: u64,
+    /// Those of them that end in 00.
+    round: u64,
+    first_round: u64,
+}
+
+impl Rounding {
+    fn look_at(&mut self, line: u64, id: &str) {
+        if id.len() < 16 || !id.bytes().all(|digit| digit.is_ascii_digit()) {
+            return;
+        }
+        self.long += 1;
+        if id.ends_with("00") {
+            if self.round == 0 {
+                self.first_round = line;
+            }
+            self.round += 1;
+        }
+    }
+
+    fn warning(&self) -> Option<String> {
+        // 5 %: five times what chance gives.
+        (self.round > 0 && self.round * 20 >= self.long).then(|| {
+            format!(
+                "{} of {} long ids end in 00, where 1 in 100 is usual; the first is on line {}. A spreadsheet may have \
+                 rounded them: export the column as text and enqueue it again.",
+                grouped(self.round),
+                grouped(self.long),
+                self.first_round
+            )
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return write!(f, "{} is empty: nothing to schedule", self.name);
+        }
+        writeln!(
+            f,
+            "{}: {} entries in {:.1} s ({} per second)",
+            self.name,
+            grouped(self.lines),
+            self.seconds,
+            grouped(self.ids_per_second as u64)
+        )?;
+        let rows = [
+            ("scheduled", self.scheduled, ""),
+            ("known", self.known, "in the queue already"),
+            ("too old", self.too_old, "past the last age bracket, not updated any more"),
+            ("dead", self.dead, "buried earlier, not brought back"),
+            ("refused", self.refused, ""),
+        ];
+        let width = grouped(self.lines).len();
+        for (what, count, remark) in rows {
+            let row = format!("  {what:<9}  {:>width$}  {remark}", grouped(count));
+            writeln!(f, "{}", row.trim_end())?;
+        }
+        for Refusal { line, reason } in &self.refusals {
+            writeln!(f, "  line {line}: {reason}")?;
+        }
+        let unnamed = self.refused - self.refusals.len() as u64;
+        if unnamed > 0 {
+            writeln!(f, "  and {} more; all of them by reason:", grouped(unnamed))?;
+            let mut by_reason: Vec<_> = self.refused_by_reason.iter().collect();
+            by_reason.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            for (reason, count) in by_reason {
+                writeln!(f, "    {:>width$}  {reason}", grouped(*count))?;
+            }
+        }
+        if let Some(warning) = &self.warning {
+            writeln!(f, "  warning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounded_ids_are_noticed_from_five_percent_on() {
+        let of = |round: u64, long: u64| {
+            let mut rounding = Rounding::default();
+            for line in 1..=long {
+                let last = if line > long - round { "00" } else { "17" };
+                rounding.look_at(line, &format!("15000000000000{last}"));
+            }
+            rounding.look_at(long + 1, "100"); // short ids say nothing
+            rounding.look_at(long + 2, "not an id, however long 00");
+            rounding.warning()
+        };
+        assert_eq!(of(0, 0), None);
+        assert_eq!(of(0, 10), None);
+        assert_eq!(of(4, 100), None);
+        let warning = of(5, 100).unwrap();
+        assert!(warning.contains("5 of 100") && warning.contains("line 96"), "{warning}");
+        assert!(of(1, 1).is_some());
+    }
+
+    #[test]
+    fn any_number_of_reasons_takes_little_room() {
+        let mut summary = Summary::new("x");
+        for line in 1..=10_000 {
+            summary.lines += 1;
+            summary.refuse(line, &format!("reason {line}"));
+        }
+        assert_eq!(summary.refusals.len(), NAMED_REFUSALS);
+        assert_eq!(summary.refused_by_reason.len(), NAMED_REASONS + 1);
+        assert_eq!(summary.refused_by_reason.values().sum::<u64>(), 10_000);
+        assert_eq!(summary.refused_by_reason[OTHER_REASONS], 9_900);
+        let text = summary.to_string();
+        assert!(text.contains("and 9,950 more"), "{text}");
+    }
+
+    #[test]
+    fn it_reads_well() {
+        let mut summary = Summary::new("tweets.txt");
+        summary.lines = 1_234;
+        summary.scheduled = 1_230;
+        summary.known = 3;
+        summary.refuse(7, "the id is negative");
+        summary.look_at(9, "1500000000000000000");
+        summary.finish(2.0);
+        let text = "\
+tweets.txt: 1,234 entries in 2.0 s (617 per second)
+  scheduled  1,230
+  known          3  in the queue already
+  too old        0  past the last age bracket, not updated any more
+  dead           0  buried earlier, not brought back
+  refused        1
+  line 7: the id is negative
+  warning: 1 of 1 long ids end in 00, where 1 in 100 is usual; the first is on line 9. A spreadsheet may have \
+rounded them: export the column as text and enqueue it again.
+";
+        assert_eq!(summary.to_string(), text);
+        assert!(!summary.is_clean());
+        assert_eq!(Summary::new("-").to_string(), "- is empty: nothing to schedule");
+    }
+}

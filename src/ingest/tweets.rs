@@ -1,0 +1,185 @@
+//! Tweets of a file or a body, one by one: ids, objects, and the posts of a page.
+
+use std::io;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::AsyncBufRead;
+
+use super::lines::Lines;
+use crate::model::post::Ingested;
+use crate::model::post::{BadId, TweetId};
+use crate::providers::registry::Parse;
+
+/// One tweet, or why it is none.
+#[derive(Debug, PartialEq)]
+pub struct Item {
+    /// The line where it begins, from 1.
+    pub line: u64,
+    /// About its length in bytes.
+    pub bytes: usize,
+    /// The tweet; an error is one clause. Whether a bare id is one is not looked at here.
+    pub tweet: Result<Ingested, String>,
+    /// What to do about the line where its tweet is refused, by its looks.
+    pub hint: Option<&'static str>,
+}
+
+/// Reads tweets: a bare or quoted id or a JSON object on a line, JSON over many lines, lists, and X's answers and
+/// stream lines, whose posts stand in `data`.
+#[derive(Debug)]
+pub struct Tweets<R> {
+    lines: Lines<R>,
+    parse: Parse,
+    /// What is left of a page.
+    page: std::vec::IntoIter<Item>,
+}
+
+impl<R: AsyncBufRead + Unpin> Tweets<R> {
+    /// The tweets of that source; `parse` reads an object.
+    pub fn new(source: R, parse: Parse) -> Self {
+        Self { lines: Lines::new(source), parse, page: Vec::new().into_iter() }
+    }
+
+    /// Bytes read so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.lines.bytes()
+    }
+
+    /// The number of the last line of which all tweets were handed out, from 1; 0 before the first.
+    #[must_use]
+    pub fn done_line(&self) -> u64 {
+        match self.page.as_slice().first() {
+            Some(item) => item.line.saturating_sub(1),
+            None => self.lines.number(),
+        }
+    }
+
+    /// The next tweet. Can be dropped at any await and called again.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub async fn next(&mut self) -> io::Result<Option<Item>> {
+        loop {
+            if let Some(item) = self.page.next() {
+                return Ok(Some(item));
+            }
+            let Some(line) = self.lines.next().await? else { return Ok(None) };
+            let number = line.number;
+            let text = match line.text {
+                Ok(text) => text,
+                Err(why) => return Ok(Some(Item { line: number, bytes: 0, tweet: Err(why.to_owned()), hint: None })),
+            };
+            match read(text, self.parse) {
+                Read::One(tweet) => {
+                    return Ok(Some(Item { line: number, bytes: text.len(), tweet, hint: hint(text) }));
+                }
+                Read::Page(tweets) => {
+                    let bytes = text.len() / tweets.len().max(1);
+                    let item = |tweet| Item { line: number, bytes, tweet, hint: None };
+                    self.page = tweets.into_iter().map(item).collect::<Vec<_>>().into_iter();
+                }
+            }
+        }
+    }
+}
+
+/// What a text says.
+#[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "the large one is that of nearly every line")]
+pub(super) enum Read {
+    /// A tweet.
+    One(Result<Ingested, String>),
+    /// The posts of an object's `data`; there may be none.
+    Page(Vec<Result<Ingested, String>>),
+}
+
+/// Reads a bare or quoted id, or a JSON object.
+pub(super) fn read(text: &str, parse: Parse) -> Read {
+    if text.starts_with('{') {
+        let tweet = parse(text).map(Ingested::from);
+        // What is a post itself is not searched for others.
+        let page = if tweet.is_err() { page(text, parse) } else { None };
+        return page.map_or(Read::One(tweet), Read::Page);
+    }
+    if text.starts_with('[') {
+        return Read::One(Err("a list in a list; write one list of posts".to_owned()));
+    }
+    let quoted = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    Read::One(Ok(Ingested::bare(quoted.unwrap_or(text).trim())))
+}
+
+/// An answer or a stream line of X API v2, as the API and twarc write them.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    meta: Option<&'a RawValue>,
+}
+
+/// An answer without posts says so.
+#[derive(Deserialize)]
+struct Meta {
+    result_count: u64,
+}
+
+/// The posts in an object's `data`; `None` where it holds none and does not say that there are none.
+fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
+    let Envelope { data, meta } = serde_json::from_str(text).ok()?;
+    let Some(data) = data.map(RawValue::get) else {
+        let Meta { result_count } = serde_json::from_str(meta?.get()).ok()?;
+        return (result_count == 0).then(Vec::new);
+    };
+    let post = |raw: &str| parse(raw).map(Ingested::from);
+    if data.starts_with('{') {
+        return Some(vec![post(data).map_err(|why| format!("its data: {why}"))]);
+    }
+    let posts: Vec<&RawValue> = serde_json::from_str(data).ok()?;
+    let numbered = (1..).zip(posts);
+    Some(numbered.map(|(n, raw)| post(raw.get()).map_err(|why| format!("post {n} of its data: {why}"))).collect())
+}
+
+/// What a refused bare id's line looks like, with what to do about it.
+fn hint(text: &str) -> Option<&'static str> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) || text.starts_with(['{', '[']) {
+        return None;
+    }
+    if TweetId::parse(text) == Err(BadId::Scientific) {
+        return None; // the comma of "1,46E+18" separates no columns
+    }
+    const HINTS: [(char, &str); 4] = [
+        (',', "the line has a comma; only the id column is wanted"),
+        (';', "the line has a semicolon; only the id column is wanted"),
+        ('\t', "the line has a tab; only the id column is wanted"),
+        ('\r', "the file's lines end in CR alone; convert them to LF"),
+    ];
+    HINTS.iter().find(|(odd, _)| text.contains(*odd)).map(|(_, what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_bare_or_quoted() {
+        let id = |text| read(text, |_| unreachable!());
+        for text in ["123", "\"123\"", "'123'", "\" 123 \""] {
+            assert_eq!(id(text), Read::One(Ok(Ingested::bare("123"))));
+        }
+        for text in ["\"", "'12", "\"12'"] {
+            assert_eq!(id(text), Read::One(Ok(Ingested::bare(text))));
+        }
+    }
+
+    #[test]
+    fn a_hint_says_what_the_line_looks_like() {
+        assert!(hint("123,foo").unwrap().contains("comma"));
+        assert!(hint("123\tfoo").unwrap().contains("tab"));
+        assert!(hint("123\r456").unwrap().contains("CR"));
+        assert_eq!(hint("1,46E+18"), None);
+        assert_eq!(hint("12x"), None);
+        assert_eq!(hint("123"), None);
+        assert_eq!(hint("{\"id\":1,"), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! The words of the field as types: posts, their ids and states, providers. No I/O.
+
+pub mod post;
+pub mod provider;

@@ -1,0 +1,105 @@
+//! Whose posts: each provider has a namespace of its own in queue and store, and a quota ledger of its own.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The namespace of Twitter's v1.1 lookup.
+pub const NAMESPACE: &str = "tweet:update";
+
+/// What the names of Mastodon's instances begin with, where a provider is named.
+const MASTODON: &str = "mastodon";
+
+/// A provider of posts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Provider {
+    /// Twitter's API v1.1.
+    Twitter,
+    /// X's API v2.
+    X,
+    /// An instance of Mastodon, by the name it has in the settings: each has its ids, its posts and its limits.
+    Mastodon(String),
+    /// Bluesky.
+    Bluesky,
+}
+
+impl Provider {
+    /// Where its posts are in queue and store.
+    ///
+    /// ```
+    /// # use twitter_updater::model::provider::Provider;
+    /// assert_eq!(Provider::Twitter.namespace(), "tweet:update");
+    /// assert_eq!(Provider::Mastodon("social".to_owned()).namespace(), "mastodon:update:social");
+    /// ```
+    #[must_use]
+    pub fn namespace(&self) -> String {
+        match self {
+            Self::Twitter => NAMESPACE.to_owned(),
+            Self::X => "x:update".to_owned(),
+            Self::Mastodon(instance) => format!("mastodon:update:{instance}"),
+            Self::Bluesky => "bluesky:update".to_owned(),
+        }
+    }
+
+    /// The provider whose posts a namespace holds; `None` where it is of another pipeline.
+    #[must_use]
+    pub fn of_namespace(namespace: &str) -> Option<Self> {
+        let instance = || namespace.strip_prefix("mastodon:update:").map(|name| Self::Mastodon(name.to_owned()));
+        [Self::Twitter, Self::X, Self::Bluesky]
+            .into_iter()
+            .find(|provider| provider.namespace() == namespace)
+            .or_else(instance)
+    }
+
+    /// Whose quota it is: the ledger's namespace.
+    #[must_use]
+    pub fn ledger(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twitter => f.write_str("twitter"),
+            Self::X => f.write_str("x"),
+            Self::Mastodon(instance) => write!(f, "{MASTODON}:{instance}"),
+            Self::Bluesky => f.write_str("bluesky"),
+        }
+    }
+}
+
+/// A text that names no provider.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no provider: there are twitter, x, mastodon:INSTANCE and bluesky")]
+pub struct NoProvider(String);
+
+impl FromStr for Provider {
+    type Err = NoProvider;
+
+    fn from_str(text: &str) -> Result<Self, NoProvider> {
+        let instance = text.strip_prefix(MASTODON).and_then(|rest| rest.strip_prefix(':'));
+        match (text, instance) {
+            ("twitter", _) => Ok(Self::Twitter),
+            ("x", _) => Ok(Self::X),
+            ("bluesky", _) => Ok(Self::Bluesky),
+            (_, Some(instance)) if !instance.is_empty() => Ok(Self::Mastodon(instance.to_owned())),
+            _ => Err(NoProvider(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for name in ["twitter", "x", "mastodon:social", "bluesky"] {
+            assert_eq!(name.parse::<Provider>().unwrap().to_string(), name);
+        }
+        for odd in ["", "X", "mastodon", "mastodon:", "mastodons", "twitter:x"] {
+            let error = odd.parse::<Provider>().unwrap_err().to_string();
+            assert!(error.contains("is no provider: there are twitter"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The dead in words.
+
+use std::fmt;
+
+use super::{Act, Came, DeadList, Tally, Whereabouts};
+use crate::base::clock::Millis;
+use crate::base::humanize::{one_line, when};
+use crate::engine::queue::Place;
+use crate::store::{Change, Way};
+
+fn when_known(at: Option<Millis>) -> String {
+    at.map_or_else(|| "-".to_owned(), when)
+}
+
+impl fmt::Display for DeadList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "dead: {} in the store, {} in the queue", self.in_store, self.in_queue)?;
+        if self.dead.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n{:<20} {:<20} {:<8} reason", "id", "buried", "known to")?;
+        for dead in &self.dead {
+            let known_to = match (dead.in_store, dead.in_queue) {
+                (true, false) => "store",
+                (false, true) => "queue",
+                _ => "both",
+            };
+            let (buried, reason) = (when_known(dead.buried_at), one_line(&dead.reason));
+            writeln!(f, "{:<20} {buried:<20} {known_to:<8} {reason}", dead.id)?;
+        }
+        if self.more {
+            writeln!(f, "the first {}; --limit shows more", self.dead.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.places.is_empty() {
+            writeln!(f, "{:<14} nowhere", "queue")?;
+        }
+        for place in &self.places {
+            let place = match place {
+                Place::Delayed { lane, due } => format!("delayed in {lane}, due {}", when(*due)),
+                Place::Leased { fence, by } => {
+                    let by = by.as_deref().map_or_else(String::new, |by| format!(" by {}", one_line(by)));
+                    format!("leased until {}{by}", when(*fence))
+                }
+                Place::Dead { at, reason } => format!("dead since {}: {}", when(*at), one_line(reason)),
+            };
+            writeln!(f, "{:<14} {place}", "queue")?;
+        }
+        let Some(stored) = &self.stored else {
+            return writeln!(f, "{:<14} nothing", "store");
+        };
+        let mut row = |name: &str, value: &str| writeln!(f, "{name:<14} {value}");
+        row("store", stored.state.as_str())?;
+        if let Some(reason) = &stored.reason {
+            row("reason", &one_line(reason))?;
+        }
+        row("made", &when_known(stored.created_at))?;
+        row("first seen", &when(stored.first_seen))?;
+        row("last checked", &when_known(stored.checked_at))?;
+        row("next due", &when_known(stored.next_due))?;
+        row("lookups", &stored.lookups.to_string())?;
+        row("misses", &stored.misses.to_string())?;
+        row("author", &stored.author_name.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
+        row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
+        let details = &stored.details;
+        let known = [
+            ("cut short", details.truncated.filter(|is| *is).map(|_| "the rest of the text is not in the object")),
+            ("language", details.lang.as_deref()),
+            ("replies to", details.reply_to.as_deref()),
+            ("retweet of", details.retweet_of.as_deref()),
+            ("quotes", details.quote_of.as_deref()),
+            ("newest version", stored.current_id.as_deref()),
+            ("withheld in", stored.withheld_in.as_deref()),
+            ("unreadable", stored.unreadable.as_deref()),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                row(name, &one_line(value))?;
+            }
+        }
+        for came in &self.ways {
+            row("came by", &came.to_string())?;
+        }
+        for change in &self.changes {
+            row("changed", &format!("{} {}", when(change.at), change.words()))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Came {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Way { pipeline, source, query } = &self.way;
+        write!(f, "{pipeline}")?;
+        if !source.is_empty() {
+            write!(f, " {}", one_line(source))?;
+        }
+        if let Some(query) = query {
+            write!(f, " ({})", one_line(query))?;
+        }
+        write!(f, ", first {}", when(self.first_at))
+    }
+}
+
+impl Change {
+    /// The change in one line: the field, its old value and its new one.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let name = match &*self.field {
+            "current_id" => "version",
+            "withheld_in" => "withheld in",
+            "reply_settings" => "who may reply",
+            other => other,
+        };
+        let value = |value: &Option<String>| value.as_deref().map_or_else(|| "none".to_owned(), one_line);
+        format!("{name}: {} -> {}", value(&self.old), value(&self.new))
+    }
+}
+
+impl Tally {
+    /// One line for a person.
+    #[must_use]
+    pub fn line(&self, act: Act) -> String {
+        let (done, already) = match act {
+            Act::Retry => ("live again", "lived already"),
+            Act::Drop => ("dropped", "had ended already"),
+        };
+        let Self { done: count, already: before, refused } = self;
+        format!("{count} {done}, {before} {already}, {refused} refused")
+    }
+}

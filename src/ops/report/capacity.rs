@@ -1,0 +1,233 @@
+//! What the ids in the queue cost, against the quota there is. Pure.
+//!
+//! **Demand.** An id in a lane is looked up once per patience of that lane, so a lane's ids cost ids ÷
+//! patience updates. How many of them a call carries is [`Fill`]'s: full requests under load, short ones below about
+//! 20 updates a second, fuller with lookahead. Short requests fill up before there are too few calls, so where the
+//! quota carries full ones the demand is never above it.
+//!
+//! **Supply.** A credential has limit ÷ window length. One that is refused has none; one that is out of
+//! quota for a while does count, since what it has used up is its share.
+//!
+//! Claims take what is latest relative to its patience first, so with a demand of x times the supply
+//! every bracket's interval becomes x times as long.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::humanize::figure;
+use crate::engine::queue::LaneStats;
+use crate::ops::report::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
+use crate::quota::Account;
+
+/// From here on the demand is above the quota, also as it is shown.
+const OVER: f64 = 1.005;
+
+/// Demand and supply.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Overload {
+    /// Calls that the ids in the lanes need.
+    pub demand_calls_per_15_min: f64,
+    /// Calls that the usable credentials have, as far as it is known.
+    pub supply_calls_per_15_min: f64,
+    /// Demand ÷ supply; `None` where the supply is unknown, endless or nought.
+    pub demand_by_quota: Option<f64>,
+    /// Credentials that are not refused,
+    pub usable: usize,
+    /// of which so many have a quota that no answer has told yet,
+    pub unknown: usize,
+    /// and so many have none.
+    pub unmetered: usize,
+    /// What would mend it, when the demand is above the quota.
+    pub remedy: Option<Remedy>,
+}
+
+/// Each by itself brings the demand down to the quota.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Remedy {
+    /// So many app-only credentials more,
+    pub app_credentials: u64,
+    /// or so many users',
+    pub user_credentials: u64,
+    /// or intervals so many times as long.
+    pub intervals: f64,
+}
+
+impl Overload {
+    /// Of these lanes and credentials, with requests that are filled like that.
+    #[must_use]
+    pub fn new(lanes: &[LaneStats], accounts: &[Account], fill: Fill) -> Self {
+        let window_ms = plan::WINDOW_S * 1e3;
+        let flow = |lane: &LaneStats| {
+            let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
+            Flow { rate: lane.delayed as f64 / interval_s, interval_s }
+        };
+        let flows: Vec<Flow> = lanes.iter().map(flow).collect();
+        // From a nought of its own: an empty sum is -0.
+        let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * plan::WINDOW_S;
+        let usable: Vec<&Account> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
+        let calls = |account: &&Account| Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64);
+        let known: Vec<f64> = usable.iter().filter_map(calls).collect();
+        let unmetered = usable.iter().filter(|account| account.unmetered).count();
+        let unknown = usable.len() - unmetered - known.len();
+        let supply = known.iter().sum::<f64>();
+        let (full, as_filled) = (updates / fill.limit.max(1) as f64, fill.requests_per_second(&flows) * plan::WINDOW_S);
+        // Requests wait for a permit when calls are scarce, and are fuller then.
+        let bounded = unmetered == 0 && supply > 0.0;
+        let demand = if bounded { as_filled.min(supply).max(full) } else { as_filled };
+        let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
+        let remedy = ratio.filter(|ratio| *ratio >= OVER && unknown == 0).map(|ratio| Remedy {
+            // Windows are told in whole seconds: what is over by less than can be seen is not over.
+            app_credentials: plan::needed(demand / OVER - supply, APP_CALLS),
+            user_credentials: plan::needed(demand / OVER - supply, USER_CALLS),
+            intervals: (ratio / OVER * 100.0).ceil() / 100.0,
+        });
+        Self {
+            demand_calls_per_15_min: demand,
+            supply_calls_per_15_min: supply,
+            demand_by_quota: ratio,
+            usable: usable.len(),
+            unknown,
+            unmetered,
+            remedy,
+        }
+    }
+}
+
+impl fmt::Display for Overload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls = |calls: f64| figure(if calls < 100.0 { calls } else { calls.round() });
+        let demand = calls(self.demand_calls_per_15_min);
+        if self.usable == 0 {
+            return write!(f, "no quota: no credential is usable; the demand is {demand} calls per 15 min");
+        }
+        if self.unmetered > 0 {
+            return write!(f, "the quota has no limit; the demand is {demand} calls per 15 min");
+        }
+        let Some(ratio) = self.demand_by_quota else {
+            return write!(
+                f,
+                "the quota is not known yet: no answer has told it; the demand is {demand} calls per 15 min"
+            );
+        };
+        let supply = calls(self.supply_calls_per_15_min);
+        write!(f, "demand {ratio:.2} × quota")?;
+        if self.unknown > 0 {
+            write!(f, ", as far as it is known: that of {} in {} credentials is not yet", self.unknown, self.usable)?;
+        }
+        if let Some(remedy) = self.remedy {
+            write!(f, ": every bracket is late by the same factor of its interval. To mend it: {remedy}")?;
+        }
+        write!(f, "\n{demand} calls per 15 min are needed, {supply} are there")
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { app_credentials, user_credentials, intervals } = *self;
+        write!(
+            f,
+            "{} or {}, or intervals {intervals:.2} times as long (tweet_age)",
+            more(app_credentials, "more app-only credential"),
+            more(user_credentials, "user credential"),
+        )
+    }
+}
+
+fn more(count: u64, what: &str) -> String {
+    format!("{} {what}{}", figure(count as f64), if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::providers::lookup::{Capabilities, Charge};
+    use crate::providers::twitter_v1::CAPABILITIES;
+
+    fn fill(capabilities: Capabilities) -> Fill {
+        Fill::of(capabilities, Duration::from_secs(5), 0.1)
+    }
+
+    fn lane(delayed: u64, patience_ms: i64) -> LaneStats {
+        LaneStats { lane: patience_ms.to_string(), patience_ms, delayed, ..LaneStats::default() }
+    }
+
+    fn told(limit: u32, window_ms: i64) -> Account {
+        Account { limit: Some(limit), window_ms: Some(window_ms), ..Account::default() }
+    }
+
+    const WINDOW: i64 = 900_000;
+
+    fn says(ids: u64, accounts: &[Account]) -> String {
+        // Each id once in three minutes and once in fifteen: 6 updates per 15 minutes for two ids.
+        Overload::new(&[lane(ids, WINDOW / 5), lane(ids, WINDOW)], accounts, fill(CAPABILITIES)).to_string()
+    }
+
+    #[test]
+    fn demand_and_supply_are_reckoned_by_hand() {
+        // 30,000 × 6 ÷ 100 = 1,800 calls; 900 of a user, in windows of fifteen minutes.
+        let overload = says(30_000, &[told(900, WINDOW)]);
+        assert_eq!(
+            overload,
+            "demand 2.00 × quota: every bracket is late by the same factor of its interval. To mend it: 3 more app-only \
+             credentials or 1 user credential, or intervals 2.00 times as long (tweet_age)\n1,800 calls per 15 min are \
+             needed, 900 are there"
+        );
+        assert!(says(30_000, &[told(450, WINDOW / 2), told(300, WINDOW)]).starts_with("demand 1.50 × quota: every"));
+        assert!(says(6_000, &[told(900, WINDOW)]).starts_with("demand 0.40 × quota\n"));
+        // Exactly what there is, is enough.
+        assert!(says(15_000, &[told(900, WINDOW)]).starts_with("demand 1.00 × quota\n"));
+        assert!(says(0, &[told(900, WINDOW)]).starts_with("demand 0.00 × quota\n0 calls"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_so() {
+        let unmetered = Account { unmetered: true, ..Account::default() };
+        assert!(says(30_000, &[Account::default()]).starts_with("the quota is not known yet"));
+        assert!(says(30_000, &[told(900, WINDOW), unmetered]).starts_with("the quota has no limit"));
+        // What the second one has may be enough: no remedy is named.
+        let some = says(30_000, &[told(900, WINDOW), Account::default()]);
+        assert!(some.starts_with("demand 2.00 × quota, as far as it is known: that of 1 in 2"), "{some}");
+        assert!(!some.contains("mend"), "{some}");
+    }
+
+    #[test]
+    fn what_is_refused_is_no_supply_and_what_is_used_up_is() {
+        let parked = |everywhere| Account { parked_for_ms: 9, parked_everywhere: everywhere, ..told(900, WINDOW) };
+        assert!(says(30_000, &[told(900, WINDOW), parked(true)]).starts_with("demand 2.00 × quota:"));
+        assert!(says(30_000, &[told(900, WINDOW), parked(false)]).starts_with("demand 1.00 × quota\n"));
+        assert!(says(30_000, &[parked(true)]).starts_with("no quota: no credential is usable"));
+    }
+
+    #[test]
+    fn a_provider_that_counts_ids_is_asked_for_each() {
+        let per_id = Capabilities { charge: Charge::PerId, ..CAPABILITIES };
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_id));
+        assert_eq!(overload.demand_by_quota, Some(100.0));
+        // One that takes money for ids still counts calls.
+        let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_day));
+        assert_eq!(overload.demand_by_quota, Some(1.0));
+    }
+
+    #[test]
+    fn short_requests_count_and_never_exceed_a_quota_that_carries_full_ones() {
+        // One id a second, each within 180 s: 1 × (5 + 18 + 1) ids a request.
+        let of = |accounts: &[Account]| Overload::new(&[lane(180, 180_000)], accounts, fill(CAPABILITIES));
+        let calls = 900.0 / 24.0;
+        let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} and not {expected}");
+        close(of(&[told(900, WINDOW)]).demand_by_quota.unwrap(), calls / 900.0);
+        close(of(&[Account::default()]).demand_calls_per_15_min, calls);
+        // 9 full ones suffice.
+        close(of(&[told(20, WINDOW)]).demand_by_quota.unwrap(), 1.0);
+        assert_eq!(of(&[told(20, WINDOW)]).remedy, None);
+        close(of(&[told(3, WINDOW)]).demand_by_quota.unwrap(), 3.0);
+        assert!(of(&[told(3, WINDOW)]).remedy.is_some());
+        // Nothing is taken early where ids are charged: 1 + 5 ids a request.
+        let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
+        let overload = Overload::new(&[lane(180, 180_000)], &[told(900, WINDOW)], fill(per_day));
+        close(overload.demand_calls_per_15_min, 150.0);
+    }
+}

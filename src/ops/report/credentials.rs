@@ -1,0 +1,295 @@
+//! The credentials: what the quota ledger knows of each, and what the API itself says when it is asked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde::{Serialize, Serializer};
+
+use crate::base::clock::Millis;
+use crate::base::humanize::{grouped, span, when};
+use crate::ops::report::plan::money;
+use crate::providers::lookup::{Lookup, LookupError, Usage};
+use crate::quota::{Account, Caller, Credential, Credentials, LedgerError, Reads, Used, Window};
+
+/// Every credential at the lookup's endpoint.
+#[derive(Debug, Clone, Serialize)]
+pub struct Accounts {
+    /// The endpoint, as the ledger names it.
+    pub endpoint: String,
+    /// One per credential, in the order of the settings.
+    pub credentials: Vec<Row>,
+    /// How the budget of reads is spent, where the provider charges for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Reads>,
+    /// What the provider itself has counted, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageTold>,
+}
+
+/// What a provider says of its own count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum UsageTold {
+    /// It.
+    Told(Usage),
+    /// Nothing.
+    NotTold {
+        /// Why.
+        why: String,
+    },
+}
+
+/// One credential.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// What the ledger knows of it.
+    #[serde(flatten)]
+    pub account: Account,
+    /// As whom it calls.
+    pub kind: Caller,
+    /// What the API said of it, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<Check>,
+}
+
+/// What the API says of a credential.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Check {
+    /// It may call.
+    Works {
+        /// The lookup's window, if it was told.
+        #[serde(serialize_with = "told")]
+        window: Option<Window>,
+        /// It was parked for every endpoint until now.
+        freed: bool,
+    },
+    /// It may not.
+    Refused {
+        /// Why.
+        why: String,
+        /// Whether it is parked for that.
+        parked: bool,
+    },
+    /// The API said nothing of it.
+    NoAnswer {
+        /// What came instead.
+        why: String,
+    },
+}
+
+impl Accounts {
+    /// The credentials of these names with what the ledger knows of each, in the same order.
+    #[must_use]
+    pub fn new(endpoint: &str, callers: Vec<(String, Caller)>, accounts: Vec<Account>) -> Self {
+        let row = |((_, kind), account)| Row { kind, account, check: None };
+        let credentials = callers.into_iter().zip(accounts).map(row).collect();
+        Self { endpoint: endpoint.to_owned(), credentials, budget: None, usage: None }
+    }
+
+    /// The same with how the budget of reads is spent.
+    #[must_use]
+    pub fn with_reads(self, budget: Option<Reads>) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// The same with what the provider itself has counted.
+    #[must_use]
+    pub fn with_usage(self, usage: Option<UsageTold>) -> Self {
+        Self { usage, ..self }
+    }
+
+    /// The same with what the API says of each, in the same order.
+    #[must_use]
+    pub fn with_checks(mut self, checks: Vec<Check>) -> Self {
+        for (row, check) in self.credentials.iter_mut().zip(checks) {
+            row.check = Some(check);
+        }
+        self
+    }
+
+    /// Whether each that was checked works.
+    #[must_use]
+    pub fn all_work(&self) -> bool {
+        self.credentials.iter().all(|row| matches!(row.check, None | Some(Check::Works { .. })))
+    }
+}
+
+/// Asks the API about each credential, once and all at the same time, and tells the ledger: one that is
+/// refused is parked as a worker parks it, one that works and was parked for every endpoint is free again.
+///
+/// # Errors
+/// The ledger is out.
+pub async fn check(credentials: &Credentials, lookup: &dyn Lookup) -> Result<Vec<Check>, LedgerError> {
+    let endpoint = lookup.capabilities().endpoint;
+    let answers = join_all(credentials.all().iter().map(|credential| ask(lookup, credential))).await;
+    let mut checks = Vec::with_capacity(answers.len());
+    for (credential, answer) in credentials.all().iter().zip(answers) {
+        let name = &credential.name;
+        checks.push(match answer {
+            Ok(window) => {
+                if window.is_some() {
+                    credentials.learnt(name, endpoint, Used { window, park: None }).await?;
+                }
+                Check::Works { window, freed: credentials.free(name).await? }
+            }
+            Err(error) => {
+                // Out of quota is this call's own, which has a window of its own.
+                let park = error.park().filter(|park| park.everywhere);
+                let parked = park.is_some();
+                if parked {
+                    credentials.learnt(name, endpoint, Used { window: None, park }).await?;
+                }
+                match error {
+                    LookupError::Credential(why) | LookupError::Stop(why) => Check::Refused { why, parked },
+                    error => Check::NoAnswer { why: error.to_string() },
+                }
+            }
+        });
+    }
+    Ok(checks)
+}
+
+/// Asks the API what it has counted of what it charges for, as the first credential to which it tells that; `None` where
+/// it charges for nothing.
+pub async fn usage(credentials: &Credentials, lookup: &dyn Lookup) -> Option<UsageTold> {
+    let mut told = None;
+    for credential in credentials.all() {
+        match lookup.usage(credential).await {
+            Ok(usage) => return usage.map(UsageTold::Told),
+            Err(error) => told = Some(UsageTold::NotTold { why: error.to_string() }),
+        }
+    }
+    told
+}
+
+async fn ask(lookup: &dyn Lookup, credential: &Arc<Credential>) -> Result<Option<Window>, LookupError> {
+    match lookup.check(credential).await {
+        // The lookup has corrected its clock: once more.
+        Err(LookupError::Clock(_)) => lookup.check(credential).await,
+        answer => answer,
+    }
+}
+
+impl fmt::Display for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.credentials.iter().map(|row| row.account.name.len());
+        let width = names.max().unwrap_or(0).max("credential".len());
+        writeln!(f, "{}\n", self.endpoint)?;
+        writeln!(
+            f,
+            "{:<width$}  {:<9}{:>10}{:>11}{:>11}{:>13}{:>13}  parked",
+            "credential", "kind", "limit", "remaining", "reset in", "permits out", "calls today"
+        )?;
+        for Row { kind, account, .. } in &self.credentials {
+            let limit = if account.unmetered { "no limit".to_owned() } else { calls(account.limit) };
+            writeln!(
+                f,
+                "{:<width$}  {:<9}{limit:>10}{:>11}{:>11}{:>13}{:>13}  {}",
+                account.name,
+                kind.to_string(),
+                calls(account.remaining),
+                account.reset_in_ms.map_or_else(unknown, whole_seconds),
+                grouped(account.outstanding.into()),
+                grouped(account.calls_today),
+                parked(account).unwrap_or_else(unknown),
+            )?;
+        }
+        if let Some(reads) = &self.budget {
+            writeln!(f, "\nbudget of reads\n{}", budget_line(reads))?;
+        }
+        match &self.usage {
+            Some(UsageTold::Told(Usage { posts, cap, reset_day })) => {
+                let of = cap.map_or_else(String::new, |cap| format!(" of {}", grouped(cap)));
+                let reset = reset_day.map_or_else(String::new, |day| format!(", its month begins on day {day}"));
+                writeln!(f, "the API itself has counted {}{of}{reset}", grouped(*posts))?;
+            }
+            Some(UsageTold::NotTold { why }) => writeln!(f, "the API does not tell its own count: {why}")?,
+            None => {}
+        }
+        if self.credentials.iter().any(|row| row.check.is_some()) {
+            writeln!(f, "\ncheck")?;
+        }
+        for row in &self.credentials {
+            if let Some(check) = &row.check {
+                writeln!(f, "{:<width$}  {check}", row.account.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Works { window, freed } => {
+                f.write_str("works: ")?;
+                match window {
+                    None => f.write_str("nothing is said of its limit")?,
+                    Some(window) if !window.is_metered() => f.write_str("no limit")?,
+                    Some(window) => write!(
+                        f,
+                        "{} of {} calls left, reset in {}",
+                        grouped(window.remaining.into()),
+                        grouped(window.limit.into()),
+                        whole_seconds(window.reset_in)
+                    )?,
+                }
+                f.write_str(if *freed { "; was parked, is free again" } else { "" })
+            }
+            Self::Refused { why, parked } => write!(f, "REFUSED: {why}{}", if *parked { "; parked" } else { "" }),
+            Self::NoAnswer { why } => write!(f, "NO ANSWER: {why}"),
+        }
+    }
+}
+
+/// How a budget of reads is spent, in a line.
+#[must_use]
+pub fn budget_line(reads: &Reads) -> String {
+    let Reads { reads, limit, spent, since_ms, reset_in_ms, today, dollars, .. } = reads;
+    let of = limit.map_or_else(String::new, |limit| format!(" of {}", grouped(limit)));
+    let bound = if limit.is_none() { "; there is no bound (x.reads is 0)" } else { "" };
+    let stop = if *spent { "SPENT, nothing is read until the reset: " } else { "" };
+    format!(
+        "{stop}{}{of} posts read since {}, ${} at the most, {} today (UTC); reset in {}{bound}",
+        grouped(*reads),
+        when(*since_ms),
+        money(*dollars),
+        grouped(*today),
+        whole_seconds(*reset_in_ms)
+    )
+}
+
+/// For how long and why it is parked, if it is.
+#[must_use]
+pub fn parked(account: &Account) -> Option<String> {
+    let why = account.parked_why.as_deref().unwrap_or("no reason is given");
+    (account.parked_for_ms > 0).then(|| format!("{}: {why}", whole_seconds(account.parked_for_ms)))
+}
+
+fn calls(figure: Option<u32>) -> String {
+    figure.map_or_else(unknown, |figure| grouped(figure.into()))
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+/// A span to the second, rounded up: what is under way for a moment longer is not over.
+fn whole_seconds(ms: Millis) -> String {
+    span((ms.max(0) + 999) / 1_000 * 1_000)
+}
+
+fn told<S: Serializer>(window: &Option<Window>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Told {
+        limit: u32,
+        remaining: u32,
+        reset_in_ms: Millis,
+    }
+    let metered = window.filter(Window::is_metered);
+    let told =
+        metered.map(|Window { limit, remaining, reset_in, .. }| Told { limit, remaining, reset_in_ms: reset_in });
+    told.serialize(serializer)
+}

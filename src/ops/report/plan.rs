@@ -1,0 +1,391 @@
+//! How many credentials, and how much room, so many tweets a day need. Pure.
+//!
+//! The steady demand: tweets come evenly, and have done so for longer than a tweet lives.
+//!
+//! **Updates per tweet.** A tweet is rescheduled one interval after each update, and the interval is
+//! that of the bracket its age then falls into. So its life is a walk: age 0, first update at
+//! `interval(0)`, the next at `age + interval(age)`, until an update finds no bracket, which is its
+//! last. From age `a` a bracket is left after `ceil((under − a) ÷ interval)` updates, which is the same
+//! walk, also where an interval of milliseconds spans years. The last update comes up to one interval
+//! after the lifetime: until then the id is in the queue.
+//!
+//! **Ids in the queue.** An id is in a bracket's lane for `updates × interval`, so the lane holds tweets
+//! per day × that time in days (Little's law).
+//!
+//! **Lookups.** Requests go out full from about 20 updates per second on; below that `updater.buffer_ttl` and
+//! `updater.lookahead` decide how many ids they carry: [`Fill`] has the formula. It is an estimate, within 15 % of
+//! what workers do up to a lookahead of 0.25, and 18 % too high at worst with 0.3 (`tests/it/plan/fill.rs`).
+//!
+//! Two things are left out. The wait for a request to fill lengthens each interval and lookahead shortens it, so there
+//! are slightly fewer or more updates at low rates. And a tweet that the API does not return is counted as if it were
+//! returned; in fact it is looked up every `updater.unavailable_every` until it ends early.
+
+mod fill;
+mod reads;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::clock::{self, Millis};
+use crate::base::humanize::figure;
+use crate::engine::schedule::age::{AgeTable, Bracket};
+
+pub use self::fill::{Fill, Flow};
+pub use self::reads::{BadLifetime, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
+
+/// The window of Twitter's rate limits, in seconds.
+pub const WINDOW_S: f64 = 900.0;
+/// Calls of `statuses/lookup` per window with a user's token (Twitter's page on rate limits, v1.1).
+pub const USER_CALLS: u32 = 900;
+/// Calls of `statuses/lookup` per window with an app-only token (same page).
+pub const APP_CALLS: u32 = 300;
+/// The same of `GET /2/tweets` with a user's token (X's page on rate limits, August 2026).
+pub const X_USER_CALLS: u32 = 5_000;
+/// The same with an app-only token (same page).
+pub const X_APP_CALLS: u32 = 3_500;
+/// Redis memory per scheduled 19-digit id, in bytes, as `tests/it/load/memory.rs` measures it. Beside
+/// it leases and claim records are nothing: they are there only for ids in flight, which are
+/// `updater.concurrency` × 100 per process at the most.
+pub const REDIS_BYTES_PER_ID: u32 = 126;
+/// More tweets a day than any network has; up to here all figures are exact to many places.
+const MOST_TWEETS: f64 = 1e12;
+const DAY_S: f64 = 86_400.0;
+const DAY_MS: f64 = DAY_S * 1e3;
+
+/// A number of tweets per day for which nothing can be planned.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("--tweets-per-day ({0}) must be above 0 and at most 1000000000000")]
+pub struct BadTweetsPerDay(pub f64);
+
+/// Calls per window with a credential of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallLimits {
+    /// With a user's token.
+    pub user: u32,
+    /// With an app-only one.
+    pub app: u32,
+}
+
+/// Those of `statuses/lookup`.
+pub const TWITTER_CALLS: CallLimits = CallLimits { user: USER_CALLS, app: APP_CALLS };
+/// Those of `GET /2/tweets`.
+pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALLS };
+
+/// How many credentials of each kind there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Credentials {
+    /// Users' tokens.
+    pub user: u32,
+    /// App-only tokens.
+    pub app: u32,
+}
+
+impl Credentials {
+    /// Calls of `statuses/lookup` per 15 minutes with all of them.
+    #[must_use]
+    pub fn calls_per_15_min(self) -> f64 {
+        self.calls(TWITTER_CALLS)
+    }
+
+    fn calls(self, limits: CallLimits) -> f64 {
+        f64::from(self.user) * f64::from(limits.user) + f64::from(self.app) * f64::from(limits.app)
+    }
+}
+
+/// The demand of one age bracket.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BracketPlan {
+    /// Its name: `18m`.
+    pub bracket: String,
+    /// Its interval, ms.
+    pub interval_ms: Millis,
+    /// Updates of one tweet while it is in the bracket's lane.
+    pub updates_per_tweet: u64,
+    /// Updates of all tweets in it.
+    pub updates_per_15_min: f64,
+    /// Ids in its lane.
+    pub ids_scheduled: f64,
+}
+
+/// The steady demand of so many tweets per day.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use twitter_updater::ops::report::plan::{Fill, Plan};
+/// let ages = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
+/// let fill = Fill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+/// let plan = Plan::new(&ages, 100_000.0, fill)?;
+/// assert_eq!((plan.updates_per_tweet, plan.lookups_per_15_min), (81, 843.75));
+/// assert_eq!((plan.user_credentials, plan.app_credentials), (1, 3)); // either suffices
+/// # Ok::<(), twitter_updater::ops::report::plan::BadTweetsPerDay>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The tweets that come in each day.
+    pub tweets_per_day: f64,
+    /// Days from a tweet's date to the end of the last bracket.
+    pub lifetime_days: f64,
+    /// The brackets, youngest first.
+    pub brackets: Vec<BracketPlan>,
+    /// Updates of one tweet over its life.
+    pub updates_per_tweet: u64,
+    /// Updates of all tweets.
+    pub updates_per_second: f64,
+    /// The same in 15 minutes.
+    pub updates_per_15_min: f64,
+    /// The bound on updates with every one of them as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of
+    /// the demand. Early ones take places that are free in requests that go out short; full requests carry none.
+    pub updates_per_15_min_at_most: f64,
+    /// Ids in a request, on average.
+    pub ids_per_lookup: f64,
+    /// Requests.
+    pub lookups_per_second: f64,
+    /// Requests in a window of the rate limits.
+    pub lookups_per_15_min: f64,
+    /// Credentials that carry it, if all are users' tokens.
+    pub user_credentials: u64,
+    /// Credentials that carry it, if all are app-only.
+    pub app_credentials: u64,
+    /// Tweets younger than the lifetime.
+    pub tweets_alive: f64,
+    /// Ids in the queue, until their last update.
+    pub ids_scheduled: f64,
+    /// Redis memory for them, in bytes.
+    pub redis_bytes: f64,
+    /// Rows that `tweet` grows by: one per tweet, which stays.
+    pub tweet_rows_per_day: f64,
+    /// Rows that `tweet_metrics` grows by when every update finds a count changed.
+    pub history_rows_per_day_at_most: f64,
+    /// What the given credentials carry, where any are given.
+    pub given: Option<Given>,
+    /// What reads cost, where the provider charges for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<ReadsPlan>,
+    /// Calls of one credential of each kind.
+    #[serde(skip)]
+    pub calls: CallLimits,
+    /// How requests are filled.
+    #[serde(skip)]
+    pub fill: Fill,
+}
+
+/// What some credentials carry.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Given {
+    /// The credentials.
+    #[serde(flatten)]
+    pub credentials: Credentials,
+    /// Calls they allow.
+    pub calls_per_15_min: f64,
+    /// The most tweets per day they carry, whole.
+    pub largest_tweets_per_day: u64,
+    /// Whether that is enough for the plan.
+    pub enough: bool,
+}
+
+/// Updates of one tweet in each bracket's lane: the walk over its life. The last one comes at the age
+/// of the sum of updates × interval.
+fn walk(ages: &AgeTable) -> Vec<u64> {
+    let mut age: i128 = 0; // neither factor exceeds 2^63, nor their product 2^64: it ends within an interval of `under`
+    let updates_in = |bracket: &Bracket| {
+        let (left, interval) = (i128::from(bracket.under) - age, i128::from(bracket.lane.patience));
+        let updates = if left > 0 { (left + interval - 1) / interval } else { 0 };
+        age += updates * interval;
+        u64::try_from(updates).unwrap_or(u64::MAX) // at most `under`, which is an i64
+    };
+    ages.brackets().iter().map(updates_in).collect()
+}
+
+/// Updates of one tweet over its life.
+#[must_use]
+pub fn updates_per_tweet(ages: &AgeTable) -> u64 {
+    walk(ages).iter().fold(0, |sum, updates| sum.saturating_add(*updates))
+}
+
+/// Updates per second in each bracket's lane.
+fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
+    let flow = |(bracket, updates): (&Bracket, u64)| Flow {
+        rate: tweets_per_day * updates as f64 / DAY_S,
+        interval_s: bracket.lane.patience as f64 / 1e3,
+    };
+    ages.brackets().iter().zip(walk(ages)).map(flow).collect()
+}
+
+/// The most tweets per day these credentials carry without ever being out of calls; a fraction.
+#[must_use]
+pub fn largest_tweets_per_day(ages: &AgeTable, fill: Fill, credentials: Credentials) -> f64 {
+    largest(ages, fill, credentials.calls_per_15_min() / WINDOW_S)
+}
+
+/// The same with so many calls per second. More tweets never need fewer requests: where full ones do not use up the
+/// calls, the number is found by halving.
+fn largest(ages: &AgeTable, fill: Fill, calls: f64) -> f64 {
+    let requests = |tweets_per_day: f64| fill.requests_per_second(&flows(ages, tweets_per_day));
+    let full = calls * fill.limit as f64 * DAY_S / updates_per_tweet(ages) as f64;
+    if requests(full) <= calls * (1.0 + 1e-12) {
+        return full;
+    }
+    let (mut low, mut high) = (0.0, full);
+    loop {
+        let middle = low + (high - low) / 2.0;
+        if middle <= low || middle >= high {
+            return low;
+        }
+        if requests(middle) <= calls { low = middle } else { high = middle }
+    }
+}
+
+/// Credentials with so many calls each per 15 minutes ([`USER_CALLS`], [`APP_CALLS`]) that carry these
+/// lookups; one part in 10^12 too many is rounding and no credential.
+#[must_use]
+pub fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
+    (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil() as u64
+}
+
+impl Plan {
+    /// The plan for `tweets_per_day` with requests that are filled like that.
+    ///
+    /// # Errors
+    /// `tweets_per_day` is no number above 0, or above 10^12.
+    pub fn new(ages: &AgeTable, tweets_per_day: f64, fill: Fill) -> Result<Self, BadTweetsPerDay> {
+        if !(tweets_per_day > 0.0 && tweets_per_day <= MOST_TWEETS) {
+            return Err(BadTweetsPerDay(tweets_per_day)); // also what is not a number
+        }
+        let windows_per_day = DAY_S / WINDOW_S;
+        let brackets: Vec<_> = ages
+            .brackets()
+            .iter()
+            .zip(walk(ages))
+            .map(|(bracket, updates)| {
+                let (each, interval) = (updates as f64, bracket.lane.patience as f64);
+                BracketPlan {
+                    bracket: bracket.lane.name.to_string(),
+                    interval_ms: bracket.lane.patience,
+                    updates_per_tweet: updates,
+                    updates_per_15_min: tweets_per_day * each / windows_per_day,
+                    ids_scheduled: tweets_per_day * each * interval / DAY_MS,
+                }
+            })
+            .collect();
+        let updates_per_tweet = updates_per_tweet(ages);
+        let updates_per_day = tweets_per_day * updates_per_tweet as f64;
+        let updates_per_second = updates_per_day / DAY_S;
+        let ids_per_lookup = fill.ids_per_request(&flows(ages, tweets_per_day));
+        let lookups_per_second = updates_per_second / ids_per_lookup;
+        let lookups_per_15_min = lookups_per_second * WINDOW_S;
+        let ids_scheduled = brackets.iter().map(|bracket| bracket.ids_scheduled).sum();
+        let lifetime_days = ages.lifetime() as f64 / DAY_MS;
+        Ok(Self {
+            tweets_per_day,
+            lifetime_days,
+            brackets,
+            updates_per_tweet,
+            updates_per_second,
+            updates_per_15_min: updates_per_second * WINDOW_S,
+            updates_per_15_min_at_most: updates_per_second * WINDOW_S / (1.0 - fill.lookahead),
+            ids_per_lookup,
+            lookups_per_second,
+            lookups_per_15_min,
+            user_credentials: needed(lookups_per_15_min, USER_CALLS),
+            app_credentials: needed(lookups_per_15_min, APP_CALLS),
+            tweets_alive: tweets_per_day * lifetime_days,
+            ids_scheduled,
+            redis_bytes: ids_scheduled * f64::from(REDIS_BYTES_PER_ID),
+            tweet_rows_per_day: tweets_per_day,
+            history_rows_per_day_at_most: updates_per_day,
+            given: None,
+            reads: None,
+            calls: TWITTER_CALLS,
+            fill,
+        })
+    }
+
+    /// The same where each credential has so many calls.
+    #[must_use]
+    pub fn with_calls(mut self, calls: CallLimits) -> Self {
+        self.calls = calls;
+        self.user_credentials = needed(self.lookups_per_15_min, calls.user);
+        self.app_credentials = needed(self.lookups_per_15_min, calls.app);
+        self
+    }
+
+    /// Says also what its reads cost; `ages` as for [`Plan::new`].
+    ///
+    /// # Errors
+    /// A tweet lives for longer than a century.
+    pub fn with_reads(mut self, ages: &AgeTable, terms: &ReadTerms) -> Result<Self, BadLifetime> {
+        self.reads = Some(ReadsPlan::new(ages, self.tweets_per_day, terms)?);
+        Ok(self)
+    }
+
+    /// Says also what these credentials carry; `ages` as for [`Plan::new`].
+    #[must_use]
+    pub fn with_credentials(mut self, ages: &AgeTable, credentials: Credentials) -> Self {
+        let calls_per_15_min = credentials.calls(self.calls);
+        let largest = largest(ages, self.fill, calls_per_15_min / WINDOW_S);
+        self.given = Some(Given {
+            credentials,
+            calls_per_15_min,
+            // What only rounding keeps below a whole number is that number.
+            largest_tweets_per_day: (largest * (1.0 + 1e-12)) as u64,
+            enough: self.tweets_per_day <= largest * (1.0 + 1e-12),
+        });
+        self
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |a: &str, b: &str, c: &str, d: &str, e: &str| writeln!(f, "{a:<14}{b:>10}{c:>20}{d:>20}{e:>18}");
+        row("bracket", "every", "updates per tweet", "updates per 15 min", "ids scheduled")?;
+        for bracket in &self.brackets {
+            let every = humantime::format_duration(clock::span(bracket.interval_ms)).to_string();
+            let [updates, demand, ids] =
+                [bracket.updates_per_tweet as f64, bracket.updates_per_15_min, bracket.ids_scheduled].map(figure);
+            row(&bracket.bracket, &every, &updates, &demand, &ids)?;
+        }
+        let [updates, demand, ids] =
+            [self.updates_per_tweet as f64, self.updates_per_15_min, self.ids_scheduled].map(figure);
+        row("all", "", &updates, &demand, &ids)?;
+
+        writeln!(f)?;
+        let mut line = |name: &str, value: f64, note: String| {
+            writeln!(f, "{}", format!("{name:<24}{:>14}  {note}", figure(value)).trim_end())
+        };
+        line("tweets per day", self.tweets_per_day, String::new())?;
+        line("tweets alive", self.tweets_alive, format!("younger than {} days", figure(self.lifetime_days)))?;
+        line("updates per second", self.updates_per_second, String::new())?;
+        line(
+            "updates per 15 min",
+            self.updates_per_15_min,
+            format!("{} at most, with lookahead", figure(self.updates_per_15_min_at_most)),
+        )?;
+        line("lookups per second", self.lookups_per_second, format!("of {} ids each", figure(self.ids_per_lookup)))?;
+        line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
+        line("user credentials", self.user_credentials as f64, format!("of {} calls per 15 min, or", self.calls.user))?;
+        line("app-only credentials", self.app_credentials as f64, format!("of {} calls per 15 min", self.calls.app))?;
+        line("Redis memory, MB", self.redis_bytes / 1e6, format!("{REDIS_BYTES_PER_ID} bytes per id"))?;
+        line("tweet rows per day", self.tweet_rows_per_day, "they stay".to_owned())?;
+        line(
+            "history rows per day",
+            self.history_rows_per_day_at_most,
+            "at most: a row only when a count changed".to_owned(),
+        )?;
+        if let Some(reads) = &self.reads {
+            write!(f, "\n{reads}")?;
+        }
+        if let Some(given) = self.given {
+            let Credentials { user, app } = given.credentials;
+            let enough = if given.enough { "enough" } else { "NOT ENOUGH" };
+            writeln!(f)?;
+            writeln!(
+                f,
+                "{user} user and {app} app-only credentials: {} calls per 15 min, for up to {} tweets per day: {enough}",
+                figure(given.calls_per_15_min),
+                figure(given.largest_tweets_per_day as f64)
+            )?;
+        }
+        Ok(())
+    }
+}

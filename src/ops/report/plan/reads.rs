@@ -1,0 +1,212 @@
+//! What reads cost at a provider that charges each post once in a UTC day. Pure.
+//!
+//! A tweet's life is walked as in the plan, at the time of the day that it was made at; each UTC day in which it is read
+//! is one read that is charged. The mean over creation times spread evenly over the day is what a tweet costs. All are
+//! taken to be returned: one that is missing costs nothing.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::base::humanize::figure;
+use crate::engine::schedule::age::{AgeTable, SameDay};
+
+const DAY_MS: Millis = 86_400_000;
+/// Creation times of the day that are walked: each 5 minutes, in the middle of them.
+const TIMES: i64 = 288;
+/// Days in a month, on average (the Gregorian calendar's 365.2425 in twelve).
+const MONTH_DAYS: f64 = 365.2425 / 12.0;
+/// Lives are walked day by day: no longer ones.
+const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
+
+/// An age table that reaches too far for a walk over its days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("tweet_age reaches beyond a century: what the reads of such a life cost is not reckoned")]
+pub struct BadLifetime;
+
+/// What reads cost, and how many are allowed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadTerms {
+    /// What is read before midnight instead of after it.
+    pub same_day: SameDay,
+    /// US dollars for a post.
+    pub price_per_read: f64,
+    /// Posts that may be read in a month; `None`: there is no bound.
+    pub reads_per_month: Option<f64>,
+}
+
+/// What the reads of a plan cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReadsPlan {
+    /// UTC days in which a tweet is read, on average: each is charged once.
+    pub reads_per_tweet: f64,
+    /// The same without `x.same_day`.
+    pub reads_per_tweet_without_same_day: f64,
+    /// Reads of all tweets that are charged in a month, on average.
+    pub reads_per_month: f64,
+    /// US dollars for a read.
+    pub price_per_read: f64,
+    /// US dollars for the reads of a month.
+    pub dollars_per_month: f64,
+    /// The reads that are allowed in a month; `None`: there is no bound.
+    pub reads_allowed_per_month: Option<f64>,
+    /// The plan's reads ÷ those.
+    pub share_of_budget: Option<f64>,
+}
+
+impl ReadsPlan {
+    pub(super) fn new(ages: &AgeTable, tweets_per_day: f64, terms: &ReadTerms) -> Result<Self, BadLifetime> {
+        let ReadTerms { same_day, price_per_read, reads_per_month: allowed } = *terms;
+        let reads_per_tweet = self::reads_per_tweet(ages, same_day)?;
+        let reads_per_month = reads_per_tweet * tweets_per_day * MONTH_DAYS;
+        Ok(Self {
+            reads_per_tweet,
+            reads_per_tweet_without_same_day: self::reads_per_tweet(ages, SameDay::default())?,
+            reads_per_month,
+            price_per_read,
+            dollars_per_month: reads_per_month * price_per_read,
+            reads_allowed_per_month: allowed,
+            share_of_budget: allowed.map(|allowed| reads_per_month / allowed),
+        })
+    }
+}
+
+/// A budget of so many reads in so many ms, by the month.
+#[must_use]
+pub fn per_month(reads: u64, period_ms: Millis) -> f64 {
+    reads as f64 * MONTH_DAYS * DAY_MS as f64 / period_ms.max(1) as f64
+}
+
+/// UTC days in which a tweet is read over its life, on average over the times of the day it may be made at.
+///
+/// ```
+/// # use twitter_updater::ops::report::plan::reads_per_tweet;
+/// # use twitter_updater::engine::schedule::age::SameDay;
+/// let hourly = "7d: 1h".parse().unwrap();
+/// let reads = reads_per_tweet(&hourly, SameDay::default())?;
+/// assert!(reads > 7.9 && reads < 8.1); // however often: seven days touch eight
+/// # Ok::<(), twitter_updater::ops::report::plan::BadLifetime>(())
+/// ```
+///
+/// # Errors
+/// A tweet lives for longer than a century.
+pub fn reads_per_tweet(ages: &AgeTable, same_day: SameDay) -> Result<f64, BadLifetime> {
+    if ages.lifetime() > LONGEST_LIFE_MS {
+        return Err(BadLifetime);
+    }
+    // Some day: none is like another only in the calendar.
+    let made_at = |time: i64| 20_000 * DAY_MS + (2 * time + 1) * DAY_MS / (2 * TIMES);
+    let sum: u64 = (0..TIMES).map(|time| days_read(ages, same_day, made_at(time))).sum();
+    Ok(sum as f64 / TIMES as f64)
+}
+
+/// The same of one that is made at that moment.
+fn days_read(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
+    let (mut at, mut days, mut last) = (made_at, 0, None);
+    // The first update is scheduled by whoever takes it in: nothing has been read then.
+    let mut delay = ages.get_tweet_update_delay(made_at, made_at);
+    while let Some(after) = delay {
+        at = at.saturating_add(after);
+        let day = at.div_euclid(DAY_MS);
+        days += u64::from(last != Some(day));
+        last = Some(day);
+        let age = at - made_at;
+        let bracket = ages.brackets().iter().find(|bracket| age < bracket.under);
+        delay = bracket.map(|bracket| {
+            let interval = bracket.lane.patience;
+            // What the same day and bracket hold, in one step: all of it is one read.
+            let room = (bracket.under - age).min((day + 1) * DAY_MS - same_day.margin - at) - 1;
+            at += (room / interval).max(0) * interval;
+            same_day.delay(at, interval)
+        });
+    }
+    days
+}
+
+impl fmt::Display for ReadsPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, value: String, note: String| {
+            writeln!(f, "{}", format!("{name:<24}{value:>14}  {note}").trim_end())
+        };
+        let saved = 1.0 - self.reads_per_tweet / self.reads_per_tweet_without_same_day.max(1.0);
+        let note = if saved > 0.0005 {
+            format!(
+                "UTC days: each is charged once; {} without x.same_day",
+                figure(self.reads_per_tweet_without_same_day)
+            )
+        } else {
+            "UTC days: each is charged once; x.same_day saves nothing with this tweet_age".to_owned()
+        };
+        line("reads per tweet", figure(self.reads_per_tweet), note)?;
+        line("reads per month", figure(self.reads_per_month.round()), "30.4 days, every tweet returned".to_owned())?;
+        let price = format!("at ${} a read (x.price_per_read)", self.price_per_read);
+        line("cost per month, $", money(self.dollars_per_month), price)?;
+        match self.reads_allowed_per_month.zip(self.share_of_budget) {
+            Some((allowed, share)) => {
+                let enough = if share <= 1.0 { "enough" } else { "NOT ENOUGH" };
+                let note = format!("of {} reads per month (x.reads): {enough}", figure(allowed.round()));
+                line("share of the budget", format!("{:.1} %", share * 100.0), note)
+            }
+            None => line("share of the budget", "-".to_owned(), "x.reads is 0: there is no bound".to_owned()),
+        }
+    }
+}
+
+/// Dollars and cents, with commas between the thousands.
+#[must_use]
+pub fn money(dollars: f64) -> String {
+    let cents = (dollars * 100.0).round().max(0.0);
+    let whole = (cents / 100.0).floor();
+    format!("{}.{:02}", figure(whole), (cents - whole * 100.0) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MARGIN: Millis = 90_000;
+
+    /// The same, update by update.
+    fn plainly(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
+        let (mut at, mut days) = (made_at, BTreeSet::new());
+        let mut delay = ages.get_tweet_update_delay(made_at, made_at);
+        while let Some(after) = delay {
+            at += after;
+            days.insert(at.div_euclid(DAY_MS));
+            delay = ages.get_tweet_update_delay(made_at, at).map(|interval| same_day.delay(at, interval));
+        }
+        days.len() as u64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_walk_in_steps_is_the_walk(
+            steps in prop::collection::vec((1i64..12 * DAY_MS, 20_000i64..3 * DAY_MS), 1..5),
+            share in prop::sample::select(vec![0.0, 0.1, 0.25, 0.5]),
+            made_at in 0..DAY_MS,
+        ) {
+            let mut under = 0;
+            let brackets = steps.iter().map(|(step, every)| {
+                under += step;
+                format!("{under}ms: {every}ms")
+            });
+            let ages: AgeTable = brackets.collect::<Vec<_>>().join(", ").parse().unwrap();
+            let same_day = SameDay { share, margin: MARGIN };
+            prop_assert_eq!(days_read(&ages, same_day, made_at), plainly(&ages, same_day, made_at));
+        }
+    }
+
+    #[test]
+    fn money_has_cents() {
+        for (dollars, text) in [(0.0, "0.00"), (0.004, "0.00"), (0.005, "0.01"), (1_234_567.891, "1,234,567.89")] {
+            assert_eq!(money(dollars), text);
+        }
+    }
+}

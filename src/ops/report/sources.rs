@@ -1,0 +1,643 @@
+//! The polled sources as a person sees them: how far each has been read, when it is polled again, and what is missing.
+//!
+//! What was read is in the store, when it is due in the queue of the source's endpoint: both are asked, and a queue that
+//! does not answer hides nothing of the store's.
+
+mod book;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+pub use self::book::{PositionsAtHand, Queues, SourceBook};
+use crate::base::clock::{self, Millis};
+use crate::base::humanize::{cut, grouped, one_line, span, when};
+use crate::engine::queue::{Place, WorkerStats};
+use crate::model::provider::Provider;
+use crate::pipelines::timelines::source::PIPELINE;
+use crate::providers::bluesky::timeline::LAYOUT;
+use crate::providers::registry::date_of;
+use crate::store::{SourceGap, SourceRow, SourceTrouble};
+
+/// Gaps of a source that are shown one by one: the latest.
+pub const GAPS_SHOWN: u32 = 3;
+/// Characters of an error that are shown at the most: it may hold what an API answered.
+const ERROR_CHARS: usize = 300;
+
+/// Where a source is in the queue of its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Turn {
+    /// It waits to be polled.
+    Delayed,
+    /// It is polled at this moment.
+    Leased,
+    /// It was set aside.
+    Dead,
+    /// It is in no queue: nobody polls it.
+    Absent,
+    /// The queue did not answer.
+    Unknown,
+}
+
+/// A source at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// Its name in the settings.
+    pub name: String,
+    /// Whose posts.
+    pub provider: Option<String>,
+    /// The endpoint that is polled; `None` before it was tried first, as most of what follows.
+    pub endpoint: Option<String>,
+    /// The namespace in queue and store.
+    pub namespace: Option<String>,
+    /// The newest id ever seen; `None` of Bluesky, where a position has times.
+    pub newest_id: Option<String>,
+    /// When that post was made, as its id says, ms since the epoch.
+    pub newest_at: Option<Millis>,
+    /// When a page of it was read and saved last, ms since the epoch.
+    pub saved_at: Option<Millis>,
+    /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
+    /// the epoch.
+    pub brought_at: Option<Millis>,
+    /// Whether that was longer ago than its `quiet_after` allows, although it can be read.
+    #[serde(rename = "quiet")]
+    pub is_quiet: bool,
+    /// What keeps it from being read, also before the first page. The error is one line of bounded length.
+    pub trouble: Option<SourceTrouble>,
+    /// Where it is in its queue.
+    pub turn: Turn,
+    /// When it is polled again, by the queue's clock, ms since the epoch.
+    #[serde(skip)]
+    pub due_at: Option<Millis>,
+    /// How long until then, ms; less than 0 when that is past. See [`Sources::at`].
+    pub due_in_ms: Option<Millis>,
+    /// How many gaps were ever noted: ids that the API did not give any more.
+    pub gaps: u64,
+    /// The latest of them, the last one first: [`GAPS_SHOWN`] at the most. Programs are told of the first.
+    #[serde(rename = "last_gap", serialize_with = "first")]
+    pub latest_gaps: Vec<SourceGap>,
+    /// The poller of its endpoint.
+    pub poller: Poller,
+    /// Whether the settings name it.
+    #[serde(skip)]
+    pub is_named: bool,
+}
+
+/// The poller of an endpoint, by its heartbeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum Poller {
+    /// The queue did not answer.
+    #[default]
+    Unknown,
+    /// No heartbeat is known.
+    Missing,
+    /// The latest heartbeat of any.
+    Seen {
+        /// How long ago, ms.
+        age_ms: Millis,
+        /// What keeps it from working, as it says itself.
+        trouble: Option<String>,
+    },
+}
+
+/// A poller whose heartbeat is older than this, in ms, is missing: it beats every 5 s, so one may be lost. With the 2 s
+/// between two readings of the sources and the second between two of the page, that shows within 15 s.
+const HEARTBEAT_PATIENCE_MS: Millis = 11_000;
+
+impl Poller {
+    /// The youngest of these workers.
+    #[must_use]
+    pub fn of(workers: &[WorkerStats]) -> Self {
+        let youngest = workers.iter().min_by_key(|worker| worker.beat_age_ms);
+        youngest.map_or(Self::Missing, |worker| Self::Seen {
+            age_ms: worker.beat_age_ms,
+            trouble: worker.trouble().map(str::to_owned),
+        })
+    }
+}
+
+/// A source that the settings name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedSource {
+    /// Its name.
+    pub name: String,
+    /// Whose posts.
+    pub provider: Provider,
+    /// The namespace of its endpoint.
+    pub namespace: String,
+    /// How long it may bring nothing before it is quiet; `None`: for ever.
+    pub quiet_after: Option<Duration>,
+}
+
+/// All of them, or why they are not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sources {
+    /// By namespace and name; those that were never polled last.
+    #[serde(rename = "sources", skip_serializing_if = "Vec::is_empty")]
+    pub all: Vec<Source>,
+    /// Why they are not known, where there are some: the store is out.
+    #[serde(rename = "sources_error", skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[allow(clippy::ptr_arg)] // serde's signature
+fn first<S: Serializer>(gaps: &Vec<SourceGap>, to: S) -> Result<S::Ok, S::Error> {
+    gaps.first().serialize(to)
+}
+
+/// What of a position is for people; the rest is its poller's.
+#[derive(Deserialize)]
+struct Said {
+    latest: Option<String>,
+}
+
+impl Source {
+    /// One that no position is known of.
+    fn never_polled(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            poller: Poller::Unknown,
+            is_named: true,
+            provider: None,
+            endpoint: None,
+            namespace: None,
+            newest_id: None,
+            newest_at: None,
+            saved_at: None,
+            brought_at: None,
+            is_quiet: false,
+            trouble: None,
+            turn: Turn::Unknown,
+            due_at: None,
+            due_in_ms: None,
+            gaps: 0,
+            latest_gaps: Vec::new(),
+        }
+    }
+
+    /// As the store has it, and where the queue has it.
+    fn new(row: SourceRow, place: Option<&[Place]>) -> Self {
+        let (provider, endpoint) = asked(&row.namespace);
+        // One that cannot be read is told by its poller, with the place.
+        let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let newest_id = said.and_then(|said| said.latest);
+        let newest_at = newest_id.as_deref().and_then(|id| made_at(&provider, id));
+        // A place in a timeline is no id that anybody could look for.
+        let newest_id = newest_id.filter(|_| provider != Provider::Bluesky);
+        // A poller of an older version saves a page without ending the trouble.
+        let trouble = row.trouble.filter(|trouble| row.saved_at.is_none_or(|saved_at| saved_at <= trouble.at));
+        let trouble =
+            trouble.map(|trouble| SourceTrouble { error: cut(&one_line(&trouble.error), ERROR_CHARS), ..trouble });
+        let (turn, due_at) = match place {
+            None => (Turn::Unknown, None),
+            Some([]) => (Turn::Absent, None),
+            Some([Place::Delayed { due, .. }, ..]) => (Turn::Delayed, Some(*due)),
+            Some([Place::Leased { .. }, ..]) => (Turn::Leased, None),
+            Some([Place::Dead { .. }, ..]) => (Turn::Dead, None),
+        };
+        Self {
+            name: row.source,
+            provider: Some(provider.to_string()),
+            endpoint: Some(endpoint),
+            namespace: Some(row.namespace),
+            newest_id,
+            newest_at,
+            saved_at: row.saved_at,
+            brought_at: row.brought_at,
+            is_quiet: false,
+            trouble,
+            turn,
+            due_at,
+            due_in_ms: None,
+            gaps: row.gaps,
+            latest_gaps: row.latest_gaps,
+            poller: Poller::Unknown,
+            is_named: false,
+        }
+    }
+
+    /// The same with what the settings say of it, at that moment, ms since the epoch.
+    fn judged_by(self, named: &NamedSource, now: Millis) -> Self {
+        // Where an older version saved it: nothing came since the last page.
+        let since = self.brought_at.or(self.saved_at);
+        let for_so_long = since.map(|since| clock::span(now.saturating_sub(since)));
+        let is_quiet = named.quiet_after.zip(for_so_long).is_some_and(|(after, silent)| silent > after);
+        Self { is_named: true, is_quiet: is_quiet && self.trouble.is_none(), ..self }
+    }
+
+    /// Since when it has brought no new post, where that is too long: ms since the epoch.
+    #[must_use]
+    pub fn quiet_since(&self) -> Option<Millis> {
+        self.brought_at.or(self.saved_at).filter(|_| self.is_quiet)
+    }
+}
+
+/// How often a source failed, in brackets; nothing where nobody counted: while no other source was answered.
+pub(crate) fn times(failures: u32) -> String {
+    match failures {
+        0 => String::new(),
+        1 => " (once)".to_owned(),
+        many => format!(" ({} times)", grouped(many.into())),
+    }
+}
+
+/// Since when, how often and why.
+fn in_words(SourceTrouble { since, failures, error, .. }: &SourceTrouble) -> String {
+    format!("since {}{}: {error}", when(*since), times(*failures))
+}
+
+/// Which of these cannot be read: the first that failed, since when, how often and why.
+fn unreadable(sources: &[&Source]) -> Option<String> {
+    let failing = || sources.iter().filter_map(|source| Some((&source.name, source.trouble.as_ref()?)));
+    let (name, trouble) = failing().min_by_key(|(_, trouble)| trouble.since)?;
+    let (name, trouble) = (one_line(name), in_words(trouble));
+    Some(match failing().count() {
+        1 => format!("source {name} cannot be read {trouble}"),
+        many => format!("{many} sources cannot be read; the first: {name}, {trouble}"),
+    })
+}
+
+/// Which of these are quiet, and for how long the first.
+fn quiet(sources: &[&Source]) -> Option<String> {
+    let quiet = || sources.iter().filter_map(|source| Some((&source.name, source.quiet_since()?)));
+    let (name, since) = quiet().min_by_key(|(_, since)| *since)?;
+    let (name, since) = (one_line(name), when(since));
+    Some(match quiet().count() {
+        1 => format!("source {name} brought no new post since {since}; if that is usual, raise its quiet_after"),
+        many => format!(
+            "{many} sources brought no new post for longer than their quiet_after; the first: {name}, since {since}"
+        ),
+    })
+}
+
+/// When the post was made whose number a position has, ms since the epoch.
+fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
+    match provider {
+        Provider::Bluesky => number.parse().ok().map(|place| LAYOUT.made_at(place)),
+        provider => date_of(provider)(number).ok().flatten(),
+    }
+}
+
+/// Who is polled in that namespace, and where: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
+fn asked(namespace: &str) -> (Provider, String) {
+    let rest = namespace.strip_prefix(PIPELINE).map_or(namespace, |rest| rest.trim_start_matches(':'));
+    let mut colons = rest.match_indices(':');
+    let named = colons.find_map(|(at, _)| Some((rest[..at].parse().ok()?, rest[at + 1..].to_owned())));
+    named.unwrap_or_else(|| (Provider::Twitter, rest.to_owned()))
+}
+
+impl Sources {
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.error.is_none()
+    }
+
+    /// What keeps new posts of that provider from being collected, in one line: of the sources that the settings name.
+    /// First a poller that does not work, then sources that cannot be read, then quiet ones.
+    #[must_use]
+    pub fn trouble_of(&self, provider: &str) -> Option<String> {
+        let sources = self.named_of(provider);
+        let unreadable = || unreadable(&sources).map(|why| format!("new posts are not collected: {why}"));
+        self.poller_trouble_of(provider).or_else(unreadable).or_else(|| quiet(&sources))
+    }
+
+    /// The same where it is all sources: of a poller that does not work.
+    #[must_use]
+    pub fn poller_trouble_of(&self, provider: &str) -> Option<String> {
+        let why = self.named_of(provider).into_iter().find_map(Source::poller_trouble)?;
+        Some(format!("new posts are not collected: {why}"))
+    }
+
+    fn named_of(&self, provider: &str) -> Vec<&Source> {
+        let of_provider = |source: &&Source| source.is_named && source.provider.as_deref() == Some(provider);
+        self.all.iter().filter(of_provider).collect()
+    }
+
+    /// The same with how long it is until each is due, at that moment of the queue's clock, ms since the epoch.
+    #[must_use]
+    pub fn at(mut self, now: Millis) -> Self {
+        for source in &mut self.all {
+            source.due_in_ms = source.due_at.map(|due| due - now);
+        }
+        self
+    }
+
+    /// As text, at that moment; nothing where there are none.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub fn write(&self, out: &mut String, now: Millis) -> std::fmt::Result {
+        if self.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "sources")?;
+        if let Some(why) = &self.error {
+            return writeln!(out, "not known: {why}");
+        }
+        row(out, ["name", "endpoint", "newest id", "newest date", "polled", "due", "gaps"])?;
+        for source in &self.all {
+            let dash = || "-".to_owned();
+            let ago = |at: Millis| format!("{} ago", span((now - at) / 1_000 * 1_000));
+            let said = [
+                one_line(&source.name),
+                source.address().map_or_else(dash, |address| one_line(&address)),
+                source.newest_id.as_deref().map_or_else(dash, one_line),
+                source.newest_at.map_or_else(dash, when),
+                source.saved_at.map_or_else(|| source.not_read().to_owned(), ago),
+                source.due(),
+                source.gaps.to_string(),
+            ];
+            row(out, said.each_ref().map(String::as_str))?;
+            if let Some(trouble) = &source.trouble {
+                writeln!(out, "  cannot be read {}", in_words(trouble))?;
+            }
+            if let Some(since) = source.quiet_since() {
+                writeln!(out, "  brought no new post since {}", when(since))?;
+            }
+            for SourceGap { from, to, reason, noted_at } in &source.latest_gaps {
+                let [from, to, reason] = [from, to, reason].map(|text| one_line(text));
+                writeln!(out, "  gap {from} to {to}, noted {}: {reason}", when(*noted_at))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn row(out: &mut String, [name, endpoint, newest, made, polled, due, gaps]: [&str; 7]) -> std::fmt::Result {
+    writeln!(out, "{name:<19} {endpoint:<27} {newest:<20} {made:<21} {polled:>11} {due:>11} {gaps:>6}")
+}
+
+impl Source {
+    /// What keeps its poller from working.
+    fn poller_trouble(&self) -> Option<String> {
+        let name = one_line(&self.name);
+        match &self.poller {
+            Poller::Unknown => None,
+            Poller::Missing => Some(format!("no poller works on source {name}; start `twitter-updater poll`")),
+            Poller::Seen { age_ms, .. } if *age_ms > HEARTBEAT_PATIENCE_MS => {
+                let age = span(age_ms / 1_000 * 1_000);
+                Some(format!("no heartbeat of the poller of source {name} for {age}; start `twitter-updater poll`"))
+            }
+            Poller::Seen { trouble, .. } => {
+                trouble.as_ref().map(|why| format!("the poller of source {name} cannot work: {}", one_line(why)))
+            }
+        }
+    }
+
+    /// Its endpoint, with whose it is where that is not Twitter's.
+    #[must_use]
+    pub fn address(&self) -> Option<String> {
+        let (provider, endpoint) = (self.provider.as_deref()?, self.endpoint.as_deref()?);
+        Some(if provider == Provider::Twitter.to_string() {
+            endpoint.to_owned()
+        } else {
+            format!("{provider} {endpoint}")
+        })
+    }
+
+    /// For people, in place of when it was read last.
+    #[must_use]
+    pub fn not_read(&self) -> &'static str {
+        if self.trouble.is_some() { "no page yet" } else { "never" }
+    }
+
+    fn due(&self) -> String {
+        match (self.turn, self.due_in_ms) {
+            (Turn::Delayed, Some(left)) if left >= 1_000 => format!("in {}", span(left / 1_000 * 1_000)),
+            (Turn::Delayed, Some(left)) if left <= -1_000 => format!("{} late", span(-left / 1_000 * 1_000)),
+            (Turn::Delayed, _) => "now".to_owned(),
+            (other, _) => other.word().to_owned(),
+        }
+    }
+}
+
+impl Turn {
+    /// For people, in place of when it is due.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Delayed => "waits",
+            Self::Leased => "polled now",
+            Self::Dead => "dead",
+            Self::Absent => "in no queue",
+            Self::Unknown => "-",
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const ID: &str = "1460323737035677698";
+
+    fn saved(namespace: &str, position: &str) -> SourceRow {
+        let gap = SourceGap { from: "1".into(), to: "9".into(), reason: "it is\nold".into(), noted_at: 0 };
+        SourceRow {
+            namespace: namespace.to_owned(),
+            source: "rust".to_owned(),
+            position: Some(position.to_owned()),
+            saved_at: Some(1_000_000),
+            brought_at: Some(900_000),
+            trouble: None,
+            gaps: 7,
+            latest_gaps: vec![SourceGap { noted_at: 5, ..gap.clone() }, gap],
+        }
+    }
+
+    /// One of the settings that is well.
+    pub(crate) fn source(name: &str) -> Source {
+        let row = SourceRow {
+            source: name.to_owned(),
+            gaps: 0,
+            latest_gaps: Vec::new(),
+            ..saved("source:poll:search/tweets", "{}")
+        };
+        Source { is_named: true, ..Source::new(row, None) }
+    }
+
+    fn trouble(since: Millis, failures: u32, error: &str) -> SourceTrouble {
+        SourceTrouble { since, failures, error: error.to_owned(), at: 2_000_000 }
+    }
+
+    #[test]
+    fn a_namespace_tells_who_is_asked_and_where() {
+        let of = |rest: &str| {
+            let (provider, endpoint) = asked(&format!("source:poll:{rest}"));
+            format!("{provider} {endpoint}")
+        };
+        assert_eq!(of("search/tweets"), "twitter search/tweets");
+        assert_eq!(of("x:tweets/search/recent"), "x tweets/search/recent");
+        assert_eq!(of("mastodon:social:timelines/tag"), "mastodon:social timelines/tag");
+    }
+
+    #[test]
+    fn the_newest_post_is_dated_by_its_provider() {
+        let said = |namespace: &str, position: &str| {
+            let source = Source::new(saved(namespace, position), None);
+            (source.newest_id, source.newest_at)
+        };
+        let position = format!(r#"{{"latest":"{ID}","since":"1","of":{{"later":"versions"}}}}"#);
+        let newest = |at| (Some(ID.to_owned()), Some(at));
+        assert_eq!(said("source:poll:search/tweets", &position), newest(1_637_003_285_069));
+        assert_eq!(said("source:poll:x:tweets/search/recent", &position), newest(1_637_003_285_069));
+        assert_ne!(said("source:poll:mastodon:a:statuses", &position).1, Some(1_637_003_285_069));
+        for none in ["null", "{}", r#"{"latest":null}"#, "torn"] {
+            assert_eq!(said("source:poll:search/tweets", none), (None, None), "{none}");
+        }
+        assert_eq!(said("source:poll:search/tweets", r#"{"latest":"20"}"#), (Some("20".to_owned()), None));
+        let place = format!(r#"{{"latest":"{}"}}"#, (1_637_003_285_069_u64 << 22) | 7);
+        assert_eq!(said("source:poll:bluesky:getAuthorFeed", &place), (None, Some(1_637_003_285_069)));
+    }
+
+    #[test]
+    fn when_it_is_due_is_where_it_is_in_its_queue() {
+        let due = |places: Option<&[Place]>| {
+            let source = Source::new(saved("source:poll:search/tweets", "{}"), places);
+            let sources = Sources { all: vec![source], error: None }.at(10_000);
+            (sources.all[0].turn, sources.all[0].due_in_ms, sources.all[0].due())
+        };
+        let delayed = |due| Place::Delayed { lane: "1s".to_owned(), due };
+        assert_eq!(due(Some(&[delayed(75_500)])), (Turn::Delayed, Some(65_500), "in 1m 5s".to_owned()));
+        assert_eq!(due(Some(&[delayed(10_900)])).2, "now");
+        assert_eq!(due(Some(&[delayed(4_000)])), (Turn::Delayed, Some(-6_000), "6s late".to_owned()));
+        let leased = Place::Leased { fence: 20_000, by: None };
+        assert_eq!(due(Some(&[leased])), (Turn::Leased, None, "polled now".to_owned()));
+        assert_eq!(due(Some(&[Place::Dead { at: 1, reason: String::new() }])).2, "dead");
+        assert_eq!(due(Some(&[])), (Turn::Absent, None, "in no queue".to_owned()));
+        assert_eq!(due(None), (Turn::Unknown, None, "-".to_owned()));
+    }
+
+    #[test]
+    fn they_are_told_as_text_and_as_json_and_not_where_there_are_none() {
+        let text = |sources: &Sources| {
+            let mut text = String::new();
+            sources.write(&mut text, 1_060_000).unwrap();
+            text
+        };
+        let position = format!(r#"{{"latest":"{ID}"}}"#);
+        let all =
+            vec![Source::new(saved("source:poll:x:users/tweets", &position), Some(&[])), Source::never_polled("new")];
+        let some = Sources { all, error: None }.at(1_060_000);
+        let said = text(&some);
+        for says in ["rust ", "x users/tweets", ID, "2021-11-15T19:08:05Z", "1m ago", "in no queue", "never"] {
+            assert!(said.contains(says), "{says}: {said}");
+        }
+        assert!(said.contains("gap 1 to 9, noted 1970-01-01T00:00:00Z: it is old\n"), "{said}");
+        let told = serde_json::to_value(&some).unwrap();
+        assert_eq!(told["sources"][0]["last_gap"]["noted_at"], 5);
+        assert_eq!((&told["sources"][0]["turn"], &told["sources"][0]["gaps"]), (&"absent".into(), &7.into()));
+        assert!(told["sources"][1]["saved_at"].is_null() && told["sources"][1]["last_gap"].is_null());
+        assert!(told.get("sources_error").is_none());
+        assert_eq!((&told["sources"][0]["brought_at"], &told["sources"][0]["quiet"]), (&900_000.into(), &false.into()));
+        assert!(told["sources"][0]["trouble"].is_null() && told["sources"][1]["trouble"].is_null());
+
+        let out = Sources { error: Some("no route".to_owned()), ..Sources::default() };
+        assert_eq!(text(&out), "sources\nnot known: no route\n");
+        assert_eq!(serde_json::to_value(&out).unwrap(), serde_json::json!({"sources_error": "no route"}));
+        assert_eq!(text(&Sources::default()), "");
+        assert_eq!(serde_json::to_value(Sources::default()).unwrap(), serde_json::json!({}));
+    }
+    /// As it is stored, with that trouble.
+    fn failing(name: &str, saved_at: Option<Millis>, trouble: SourceTrouble) -> Source {
+        let row = saved("source:poll:search/tweets", "{}");
+        let row = SourceRow { source: name.to_owned(), saved_at, trouble: Some(trouble), ..row };
+        Source { is_named: true, ..Source::new(SourceRow { latest_gaps: Vec::new(), gaps: 0, ..row }, None) }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_since_when_how_often_and_why_also_before_its_first_page() {
+        let hostile = format!("HTTP 500\r\n\x1b[31m<script>{}", "x".repeat(10_000));
+        let all = vec![
+            failing("new", None, trouble(60_000, 12, &hostile)),
+            failing("old", Some(1_000_000), trouble(0, 0, "no answer")),
+        ];
+        let sources = Sources { all, error: None }.at(2_060_000);
+        let mut text = String::new();
+        sources.write(&mut text, 2_060_000).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 6, "{text}");
+        assert!(lines[2].starts_with("new ") && lines[2].contains(" no page yet "), "{text}");
+        assert!(
+            lines[3].starts_with("  cannot be read since 1970-01-01T00:01:00Z (12 times): HTTP 500 [31m<script>xx")
+        );
+        assert!(lines[3].ends_with("x…") && lines[3].chars().count() < 400, "{}", lines[3]);
+        assert_eq!(lines[5], "  cannot be read since 1970-01-01T00:00:00Z: no answer");
+        // The columns stay aligned.
+        assert_eq!(lines[1].chars().count(), lines[2].chars().count(), "{text}");
+        let told = serde_json::to_value(&sources).unwrap();
+        let expected = serde_json::json!({"since": 0, "failures": 0, "error": "no answer", "at": 2_000_000});
+        assert_eq!(told["sources"][1]["trouble"], expected);
+        let error = told["sources"][0]["trouble"]["error"].as_str().unwrap();
+        assert!(error.chars().count() <= ERROR_CHARS + 1 && !error.contains(char::is_control), "{error}");
+        assert!(told["sources"][0]["saved_at"].is_null() && !told["sources"][0]["namespace"].is_null());
+        // A page that an older version saved later.
+        assert_eq!(failing("old", Some(2_000_001), trouble(0, 3, "no answer")).trouble, None);
+    }
+
+    #[test]
+    fn a_source_is_quiet_once_it_brought_nothing_for_longer_than_it_may() {
+        let named = |quiet_after: Option<u64>| NamedSource {
+            name: "rust".to_owned(),
+            provider: Provider::Twitter,
+            namespace: "source:poll:search/tweets".to_owned(),
+            quiet_after: quiet_after.map(Duration::from_secs),
+        };
+        let since = |source: Source, after, now| source.judged_by(&named(after), now).quiet_since();
+        assert_eq!(since(source("rust"), Some(100), 1_000_000), None);
+        assert_eq!(since(source("rust"), Some(100), 1_000_001), Some(900_000));
+        assert_eq!(since(source("rust"), None, Millis::MAX), None, "it may be so for ever");
+        assert_eq!(since(source("rust"), Some(100), 0), None, "a clock that is behind");
+        // Before this was noted: no later than the last page.
+        let old = Source { brought_at: None, ..source("rust") };
+        assert_eq!(since(old.clone(), Some(100), 1_100_001), Some(1_000_000));
+        assert_eq!(since(Source { saved_at: None, ..old }, Some(100), Millis::MAX), None);
+        // Why one that cannot be read brings nothing is known.
+        assert_eq!(since(failing("rust", None, trouble(0, 1, "no answer")), Some(100), 9_000_000), None);
+        let sources = Sources { all: vec![source("rust").judged_by(&named(Some(100)), 2_000_000)], error: None };
+        let mut text = String::new();
+        sources.write(&mut text, 2_000_000).unwrap();
+        assert!(text.ends_with("\n  brought no new post since 1970-01-01T00:15:00Z\n"), "{text}");
+        assert_eq!(serde_json::to_value(&sources).unwrap()["sources"][0]["quiet"], true);
+    }
+
+    #[test]
+    fn the_headline_names_the_first_of_what_keeps_new_posts_away() {
+        let says = |all: Vec<Source>| Sources { all, error: None }.trouble_of("twitter");
+        let calm = |name: &str, at| Source { is_quiet: true, brought_at: Some(at), ..source(name) };
+        assert_eq!(says(vec![source("rust")]), None);
+        let one = says(vec![calm("rust", 60_000)]).unwrap();
+        assert!(one.starts_with("source rust brought no new post since 1970-01-01T00:01:00Z; if that"), "{one}");
+        let two = says(vec![calm("a", 60_000), calm("b", 0), source("c")]).unwrap();
+        assert_eq!(
+            two,
+            "2 sources brought no new post for longer than their quiet_after; the first: b, since 1970-01-01T00:00:00Z"
+        );
+        let down = |name: &str, since| failing(name, None, trouble(since, 1, "HTTP 500\nhttps://a"));
+        let one = says(vec![calm("rust", 60_000), down("down", 0)]).unwrap();
+        assert_eq!(
+            one,
+            "new posts are not collected: source down cannot be read since 1970-01-01T00:00:00Z (once): HTTP 500 https://a"
+        );
+        let many = says(vec![down("b", 60_000), down("a", 0), down("c", 60_000)]).unwrap();
+        assert!(
+            many.contains(": 3 sources cannot be read; the first: a, since 1970-01-01T00:00:00Z (once): "),
+            "{many}"
+        );
+        // What the settings do not name, and what is another provider's, is no trouble of this one.
+        let taken_out = Source { is_named: false, ..down("old", 0) };
+        let of_x = Source { provider: Some("x".to_owned()), ..down("other", 0) };
+        assert_eq!(says(vec![taken_out, of_x]), None);
+        let unpolled = Source { poller: Poller::Missing, ..source("rust") };
+        let first = says(vec![down("down", 0), unpolled]).unwrap();
+        assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
+        // One source is no reason to wake somebody.
+        let of_pollers = |all: Vec<Source>| Sources { all, error: None }.poller_trouble_of("twitter");
+        assert_eq!(of_pollers(vec![down("down", 0), calm("rust", 0)]), None);
+        assert!(of_pollers(vec![Source { poller: Poller::Missing, ..source("rust") }]).is_some());
+    }
+}

@@ -1,0 +1,124 @@
+//! Who asks for them: the store for how far each was read, the queues for when each is due.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use tokio::sync::Mutex;
+
+use super::{GAPS_SHOWN, NamedSource, Poller, Source};
+use crate::base::clock;
+use crate::base::reload::Live;
+use crate::engine::queue::{Place, Queue};
+use crate::store::{Positions, SourceRow};
+
+/// Where the queue of a namespace is had.
+#[async_trait]
+pub trait Queues: Send + Sync + std::fmt::Debug {
+    /// The queue of that namespace.
+    ///
+    /// # Errors
+    /// One line: it cannot be opened.
+    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String>;
+}
+
+/// Where positions are kept, or why that cannot be opened, in one line.
+pub type PositionsAtHand = Live<Result<Arc<dyn Positions>, String>>;
+
+/// Who asks for them.
+#[derive(Debug)]
+pub struct SourceBook {
+    named: Vec<NamedSource>,
+    positions: PositionsAtHand,
+    queues: Arc<dyn Queues>,
+    /// Those that are open, by namespace.
+    open: Mutex<BTreeMap<String, Arc<dyn Queue>>>,
+}
+
+impl SourceBook {
+    /// Of these, which the settings name, and of all that the store knows.
+    #[must_use]
+    pub fn new(named: Vec<NamedSource>, positions: PositionsAtHand, queues: Arc<dyn Queues>) -> Self {
+        Self { named, positions, queues, open: Mutex::default() }
+    }
+
+    /// Whether the settings name any.
+    #[must_use]
+    pub fn names_any(&self) -> bool {
+        !self.named.is_empty()
+    }
+
+    /// All of them. The store may take so long, and the queues as long again; those that do not answer hide nothing else.
+    ///
+    /// # Errors
+    /// One line: the store is out.
+    pub async fn read(&self, patience: Duration) -> Result<Vec<Source>, String> {
+        let positions: Arc<_> = self.positions.load();
+        let positions = positions.as_ref().as_ref().map_err(Clone::clone)?;
+        let rows = match tokio::time::timeout(patience, positions.sources(GAPS_SHOWN)).await {
+            Ok(rows) => rows.map_err(|error| error.to_string())?,
+            Err(_) => return Err(format!("the store did not answer within {} ms", patience.as_millis())),
+        };
+        let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for row in &rows {
+            names.entry(row.namespace.clone()).or_default().push(row.source.clone());
+        }
+        for named in &self.named {
+            names.entry(named.namespace.clone()).or_default();
+        }
+        let asked = join_all(names.iter().map(async |(namespace, names)| {
+            let asked = tokio::time::timeout(patience, self.ask(namespace, names)).await;
+            let asked = asked.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+            if let Err(error) = &asked {
+                tracing::debug!(error, namespace, "it is not known when sources are due");
+            }
+            asked.ok()
+        }))
+        .await;
+        let (mut places, mut pollers) = (BTreeMap::new(), BTreeMap::new());
+        for ((namespace, names), asked) in names.iter().zip(asked) {
+            let Some((found, poller)) = asked else { continue };
+            pollers.insert(namespace.as_str(), poller);
+            for (name, found) in names.iter().zip(found) {
+                places.insert((namespace.as_str(), name.as_str()), found);
+            }
+        }
+        let poller = |namespace: &str| pollers.get(namespace).cloned().unwrap_or_default();
+        let is_of = |named: &NamedSource, row: &SourceRow| named.name == row.source && named.namespace == row.namespace;
+        let never = self.named.iter().filter(|named| !rows.iter().any(|row| is_of(named, row)));
+        let never = never.map(|named| Source {
+            provider: Some(named.provider.to_string()),
+            poller: poller(&named.namespace),
+            ..Source::never_polled(&named.name)
+        });
+        let never: Vec<Source> = never.collect();
+        let now = clock::wall_ms();
+        let polled = rows.iter().map(|row| {
+            let place = places.get(&(row.namespace.as_str(), row.source.as_str())).map(Vec::as_slice);
+            let source = Source { poller: poller(&row.namespace), ..Source::new(row.clone(), place) };
+            match self.named.iter().find(|named| is_of(named, row)) {
+                Some(named) => source.judged_by(named, now),
+                None => source,
+            }
+        });
+        Ok(polled.chain(never).collect())
+    }
+
+    /// Where these sources are in the queue of their endpoint, and who polls it.
+    async fn ask(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), String> {
+        let known = self.open.lock().await.get(namespace).cloned();
+        let queue = match known {
+            Some(queue) => queue,
+            None => {
+                let queue = self.queues.queue(namespace).await?;
+                self.open.lock().await.insert(namespace.to_owned(), queue.clone());
+                queue
+            }
+        };
+        let (places, stats) =
+            tokio::try_join!(queue.locate(names), queue.stats()).map_err(|error| error.to_string())?;
+        Ok((places, Poller::of(&stats.workers)))
+    }
+}

@@ -1,0 +1,290 @@
+//! The queues and their quotas at one moment, for people; and the polled sources.
+
+use std::fmt::{self, Write};
+
+use serde::{Serialize, Serializer};
+
+use crate::base::clock;
+use crate::base::humanize::span;
+use crate::engine::queue::{Stats, WorkerStats};
+use crate::ops::report::capacity::Overload;
+use crate::ops::report::credentials::{budget_line, parked};
+use crate::ops::report::plan::Fill;
+use crate::ops::report::sources::Sources;
+use crate::quota::{Account, Reads};
+
+/// What a worker says in more than a word, on a line of its own; empty mostly.
+const SENTENCES: [&str; 3] = [WorkerStats::TROUBLE, "config_refused", "config_needs_restart"];
+
+/// How it is, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Up to date. Green.
+    Fresh,
+    /// Some are not up to date, or new ones are not collected. Amber.
+    Late,
+    /// Nothing is updated. Red.
+    Stopped,
+    /// It cannot be told. Grey.
+    Unknown,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// In a word.
+    pub state: State,
+    /// In one sentence, with what there is to be done.
+    pub sentence: String,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fresh => "fresh",
+            Self::Late => "late",
+            Self::Stopped => "stopped",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// What there is to say.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Whether everything is fresh, and if not, why; `None` where nobody asked the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// The queue.
+    #[serde(flatten)]
+    pub stats: Stats,
+    /// Whether the quota suffices for it.
+    pub quota: Overload,
+    /// The credentials that are left alone for a while.
+    pub parked: Vec<Account>,
+    /// How the budget of reads is spent, where the provider charges for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Reads>,
+}
+
+impl Status {
+    /// Of a queue and the credentials that serve it, with requests that are filled like that.
+    #[must_use]
+    pub fn new(stats: Stats, accounts: Vec<Account>, fill: Fill) -> Self {
+        let quota = Overload::new(&stats.lanes, &accounts, fill);
+        let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
+        Self { answer: None, stats, quota, parked, budget: None }
+    }
+
+    /// The same with how the budget of reads is spent.
+    #[must_use]
+    pub fn with_reads(self, budget: Option<Reads>) -> Self {
+        Self { budget, ..self }
+    }
+}
+
+/// What is known of a namespace.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Known {
+    /// What there is to say.
+    Status(Box<Status>),
+    /// It does not answer.
+    Out {
+        /// Its name.
+        namespace: String,
+        /// Why, in one line.
+        error: String,
+        /// What the page says of it; `None` where there is no page.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answer: Option<Answer>,
+    },
+}
+
+/// What there is to say of all namespaces that are asked for: of a single one its status, of several a list. And of the
+/// polled sources, where there are any.
+#[derive(Debug, Clone)]
+pub struct Report {
+    namespaces: Vec<Known>,
+    sources: Sources,
+}
+
+impl Report {
+    /// Of what each answered, by its name.
+    #[must_use]
+    pub fn new(read: Vec<(String, Result<Status, String>)>, sources: Sources) -> Self {
+        let known = |(namespace, read): (String, Result<Status, String>)| match read {
+            Ok(status) => Known::Status(Box::new(status)),
+            Err(error) => Known::Out { namespace, error, answer: None },
+        };
+        Self::of(read.into_iter().map(known).collect(), sources)
+    }
+
+    /// Of what is known of each.
+    #[must_use]
+    pub fn of(namespaces: Vec<Known>, sources: Sources) -> Self {
+        let mut report = Self { namespaces, sources: Sources::default() };
+        report.sources = sources.at(report.now());
+        report
+    }
+
+    /// Whether any of them answered.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.namespaces.iter().any(|known| matches!(known, Known::Status(_)))
+    }
+
+    /// Now, by the queue's clock; by our own while it is out. ms since the epoch.
+    fn now(&self) -> clock::Millis {
+        let answered = self.namespaces.iter().find_map(|known| match known {
+            Known::Status(status) => Some(status.stats.now_ms),
+            Known::Out { .. } => None,
+        });
+        answered.unwrap_or_else(clock::wall_ms)
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            #[serde(flatten)]
+            known: &'a Known,
+            #[serde(flatten)]
+            sources: &'a Sources,
+        }
+        #[derive(Serialize)]
+        struct Several<'a> {
+            namespaces: &'a [Known],
+            #[serde(flatten)]
+            sources: &'a Sources,
+        }
+        let sources = &self.sources;
+        match &self.namespaces[..] {
+            [known] => One { known, sources }.serialize(to),
+            namespaces => Several { namespaces, sources }.serialize(to),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for known in &self.namespaces {
+            match known {
+                Known::Status(status) => writeln!(text, "{}", table(status))?,
+                Known::Out { namespace, error, .. } => writeln!(text, "{namespace}\nOUT: {error}")?,
+            }
+            text.push('\n');
+        }
+        self.sources.write(&mut text, self.now())?;
+        f.write_str(text.trim_end())
+    }
+}
+
+/// An aligned table in the words of the keys.
+#[must_use]
+pub fn table(status: &Status) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_table(&mut text, status);
+    text.trim_end().to_owned()
+}
+
+fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
+    let Status { answer, stats, quota, parked: left_alone, budget } = status;
+    writeln!(out, "{}", stats.namespace)?;
+    if let Some(answer) = answer {
+        writeln!(out, "{}", answer.sentence)?;
+    }
+    if let Some(reason) = &stats.paused {
+        writeln!(out, "PAUSED: {reason}")?;
+    }
+    writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "patience", "delayed", "due", "oldest lateness")?;
+    for lane in &stats.lanes {
+        writeln!(
+            out,
+            "{:<14}{:>10}{:>12}{:>10}{:>18}",
+            lane.lane,
+            span(lane.patience_ms),
+            lane.delayed,
+            lane.due,
+            span(lane.oldest_lateness_ms)
+        )?;
+    }
+    writeln!(
+        out,
+        "{:<14}{:>10}{:>12}{:>10}{:>18}",
+        "all",
+        "",
+        stats.delayed,
+        stats.due,
+        span(stats.oldest_lateness_ms)
+    )?;
+    writeln!(out, "\n{:<20}{:>12}  ({} of them expired)", "leased", stats.leased, stats.expired)?;
+    writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;
+    writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;
+    writeln!(out, "\nquota\n{quota}")?;
+    if let Some(reads) = budget {
+        writeln!(out, "\nbudget of reads\n{}", budget_line(reads))?;
+    }
+    if !left_alone.is_empty() {
+        writeln!(out, "\nparked credentials")?;
+        for account in left_alone {
+            writeln!(out, "{:<19} {}", account.name, parked(account).unwrap_or_default())?;
+        }
+    }
+    if !stats.counters.is_empty() {
+        writeln!(out, "\ncounters")?;
+        for (name, value) in &stats.counters {
+            writeln!(out, "{name:<20}{value:>12}")?;
+        }
+    }
+    writeln!(out, "\nworkers: {}", stats.workers.len())?;
+    for worker in &stats.workers {
+        let is_sentence = |name: &str| SENTENCES.contains(&name);
+        let fields = worker.fields.iter().filter(|(name, _)| !is_sentence(name));
+        let fields: Vec<String> = fields.map(|(name, value)| format!("{name}={value}")).collect();
+        writeln!(out, "{:<32} beat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
+        for (name, value) in worker.fields.iter().filter(|(name, value)| is_sentence(name) && !value.is_empty()) {
+            writeln!(out, "  {name}: {value}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::providers::twitter_v1::CAPABILITIES;
+
+    fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
+        let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
+        let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
+        let read = read.map(|()| Status::new(stats, Vec::new(), fill)).map_err(str::to_owned);
+        (namespace.to_owned(), read)
+    }
+
+    #[test]
+    fn one_namespace_is_told_by_itself_and_several_as_a_list() {
+        let none = Sources::default;
+        let one = Report::new(vec![of("x:update", Ok(()))], none());
+        let told = serde_json::to_value(&one).unwrap();
+        assert_eq!((&told["namespace"], told.get("sources")), (&"x:update".into(), None));
+        assert!(one.to_string().starts_with("x:update\n") && !one.to_string().contains("sources"), "{one}");
+
+        let sources = Sources { error: Some("no route".to_owned()), ..none() };
+        let two = Report::new(vec![of("x:update", Err("refused")), of("tweet:update", Ok(()))], sources.clone());
+        let told = serde_json::to_value(&two).unwrap();
+        assert_eq!(told["namespaces"][0], serde_json::json!({"namespace": "x:update", "error": "refused"}));
+        assert_eq!(told["namespaces"][1]["now_ms"], 9);
+        assert_eq!(told["sources_error"], "no route");
+        let text = two.to_string();
+        assert!(text.starts_with("x:update\nOUT: refused\n\ntweet:update\n"), "{text}");
+        assert!(text.ends_with("\n\nsources\nnot known: no route"), "{text}");
+        assert!(two.answers() && !Report::new(vec![of("x:update", Err("refused"))], sources).answers());
+    }
+}

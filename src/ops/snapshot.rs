@@ -1,0 +1,479 @@
+//! Everything the page shows of a moment. Pure: a reader fetches what it is made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::freshness::Measured;
+use super::lately::Lately;
+use crate::base::clock::{self, Millis};
+use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
+use crate::engine::schedule::age::AgeTable;
+use crate::ops::report::capacity::Overload;
+use crate::ops::report::plan::{Fill, Plan};
+use crate::ops::report::status::Status;
+use crate::pipelines::wave::{Wave, last_wave};
+use crate::providers::lookup::Capabilities;
+use crate::quota::{Account, Reads};
+
+/// Minutes that are shown: so many past ones, the current one included, and as many to come.
+pub const MINUTES_SHOWN: u32 = 60;
+
+/// What of the configuration the figures are reckoned by.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// How often, by age.
+    pub ages: AgeTable,
+    /// How long an id may wait for its request to fill before it is overdue.
+    pub buffer_ttl: Duration,
+    /// How early an id may be taken along, as a share of its interval.
+    pub lookahead: f64,
+    /// How often an unavailable post is looked up.
+    pub unavailable_every: Duration,
+    /// How long a claimed batch is leased.
+    pub lease: Duration,
+}
+
+impl Terms {
+    /// How requests to such a lookup are filled.
+    #[must_use]
+    pub fn fill(&self, capabilities: Capabilities) -> Fill {
+        Fill::of(capabilities, self.buffer_ttl, self.lookahead)
+    }
+}
+
+/// What the queue and the ledger told, at nearly the same moment.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// The queue.
+    pub stats: Stats,
+    /// The credentials.
+    pub accounts: Vec<Account>,
+    /// How the budget of reads is spent, where the provider charges for them.
+    pub reads: Option<Reads>,
+    /// What is due, at the [`moments`].
+    pub due: Vec<LaneDue>,
+    /// The last minutes, the oldest first, the current one last.
+    pub minutes: Vec<Minute>,
+    /// How fresh the stored answers are; or why that is not known.
+    pub measured: Sampled,
+    /// What was counted in the last seconds; `None` where it was not watched for so long.
+    pub lately: Option<Lately>,
+}
+
+/// How fresh the stored answers are, as it was measured last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sampled {
+    /// By lane, the most impatient first, what is leased last; `None` where it was not measured yet, or could not be.
+    pub of: Option<Vec<Measured>>,
+    /// When, by the queue's clock, ms since the epoch.
+    pub at_ms: Option<Millis>,
+    /// Why there is nothing newer, in one line.
+    pub error: Option<String>,
+}
+
+/// Everything the page shows of a moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figures {
+    /// What `twitter-updater status` says.
+    #[serde(flatten)]
+    pub status: Status,
+    /// The credentials, in the order of the settings.
+    pub accounts: Vec<Account>,
+    /// How fresh each lane is, the most impatient first.
+    pub freshness: Vec<Freshness>,
+    /// What comes due within an hour, by lane, the most impatient first.
+    pub coming: Vec<Coming>,
+    /// The last hour, the oldest minute first, the current one last.
+    pub minutes: Vec<Minute>,
+    /// What it takes if tweets keep coming in as in these minutes; `None` where none came.
+    pub forecast: Option<Forecast>,
+    /// Why the store cannot be used, where that is so: nothing can be saved.
+    pub store_out: Option<Outage>,
+    /// What was measured of the stored answers.
+    pub measured: Sampled,
+    /// What was counted in the last seconds.
+    #[serde(skip)]
+    pub lately: Lately,
+    /// The last wave of misses in the minutes that the queue keeps.
+    pub wave: Option<Wave>,
+    /// How long a claimed batch is leased, ms.
+    pub lease_ms: Millis,
+    /// How long an id may wait for its request to fill before it is overdue, ms.
+    pub buffer_ttl_ms: Millis,
+    /// Ids in a request, at the most.
+    pub request_ids: u64,
+}
+
+/// What is known by now.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The last figures; `None` before the first.
+    pub figures: Option<Arc<Figures>>,
+    /// Why new posts of this provider are missed, in one line.
+    pub pollers: Option<String>,
+    /// Why there are no newer ones, where that is so: queue or ledger are out.
+    pub outage: Option<Outage>,
+}
+
+/// How fresh a lane is. What is leased is in no lane.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Freshness {
+    /// The lane.
+    pub lane: String,
+    /// Its interval, ms.
+    pub interval_ms: Millis,
+    /// Ids in it.
+    pub ids: u64,
+    /// Ids whose last answer is older than the interval and `updater.buffer_ttl`, reckoned from a sample; `None` where
+    /// it was not measured.
+    pub late: Option<u64>,
+    /// Ids that were found before and are missing from the latest answers, which is not believed yet; likewise.
+    pub missing: Option<u64>,
+    /// Ids that wait for their first answer; likewise.
+    pub waiting: Option<u64>,
+    /// Ids that are due.
+    pub due: u64,
+    /// Ids of those that are due for longer than `updater.buffer_ttl`.
+    pub overdue: u64,
+    /// How late the oldest is due, ms.
+    pub oldest_lateness_ms: Millis,
+    /// Ids due later than their lane allows: the updaters mend them.
+    pub beyond: u64,
+}
+
+/// What comes due in a lane.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Coming {
+    /// The lane.
+    pub lane: String,
+    /// Ids that come due within the first minute from now, within the second, and so on. What is due already is
+    /// in none, and what is updated until then comes due again.
+    pub per_minute: Vec<u64>,
+}
+
+/// What it takes if tweets keep coming in as they do.
+#[derive(Debug, Clone, Serialize)]
+pub struct Forecast {
+    /// The steady state, at as many tweets a day as that makes.
+    pub plan: Plan,
+    /// Its calls ÷ those there are; `None` where it is not known how many there are.
+    pub demand_by_quota: Option<f64>,
+}
+
+/// A service that is out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Outage {
+    /// Why, in one line.
+    pub why: String,
+    /// When that was first noticed, ms since the epoch.
+    pub since_ms: Millis,
+}
+
+/// The moments at which it is asked what is due, ms from now: overdue, due, and the minutes to come.
+#[must_use]
+pub fn moments(buffer_ttl: Duration) -> Vec<Millis> {
+    let coming = (0..=Millis::from(MINUTES_SHOWN)).map(|minute| minute * MINUTE_MS);
+    std::iter::once(-clock::millis(buffer_ttl)).chain(coming).collect()
+}
+
+impl Seen {
+    /// Whether anything was read, or could not be.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.figures.is_some() || self.outage.is_some()
+    }
+}
+
+impl Figures {
+    /// What that reading amounts to, with a lookup that can take so much.
+    #[must_use]
+    pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
+        let Reading { stats, accounts, reads, due, minutes, measured, lately } = reading;
+        let due_of = |lane: &LaneStats| {
+            let known = due.iter().find(|due| due.lane == lane.lane);
+            known.map_or(&[][..], |due| &due.counts)
+        };
+        let freshness = |lane: &LaneStats| {
+            let by = |moment: usize| due_of(lane).get(moment).copied().unwrap_or(0).min(lane.delayed);
+            let sampled = measured.of.iter().flatten().find(|of| of.lane.as_deref() == Some(&*lane.lane));
+            let scaled = |drawn: fn(&Measured) -> u64| sampled.map(|of| of.scaled(drawn(of)).min(lane.delayed));
+            Freshness {
+                lane: lane.lane.clone(),
+                interval_ms: lane.patience_ms,
+                ids: lane.delayed,
+                late: scaled(|of| of.late),
+                missing: scaled(|of| of.missing),
+                waiting: scaled(|of| of.waiting),
+                due: by(1),
+                overdue: by(0),
+                oldest_lateness_ms: lane.oldest_lateness_ms,
+                beyond: lane.beyond,
+            }
+        };
+        let coming = |lane: &LaneStats| {
+            let by = due_of(lane).get(1..).unwrap_or_default();
+            Coming {
+                lane: lane.lane.clone(),
+                per_minute: by.windows(2).map(|pair| pair[1] - pair[0].min(pair[1])).collect(),
+            }
+        };
+        let (freshness, coming) =
+            (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
+        let fill = terms.fill(capabilities);
+        let status = Status::new(stats, accounts.clone(), fill).with_reads(reads);
+        let forecast = forecast(&minutes, &status, &terms.ages, fill);
+        let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
+        let request_ids = capabilities.batch_limit as u64;
+        let lately = lately.unwrap_or_else(|| Lately::of_minutes(&minutes));
+        let (wave, lease_ms) = (last_wave(&minutes), clock::millis(terms.lease));
+        Self {
+            status,
+            accounts,
+            freshness,
+            coming,
+            minutes,
+            forecast,
+            store_out,
+            measured,
+            lately,
+            wave,
+            lease_ms,
+            buffer_ttl_ms,
+            request_ids,
+        }
+    }
+
+    /// When that was, by the queue's clock, ms since the epoch.
+    #[must_use]
+    pub fn at_ms(&self) -> Millis {
+        self.status.stats.now_ms
+    }
+
+    /// All lanes and what is leased, as one without a name.
+    #[must_use]
+    pub fn freshness_of_all(&self) -> Freshness {
+        let add = |sum: Option<u64>, of: Option<u64>| Some(sum? + of?);
+        let leased = &self.status.stats.leased;
+        let nothing = self.measured.of.as_ref().map(|_| 0);
+        let of_leased = self.measured.of.iter().flatten().find(|of| of.lane.is_none());
+        let scaled = |drawn: fn(&Measured) -> u64| match of_leased {
+            Some(of) => Some(of.scaled(drawn(of)).min(*leased)),
+            None => nothing,
+        };
+        let start = Freshness {
+            ids: *leased,
+            late: scaled(|of| of.late),
+            missing: scaled(|of| of.missing),
+            waiting: scaled(|of| of.waiting),
+            ..Freshness::default()
+        };
+        self.freshness.iter().fold(start, |sum, lane| Freshness {
+            ids: sum.ids + lane.ids,
+            late: add(sum.late, lane.late.or(nothing)),
+            missing: add(sum.missing, lane.missing.or(nothing)),
+            waiting: add(sum.waiting, lane.waiting.or(nothing)),
+            due: sum.due + lane.due,
+            overdue: sum.overdue + lane.overdue,
+            oldest_lateness_ms: sum.oldest_lateness_ms.max(lane.oldest_lateness_ms),
+            beyond: sum.beyond + lane.beyond,
+            ..sum
+        })
+    }
+
+    /// The longest that the last answer of a post in the sample is overdue, ms.
+    #[must_use]
+    pub fn oldest_answer_ms(&self) -> Millis {
+        self.measured.of.iter().flatten().map(|of| of.oldest_ms).max().unwrap_or(0)
+    }
+
+    /// Seconds of that minute that have gone; of the first second, all of it.
+    #[must_use]
+    pub fn seconds_of(&self, minute: &Minute) -> f64 {
+        (self.at_ms() - minute.at_ms).clamp(1_000, MINUTE_MS) as f64 / 1e3
+    }
+
+    /// How often per second that was counted in that minute, in the part of it that has gone.
+    #[must_use]
+    pub fn per_second(&self, minute: &Minute, counter: &str) -> f64 {
+        minute.count(counter) as f64 / self.seconds_of(minute)
+    }
+}
+
+/// Ids in each call that gave outcomes in that minute; `None` where there was none.
+#[must_use]
+pub fn ids_per_request(minute: &Minute) -> Option<f64> {
+    let calls = minute.count("requests") - minute.count("requests_failed");
+    (calls > 0).then(|| minute.count("looked_up") as f64 / calls as f64)
+}
+
+impl Freshness {
+    /// The share of its ids that are up to date; `None` where it has none, or where that was not measured.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        share(self.ids.saturating_sub(self.late? + self.missing?), self.ids)
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// A day of minutes like these.
+fn forecast(minutes: &[Minute], status: &Status, ages: &AgeTable, fill: Fill) -> Option<Forecast> {
+    let first = minutes.first()?.at_ms;
+    let gone = (status.stats.now_ms - first).max(MINUTE_MS) as f64;
+    let came: i64 = minutes.iter().map(|minute| minute.count("scheduled")).sum();
+    let per_day = came as f64 * Duration::from_secs(86_400).as_millis() as f64 / gone;
+    // No tweets are no plan.
+    let plan = Plan::new(ages, per_day, fill).ok()?;
+    let Overload { supply_calls_per_15_min: supply, unknown, unmetered, .. } = status.quota;
+    let is_known = supply > 0.0 && unknown == 0 && unmetered == 0;
+    let demand_by_quota = is_known.then(|| plan.lookups_per_15_min / supply);
+    Some(Forecast { plan, demand_by_quota })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers::twitter_v1::CAPABILITIES;
+
+    fn terms() -> Terms {
+        Terms {
+            ages: "1d: 1h".parse().unwrap(),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        }
+    }
+
+    fn figures(reading: Reading) -> Figures {
+        Figures::new(reading, None, &terms(), CAPABILITIES)
+    }
+
+    fn lane(name: &str, delayed: u64) -> LaneStats {
+        LaneStats {
+            lane: name.to_owned(),
+            patience_ms: 3_600_000,
+            delayed,
+            oldest_lateness_ms: delayed as i64,
+            ..LaneStats::default()
+        }
+    }
+
+    fn minute(at_ms: Millis, counters: &[(&str, i64)]) -> Minute {
+        let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Minute { at_ms, counters, ..Minute::default() }
+    }
+
+    #[test]
+    fn moments_are_overdue_due_and_each_minute_of_an_hour() {
+        let moments = moments(Duration::from_secs(5));
+        assert_eq!((moments.len(), &moments[..4], moments[61]), (62, &[-5_000, 0, 60_000, 120_000][..], 3_600_000));
+    }
+
+    #[test]
+    fn lanes_are_put_together_by_name() {
+        let due = |name: &str, counts: &[u64]| LaneDue { lane: name.to_owned(), counts: counts.into() };
+        let reading = Reading {
+            stats: Stats { lanes: vec![lane("18m", 10), lane("1d", 90), lane("new", 5)], ..Stats::default() },
+            // Of another moment: one has come due in between, and a lane is new.
+            due: vec![due("1d", &[3, 8, 10, 20]), due("18m", &[1, 11, 11, 12])],
+            ..Reading::default()
+        };
+        let figures = figures(reading);
+        let of = |at: usize| {
+            let Freshness { lane, ids, due, overdue, .. } = &figures.freshness[at];
+            (lane.as_str(), *ids, *due, *overdue, &*figures.coming[at].per_minute)
+        };
+        assert_eq!(of(0), ("18m", 10, 10, 1, &[0, 1][..]));
+        assert_eq!(of(1), ("1d", 90, 8, 3, &[2, 10][..]));
+        assert_eq!(of(2), ("new", 5, 0, 0, &[][..]));
+        let all = figures.freshness_of_all();
+        assert_eq!((all.ids, all.due, all.overdue, all.oldest_lateness_ms), (105, 18, 4, 90));
+        assert_eq!((all.late, all.share(), Freshness::default().share()), (None, None, None), "nothing was measured");
+    }
+
+    #[test]
+    fn freshness_is_what_was_measured_scaled_to_each_lane_and_what_is_leased() {
+        let measured = |lane: Option<&str>, ids, sampled, late, missing| {
+            let lane = lane.map(str::to_owned);
+            Measured { lane, ids, sampled, late, missing, oldest_ms: late as i64 * 7, ..Measured::default() }
+        };
+        let of = vec![
+            measured(Some("18m"), 10, 10, 1, 0),
+            measured(Some("1d"), 9_000, 1_000, 2, 1),
+            measured(None, 50, 50, 5, 0),
+        ];
+        let reading = Reading {
+            stats: Stats {
+                lanes: vec![lane("18m", 10), lane("1d", 9_000), lane("new", 5)],
+                leased: 50,
+                ..Stats::default()
+            },
+            measured: Sampled { of: Some(of), at_ms: Some(0), error: None },
+            ..Reading::default()
+        };
+        let figures = figures(reading);
+        let late: Vec<_> = figures.freshness.iter().map(|lane| (lane.late, lane.missing)).collect();
+        assert_eq!(late, [(Some(1), Some(0)), (Some(18), Some(9)), (None, None)]);
+        let all = figures.freshness_of_all();
+        assert_eq!((all.ids, all.late, all.missing, figures.oldest_answer_ms()), (9_065, Some(24), Some(9), 35));
+        assert_eq!(figures.freshness[1].share(), Some(8_973.0 / 9_000.0));
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_seconds_gone() {
+        let counted = [("claimed", 300)];
+        let minutes = vec![minute(60_000, &counted), minute(120_000, &counted)];
+        let at = |now_ms| {
+            let stats = Stats { now_ms, ..Stats::default() };
+            let figures = figures(Reading { stats, minutes: minutes.clone(), ..Reading::default() });
+            [0, 1].map(|minute| figures.per_second(&figures.minutes[minute], "claimed"))
+        };
+        assert_eq!(at(150_000), [5.0, 10.0]);
+        assert_eq!(at(120_010), [5.0, 300.0], "of the first second, all of it");
+        // The minute has begun since the queue said its time.
+        assert_eq!(at(119_990), [300.0 / 59.99, 300.0]);
+        assert_eq!(figures(Reading::default()).per_second(&minute(0, &[]), "claimed"), 0.0);
+    }
+
+    #[test]
+    fn ids_per_request_are_those_of_calls_that_gave_outcomes() {
+        let of = |counters: &[_]| ids_per_request(&minute(0, counters));
+        assert_eq!(of(&[("requests", 12), ("requests_failed", 2), ("looked_up", 970)]), Some(97.0));
+        assert_eq!((of(&[]), of(&[("requests", 2), ("requests_failed", 2)])), (None, None));
+    }
+
+    #[test]
+    fn the_forecast_is_a_day_of_minutes_like_these() {
+        // 200 in half an hour: 9,600 a day, and 24 updates each.
+        let minutes: Vec<_> =
+            (0..30).map(|at| minute(at * MINUTE_MS, if at < 2 { &[("scheduled", 100)] } else { &[] })).collect();
+        let quota = Account { limit: Some(100), window_ms: Some(900_000), ..Account::default() };
+        let stats = Stats { now_ms: 30 * MINUTE_MS, ..Stats::default() };
+        let reading = Reading { stats, minutes, accounts: vec![quota], ..Reading::default() };
+        let forecast = figures(reading.clone()).forecast.unwrap();
+        assert_eq!(forecast.plan.tweets_per_day, 9_600.0);
+        assert_eq!(forecast.demand_by_quota, Some(forecast.plan.lookups_per_15_min / 100.0));
+        let unknown = Reading { accounts: vec![Account::default()], ..reading.clone() };
+        assert_eq!(figures(unknown).forecast.unwrap().demand_by_quota, None);
+        let none_came = Reading { minutes: vec![minute(0, &[("rescheduled", 9)])], ..reading.clone() };
+        assert!(
+            figures(none_came).forecast.is_none() && figures(Reading { minutes: vec![], ..reading }).forecast.is_none()
+        );
+    }
+
+    #[test]
+    fn they_are_told_as_json_with_what_status_says() {
+        let figures = figures(Reading::default());
+        let told = serde_json::to_value(&figures).unwrap();
+        let status = serde_json::to_value(&figures.status).unwrap();
+        for (name, value) in status.as_object().unwrap() {
+            assert_eq!(&told[name], value);
+        }
+        assert!(told["freshness"].is_array() && told["minutes"].is_array() && told["store_out"].is_null());
+    }
+}

@@ -1,0 +1,154 @@
+//! When a miss is believed: how long a post may be missing before it counts as unavailable, and before its life
+//! ends. Pure.
+//!
+//! An API that answers wrongly for a while leaves posts out as a deletion does. So a miss is believed by time: asking
+//! again at once would meet the same fault.
+
+use crate::base::clock::Millis;
+use crate::engine::queue::Lane;
+
+/// During a wave of misses the misses of a post must span so many times as long.
+const WAVE_FACTOR: Millis = 6;
+/// At the most so often an unavailable post is looked up whose lane would have it wait longer, ms.
+const SOONEST: Millis = 60_000;
+/// Two misses count towards the end of a life only if so many times [`UnavailableSettings::believed_after`] lies between
+/// them: 2 h for the default of 10 min.
+const APART_FACTOR: Millis = 12;
+/// A life never ends with fewer counted misses than this, whatever the settings say.
+const LEAST_LIMIT: u32 = 2;
+
+/// What becomes of posts that the provider does not return.
+#[derive(Debug, Clone)]
+pub struct UnavailableSettings {
+    /// The slow lane of unavailable posts; its patience is how often they are looked up.
+    pub lane: Lane,
+    /// Until its misses span this long, a post stays live on its own interval, ms.
+    pub believed_after: Millis,
+    /// Misses in a row after which a life ends, counted only where they lie hours apart ...
+    pub limit: u32,
+    /// ... and only if they span this long, ms.
+    pub after: Millis,
+}
+
+/// What a miss means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belief {
+    /// Not believed yet: the post stays live on its own interval.
+    Suspected,
+    /// Believed: the post goes to the slow lane.
+    Unavailable,
+    /// Believed for so long that the post's life ends.
+    Ended,
+}
+
+impl UnavailableSettings {
+    /// What a miss at `at` means, the last of `misses` in a row since `since` (ms since the epoch). While there is a
+    /// wave it takes longer to be believed, and no life ends.
+    #[must_use]
+    pub fn judge(&self, misses: u32, since: Millis, at: Millis, wave: bool) -> Belief {
+        let span = at.saturating_sub(since);
+        if span < self.span(wave) {
+            return Belief::Suspected;
+        }
+        let apart = self.believed_after.saturating_mul(APART_FACTOR).max(1);
+        let counted = Millis::from(misses).min(span / apart + 1);
+        let is_over = counted >= Millis::from(self.limit.max(LEAST_LIMIT)) && span >= self.after;
+        if is_over && !wave { Belief::Ended } else { Belief::Unavailable }
+    }
+
+    /// How long the misses of a post must span to be believed, ms.
+    #[must_use]
+    pub fn span(&self, wave: bool) -> Millis {
+        self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
+    }
+
+    /// How long until an unavailable post is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
+    /// `interval` is that of its age. At first as often as a living post, since a few misses in a row may be chance, but no
+    /// more often than a miss needs to be believed: deleted posts never need more of the quota than they did before. During a
+    /// wave every hour at least: an answer that finds a post is what ends the wave.
+    #[must_use]
+    pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
+        let soonest = self.span(false).max(SOONEST);
+        let is_new = at.saturating_sub(since) < self.lane.patience;
+        self.lane.patience.min(match (wave, is_new) {
+            (true, _) => interval.clamp(soonest, self.span(true).max(soonest)),
+            (false, true) => interval.max(soonest),
+            (false, false) => self.lane.patience,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTE: Millis = 60_000;
+    const HOUR: Millis = 60 * MINUTE;
+
+    fn settings(limit: u32, after: Millis) -> UnavailableSettings {
+        let lane = Lane::new("unavailable", Duration::from_secs(6 * 3_600));
+        UnavailableSettings { lane, believed_after: 10 * MINUTE, limit, after }
+    }
+
+    #[test]
+    fn a_miss_is_believed_when_misses_span_ten_minutes_or_an_hour_during_a_wave() {
+        let settings = settings(5, 7 * 24 * HOUR);
+        let judge = |misses, span, wave| settings.judge(misses, 1_000, 1_000 + span, wave);
+        assert_eq!(judge(1, 0, false), Belief::Suspected);
+        assert_eq!(judge(1_000, 10 * MINUTE - 1, false), Belief::Suspected, "asking often proves nothing");
+        assert_eq!(judge(2, 10 * MINUTE, false), Belief::Unavailable);
+        assert_eq!(judge(20, HOUR - 1, true), Belief::Suspected);
+        assert_eq!(judge(20, HOUR, true), Belief::Unavailable);
+    }
+
+    #[test]
+    fn the_first_visits_come_as_those_of_a_living_post_and_those_during_a_wave_hourly_at_least() {
+        let week = settings(5, 7 * 24 * HOUR);
+        let delay = |span, interval, wave| week.delay(1_000, 1_000 + span, interval, wave);
+        assert_eq!(delay(10 * MINUTE, 3 * MINUTE, false), 10 * MINUTE);
+        assert_eq!(delay(6 * HOUR - 1, 2 * HOUR, false), 2 * HOUR);
+        assert_eq!(delay(HOUR, 24 * HOUR, false), 6 * HOUR);
+        assert_eq!(delay(6 * HOUR, 3 * MINUTE, false), 6 * HOUR);
+        assert_eq!(delay(60 * HOUR, 24 * HOUR, true), HOUR);
+        assert_eq!(delay(60 * HOUR, 3 * MINUTE, true), 10 * MINUTE);
+        // A lane that is faster is as fast as it is; and no post is looked up all the time where a miss is believed at once.
+        let at_once = |patience| UnavailableSettings {
+            lane: Lane::new("unavailable", Duration::from_secs(patience)),
+            believed_after: 0,
+            ..settings(5, 0)
+        };
+        assert_eq!((at_once(5).delay(0, 0, 1, true), at_once(3_600).delay(0, 0, 1, false)), (5_000, MINUTE));
+    }
+
+    #[test]
+    fn a_life_ends_after_the_limit_and_the_time_and_only_by_misses_hours_apart() {
+        let week = 7 * 24 * HOUR;
+        assert_eq!(settings(5, week).judge(5, 0, week, false), Belief::Ended);
+        assert_eq!(settings(5, week).judge(4, 0, week, false), Belief::Unavailable);
+        assert_eq!(settings(5, week).judge(50, 0, week - 1, false), Belief::Unavailable);
+        assert_eq!(settings(5, week).judge(50, 0, 2 * week, true), Belief::Unavailable, "none ends during a wave");
+        // Whatever the settings say: a thousand misses in an hour are one.
+        assert_eq!(settings(1, 0).judge(1_000, 0, 2 * HOUR - 1, false), Belief::Unavailable);
+        assert_eq!(settings(1, 0).judge(2, 0, 2 * HOUR, false), Belief::Ended);
+        assert_eq!(settings(5, 0).judge(1_000, 0, 8 * HOUR - 1, false), Belief::Unavailable);
+        assert_eq!(settings(5, 0).judge(5, 0, 8 * HOUR, false), Belief::Ended);
+    }
+
+    proptest! {
+        #[test]
+        fn belief_only_grows_with_time(limit in 0u32..9, after in 0..30 * HOUR, misses in 1u32..99, span in 0..90 * HOUR, more in 0..90 * HOUR, wave: bool) {
+            let settings = settings(limit, after);
+            let rank = |span| match settings.judge(misses, 0, span, wave) {
+                Belief::Suspected => 0,
+                Belief::Unavailable => 1,
+                Belief::Ended => 2,
+            };
+            prop_assert!(rank(span) <= rank(span + more));
+            prop_assert!(rank(span) < 2 || (span >= 2 * HOUR && misses >= 2));
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! `requestTweets`: the calls for one batch, and what each kind of refusal means.
+//!
+//! One call, as a rule. A request that is refused as a whole is halved until the id that spoils it is
+//! alone, and so is one that keeps failing while others are answered; a credential that is refused or used
+//! up makes way for the next. Each further call takes a permit of its own, without waiting: what gets none
+//! goes back as it was.
+
+use std::sync::atomic::Ordering;
+
+use super::{TweetUpdate, Versions};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::failpoint;
+use crate::base::random;
+use crate::base::rarely::shown;
+use crate::engine::queue::{Batch, Job};
+use crate::engine::worker::Outlook;
+use crate::providers::lookup::{Answer, LookupError, Outcome};
+use crate::quota::{Leave, Permit, Settlement, Used, Window};
+
+/// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
+/// bad id among a hundred is alone after seven halvings, its eighth request.
+const REFUSED_IN_A_ROW: u32 = 8;
+/// Calls that end without an answer for one and the same ids, before they go back: a correction of the
+/// clock, and a few credentials.
+const TRIES: usize = 8;
+
+/// What the calls for a batch brought.
+#[derive(Debug, Default)]
+pub(super) struct Requested {
+    /// Jobs with what was said of them, and when (on the queue's clock).
+    pub answered: Vec<(Job, Outcome, Millis)>,
+    /// Jobs whose request was refused while they were alone in it, and why.
+    pub refused: Vec<(Job, String)>,
+    /// Jobs whose call failed while they were alone in it and others were answered.
+    pub failed: Vec<Job>,
+    /// Jobs that travel apart, whose call failed, and nobody knows whose fault it is: others first.
+    pub postponed: Vec<Job>,
+    /// Jobs nobody was asked about, or nobody answered about.
+    pub unanswered: Vec<Job>,
+    /// What it says of the services.
+    pub outlook: Outlook,
+    /// Calls of this batch that were refused as a whole, or failed while others were answered, since the last
+    /// one that was answered.
+    in_a_row: u32,
+    /// The version of an edited post that is asked for, by the id of the post.
+    versions: Versions,
+    /// Why a credential was of no use: an outage, unless another one was answered.
+    unready: Option<String>,
+}
+
+impl Requested {
+    /// The ids by which jobs are asked for.
+    fn ids(&self, jobs: &[Job]) -> Vec<String> {
+        jobs.iter().map(|job| self.versions.get(&job.id).unwrap_or(&job.id).clone()).collect()
+    }
+}
+
+/// Jobs that go into one call.
+#[derive(Default)]
+struct Part {
+    jobs: Vec<Job>,
+    tries: usize,
+    /// Calls for some of them failed before, twice.
+    failed_before: bool,
+}
+
+impl Part {
+    /// In two, either half on top, by lot: the same bad ids at the same places must not use up what a batch
+    /// may try, time after time, before anybody else is asked for.
+    fn halve(mut self, parts: &mut Vec<Part>) {
+        let jobs = self.jobs.split_off(self.jobs.len() / 2);
+        let second = Part { jobs, failed_before: self.failed_before, ..Part::default() };
+        let first = Part { jobs: self.jobs, failed_before: self.failed_before, ..Part::default() };
+        parts.extend(if random::share() < 0.5 { [first, second] } else { [second, first] });
+    }
+}
+
+impl TweetUpdate {
+    /// Asks for the whole batch.
+    pub(super) async fn request_tweets(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested {
+        let mut requested = Requested { versions, ..Requested::default() };
+        let mut permit = Some(permit);
+        // The last part first: halves are finished before the next part is begun.
+        let mut parts = self.parts(&batch.jobs);
+        while let Some(part) = parts.pop() {
+            let leave = match permit.take() {
+                Some(permit) => Some(permit),
+                None if self.time_is_up(batch) => None,
+                None => self.permit_at_once().await,
+            };
+            let Some(permit) = leave else {
+                requested.unanswered.extend(part.jobs);
+                continue;
+            };
+            let Some((part, permit)) = self.within_budget(part, permit, &mut requested).await else {
+                if requested.outlook != Outlook::Fine {
+                    requested.unanswered.extend(parts.drain(..).flat_map(|part| part.jobs));
+                }
+                continue;
+            };
+            // An answer is at least as new as its question, on the queue's clock: no worker's own clock dates it.
+            // Dated by its arrival, one that lay unread while the process was stopped would look newer than what
+            // others learned meanwhile. Inside its lease, it is older than any answer of whoever claims the ids
+            // next.
+            let at = batch.now.now().min(batch.fence.deadline - 1);
+            let error = match self.look_up(requested.ids(&part.jobs), permit).await {
+                Ok(answer) => {
+                    self.doubts.answered(&part.jobs);
+                    requested.in_a_row = 0;
+                    requested
+                        .answered
+                        .extend(part.jobs.into_iter().zip(answer.outcomes).map(|(job, outcome)| (job, outcome, at)));
+                    continue;
+                }
+                Err(error) => error,
+            };
+            self.after(error, part, &mut parts, &mut requested);
+            if requested.outlook != Outlook::Fine {
+                requested.unanswered.extend(parts.drain(..).flat_map(|part| part.jobs));
+            }
+        }
+        if requested.answered.is_empty() {
+            if requested.outlook == Outlook::Fine {
+                requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
+            }
+            self.blame_nobody_unless_told_apart(batch, &mut requested);
+        }
+        requested
+    }
+
+    /// What goes into the first calls, the last one first. One call, unless calls for some of the jobs failed before,
+    /// twice: an id that the API cannot stand would be first in line for ever.
+    ///
+    /// Those whose calls did not fail go first. Their answer tells whether the API works; then a call that fails shows
+    /// that one of its ids is to blame, and it is halved. A lease has room for few calls that end by the timeout, so
+    /// the next batch goes on where this one ended: whoever was answered is doubted no more. The doubted go in parts,
+    /// by lot: the first is smaller each time, since there may be several that the API cannot stand, and each is twice
+    /// as large as the one before it, since after an outage all are doubted. In an outage the first call is enough.
+    fn parts(&self, jobs: &[Job]) -> Vec<Part> {
+        let part = |jobs, failed_before| Part { jobs, failed_before, ..Part::default() };
+        let (mut doubted, mut least, mut others) = (Vec::new(), u32::MAX, Vec::new());
+        for (job, times) in jobs.iter().zip(self.doubts.times(jobs)) {
+            // Once is a hiccup, and may have met all that were under way.
+            if times > 1 {
+                least = least.min(times);
+                doubted.push(job.clone());
+            } else {
+                others.push(job.clone());
+            }
+        }
+        if doubted.is_empty() || jobs.len() == 1 {
+            return vec![part(jobs.to_vec(), !doubted.is_empty())];
+        }
+        let mut parts = Vec::new();
+        if !others.is_empty() {
+            parts.push(part(others, false));
+        }
+        random::shuffle(&mut doubted);
+        let mut size = doubted.len().checked_shr(least - 1).unwrap_or(0).max(1);
+        while !doubted.is_empty() {
+            let rest = doubted.split_off(size.min(doubted.len()));
+            parts.push(part(std::mem::replace(&mut doubted, rest), true));
+            size *= 2;
+        }
+        parts.reverse();
+        parts
+    }
+
+    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. One that
+    /// travels alone is told from them where others were answered since such a one was blamed last, and so
+    /// are suspects, which travel apart. An API that refuses everybody so blames once per process.
+    fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested) {
+        let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
+        let apart = suspects || batch.jobs.len() == 1;
+        let refused = requested.in_a_row > 0;
+        let told_apart = || apart && self.doubts.others_answered.swap(false, Ordering::Relaxed);
+        if !requested.refused.is_empty() && !told_apart() {
+            if requested.outlook == Outlook::Unchanged {
+                requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
+            }
+            requested.unanswered.extend(requested.refused.drain(..).map(|(job, _)| job));
+        }
+        // Given back as they were, they would be the most urgent again, and a few bad ids all that is ever
+        // asked for: others first, whose answers tell.
+        let out = matches!(requested.outlook, Outlook::Outage(_));
+        if apart && refused || suspects && batch.jobs.len() == 1 && out {
+            requested.postponed.append(&mut requested.unanswered);
+        }
+    }
+
+    /// What follows from a call without an answer.
+    fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
+        match error {
+            // Nothing is smaller than one id: whoever finds that too large is out of order.
+            LookupError::BatchTooLarge(_) if part.jobs.len() <= 1 => {
+                requested.outlook = Outlook::Outage(error.to_string());
+                requested.unanswered.extend(part.jobs);
+            }
+            LookupError::BadRequest(why) | LookupError::BatchTooLarge(why) => {
+                requested.in_a_row += 1;
+                let in_a_row = requested.in_a_row;
+                if in_a_row > REFUSED_IN_A_ROW {
+                    // Not this id, and not that one: the API refuses us all. Nobody is blamed for it.
+                    requested.outlook = Outlook::Outage(format!("{in_a_row} requests in a row are refused: {why}"));
+                    requested.unanswered.extend(part.jobs);
+                } else if part.jobs.len() > 1 {
+                    tracing::warn!(
+                        ids = part.jobs.len(),
+                        error = why,
+                        "the request is refused: its ids are tried in halves"
+                    );
+                    part.halve(parts);
+                } else {
+                    requested.refused.extend(part.jobs.into_iter().map(|job| (job, why.clone())));
+                }
+            }
+            // The lookup has corrected its clock: once more, and no further.
+            LookupError::Clock(_) if part.tries == 0 => parts.push(Part { tries: TRIES, ..part }),
+            LookupError::Throttled { .. } | LookupError::Credential(_) | LookupError::Unready(_) => {
+                if let LookupError::Unready(_) = error {
+                    requested.unready = Some(error.to_string());
+                }
+                if part.tries < TRIES {
+                    part.tries += 1;
+                    parts.push(part);
+                } else {
+                    requested.unanswered.extend(part.jobs);
+                }
+            }
+            LookupError::Stop(message) => {
+                requested.outlook = Outlook::Stop(message);
+                requested.unanswered.extend(part.jobs);
+            }
+            error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
+                self.doubts.fail(&part.jobs);
+                self.failed(error.to_string(), part, parts, requested);
+            }
+        }
+    }
+
+    /// A call that failed: an outage, unless it failed before while others of its batch are answered.
+    fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
+        let others_are_answered = !requested.answered.is_empty();
+        if part.failed_before && others_are_answered && requested.in_a_row < REFUSED_IN_A_ROW {
+            requested.in_a_row += 1;
+            tracing::warn!(ids = part.jobs.len(), error = why, "the call fails while others of its batch are answered");
+            if part.jobs.len() > 1 { part.halve(parts) } else { requested.failed.extend(part.jobs) }
+        } else {
+            requested.outlook = Outlook::Outage(why);
+            requested.unanswered.extend(part.jobs);
+        }
+    }
+
+    /// What of a part the budget of reads has room for, and is counted as read from now on; all of it where reads are
+    /// not counted. The rest goes back as it was.
+    async fn within_budget(&self, mut part: Part, permit: Permit, requested: &mut Requested) -> Option<(Part, Permit)> {
+        let ids = requested.ids(&part.jobs);
+        let granted = match self.credentials.reserve(&permit, &ids).await {
+            Ok(None) => return Some((part, permit)),
+            Ok(Some(granted)) => granted,
+            Err(error) => {
+                // Not counted is not asked for.
+                self.credentials.give_back(permit).await;
+                requested.outlook = Outlook::Outage(error.to_string());
+                requested.unanswered.append(&mut part.jobs);
+                return None;
+            }
+        };
+        let (jobs, rest): (Vec<_>, Vec<_>) = part.jobs.into_iter().zip(granted).partition(|(_, granted)| *granted);
+        requested.unanswered.extend(rest.into_iter().map(|(job, _)| job));
+        part.jobs = jobs.into_iter().map(|(job, _)| job).collect();
+        if part.jobs.is_empty() {
+            self.credentials.give_back(permit).await;
+            return None;
+        }
+        Some((part, permit))
+    }
+
+    /// One call. What its answer, or its failure, says of the credential goes to the ledger, and which ids were not
+    /// read after all.
+    async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer, LookupError> {
+        let counters = &self.metrics.counters;
+        let watch = Stopwatch::start();
+        counters.requests.add(1);
+        failpoint::soon("during_lookup");
+        let answer = self.lookup.look_up(&ids, &permit.credential).await;
+        self.metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
+        counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
+        failpoint::point("after_answer");
+        failpoint::poison(&ids);
+        tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
+        let used = match &answer {
+            Ok(answer) => {
+                self.doubts.others_answered.store(true, Ordering::Relaxed);
+                counters.looked_up.add(ids.len());
+                counters.unasked.add(answer.unasked);
+                self.tell_what_is_odd(&ids, answer);
+                Used { window: Some(answer.quota.unwrap_or_else(Window::unmetered)), park: None }
+            }
+            Err(error) => {
+                counters.requests_failed.add(1);
+                self.used_in_vain(error, &permit.credential.name)
+            }
+        };
+        self.credentials.settle(&permit, &settlement(&ids, &answer)).await;
+        self.credentials.used(permit, used).await;
+        answer
+    }
+
+    /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
+    fn tell_what_is_odd(&self, ids: &[String], answer: &Answer) {
+        let namespace = &*self.namespace;
+        if answer.unasked > 0
+            && let Some(objects) = self.doubts.strangers.is_due(answer.unasked)
+        {
+            let id = answer.stranger.as_deref().map_or_else(String::new, shown);
+            tracing::warn!(namespace, id, objects, "answers have objects that nobody asked for: they are not stored");
+        }
+        let other = |(asked, outcome): (&'_ String, &'_ Outcome)| match outcome {
+            Outcome::Found(tweet) if tweet.id != *asked => Some((asked.clone(), tweet.id.clone())),
+            _ => None,
+        };
+        let others: Vec<_> = ids.iter().zip(&answer.outcomes).filter_map(other).collect();
+        if let Some((asked, came)) = others.first()
+            && let Some(posts) = self.doubts.other_ids.is_due(others.len())
+        {
+            let (id, came) = (shown(asked), shown(came));
+            tracing::info!(
+                namespace,
+                id,
+                came,
+                posts,
+                "posts came under another id than the asked one: they were edited"
+            );
+        }
+    }
+
+    fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
+        let park = error.park();
+        let pause_ms = park.as_ref().map_or(0, |park| clock::millis(park.pause));
+        match error {
+            LookupError::Throttled { quota, .. } => {
+                tracing::warn!(credential = name, error = %error, pause_ms, "out of quota: the credential is parked");
+                Used { window: *quota, park }
+            }
+            LookupError::Credential(why) => {
+                tracing::error!(
+                    credential = name,
+                    error = why,
+                    pause_ms,
+                    "refused by the API: the credential is parked"
+                );
+                Used { window: None, park }
+            }
+            LookupError::Unready(_) => {
+                tracing::warn!(credential = name, error = %error, pause_ms, "the credential is parked");
+                Used { window: None, park }
+            }
+            LookupError::Clock(offset_ms) => {
+                tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");
+                Used::default()
+            }
+            _ => Used::default(),
+        }
+    }
+
+    /// Leave for a further call, if there is any right now.
+    async fn permit_at_once(&self) -> Option<Permit> {
+        match self.credentials.acquire(self.lookup.capabilities().endpoint, 0).await {
+            Ok(Leave::Granted(permit)) => Some(permit),
+            Ok(Leave::Wait(_)) => None,
+            Err(error) => {
+                tracing::warn!(error = %error, "no further call without the ledger");
+                None
+            }
+        }
+    }
+
+    /// Whether too little of the lease is left for another call and the save after it.
+    fn time_is_up(&self, batch: &Batch) -> bool {
+        let needed = clock::millis(self.call_timeout + self.save_timeout);
+        batch.fence.deadline - batch.now.now() <= needed
+    }
+}
+
+/// What of a call was not read, or as another id: charged is what was returned.
+fn settlement(ids: &[String], answer: &Result<Answer, LookupError>) -> Settlement {
+    let mut settlement = Settlement::default();
+    match answer {
+        Ok(answer) => {
+            for (id, outcome) in ids.iter().zip(&answer.outcomes) {
+                match outcome {
+                    Outcome::Unavailable => settlement.unread.push(id.clone()),
+                    // An edited post comes as its last version.
+                    Outcome::Found(tweet) if tweet.id != *id => {
+                        settlement.edited.push((id.clone(), tweet.id.clone()));
+                    }
+                    Outcome::Found(_) | Outcome::Broken(_) => {}
+                }
+            }
+        }
+        Err(error) if error.is_refusal() => settlement.unread = ids.to_vec(),
+        // The answer was lost, and may have been charged: it stays counted.
+        Err(_) => {}
+    }
+    settlement
+}

@@ -1,0 +1,166 @@
+//! A stream from its hold to its posts, for as long as the process runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+use super::backoff::Backoff;
+use super::feed::{Feed, READ_AHEAD};
+use super::fill::Fill;
+use super::hold::Hold;
+use super::lines::{Cut, Lines};
+use crate::base::clock;
+use crate::base::shutdown::Stop;
+use crate::engine::metrics::Metrics;
+use crate::model::post::Ingested;
+use crate::providers::stream::{Broken, Chunks, Message, Stream};
+
+/// Posts that a limit held back are polled for no more often than this.
+const LIMITED_EVERY: Duration = Duration::from_secs(60);
+
+/// A stream.
+#[derive(Debug)]
+pub struct StreamSource {
+    /// Its name in the settings.
+    pub name: String,
+    /// The API's.
+    pub stream: Arc<dyn Stream>,
+    /// Whose turn it is to be connected.
+    pub hold: Hold,
+    /// What has its gaps polled.
+    pub fill: Fill,
+    /// Where its posts go.
+    pub feed: Feed,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+}
+
+impl StreamSource {
+    /// Reads whenever it is this process's turn, until it is stopped; what was read by then is handed over.
+    pub async fn run(&self, stop: &Stop) {
+        let (posts, read) = mpsc::channel(READ_AHEAD);
+        tokio::select! {
+            ((), ()) = async { tokio::join!(self.take_turns(posts, stop), self.feed.run(read)) } => {}
+            () = stop.abandoning() => {}
+        }
+    }
+
+    async fn take_turns(&self, posts: mpsc::Sender<Ingested>, stop: &Stop) {
+        while let Some(mut held) = self.hold.take(stop).await {
+            tracing::info!(stream = self.name, "a stream is this poller's");
+            tokio::select! {
+                biased;
+                () = stop.draining() => {}
+                why = self.hold.keep(&mut held) => {
+                    tracing::warn!(stream = self.name, reason = why, "a stream is let go: it is no longer this poller's");
+                    continue;
+                }
+                () = self.stay_connected(&posts) => {} // it never ends
+            }
+            self.hold.let_go(held).await;
+        }
+    }
+
+    /// Connects, again and again.
+    async fn stay_connected(&self, posts: &mpsc::Sender<Ingested>) {
+        let mut backoff = Backoff::default();
+        loop {
+            let broken = match self.stream.connect().await {
+                Ok(chunks) => {
+                    self.metrics.counters.stream_connects.add(1);
+                    tracing::info!(stream = self.name, "a stream is connected");
+                    self.follow(chunks, &mut backoff, posts).await
+                }
+                Err(broken) => broken,
+            };
+            let delay = backoff.after(&broken);
+            let delay_ms = clock::millis(delay);
+            match &broken {
+                Broken::Refused(_) => tracing::error!(
+                    stream = self.name,
+                    error = %broken,
+                    delay_ms,
+                    "a stream is refused: somebody has to see to it, it is tried again slowly"
+                ),
+                _ => {
+                    tracing::warn!(stream = self.name, error = %broken, delay_ms, "a stream is not connected: trying again")
+                }
+            }
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// A connection from its first byte to its end, and beside it what it has missed.
+    async fn follow(&self, chunks: Box<dyn Chunks>, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) -> Broken {
+        let limited = Notify::new();
+        let filling = async {
+            loop {
+                self.fill.put_due().await;
+                limited.notified().await;
+                tokio::time::sleep(LIMITED_EVERY).await;
+            }
+        };
+        tokio::select! {
+            broken = self.read(chunks, backoff, posts, &limited) => broken,
+            never = filling => never,
+        }
+    }
+
+    async fn read(
+        &self,
+        mut chunks: Box<dyn Chunks>,
+        backoff: &mut Backoff,
+        posts: &mpsc::Sender<Ingested>,
+        limited: &Notify,
+    ) -> Broken {
+        let silence = self.stream.silence();
+        let mut lines = Lines::default();
+        loop {
+            let bytes = match timeout(silence, chunks.chunk()).await {
+                Ok(Ok(Some(bytes))) => bytes,
+                Ok(Ok(None)) => return Broken::Network("the API ended the connection".to_owned()),
+                Ok(Err(why)) => return Broken::Network(why),
+                Err(_) => return Broken::Network(format!("no byte came within {} s", silence.as_secs())),
+            };
+            for cut in lines.push(&bytes) {
+                let message = match cut {
+                    Cut::Line(line) => self.stream.read(&line),
+                    Cut::TooLong => Message::Unreadable("it is too long for a post".to_owned()),
+                };
+                match message {
+                    Message::Post { post, broken } => {
+                        backoff.delivered();
+                        self.metrics.counters.stream_posts.add(1);
+                        if let Some(why) = broken {
+                            self.metrics.counters.stream_broken.add(1);
+                            tracing::warn!(
+                                stream = self.name,
+                                error = why,
+                                "a stream's post is scheduled by its id alone"
+                            );
+                        }
+                        // It is taken for as long as anything is read.
+                        let _ = posts.send(*post).await;
+                    }
+                    Message::Limited(held_back) => {
+                        tracing::warn!(
+                            stream = self.name,
+                            held_back,
+                            "a stream is over its limit: what is held back is polled"
+                        );
+                        limited.notify_one();
+                    }
+                    Message::Notice(notice) => tracing::warn!(stream = self.name, notice, "a stream has a warning"),
+                    Message::Ended(broken) => return broken,
+                    Message::Other => backoff.delivered(),
+                    Message::Unreadable(why) => {
+                        self.metrics.counters.stream_broken.add(1);
+                        tracing::warn!(stream = self.name, error = why, "a line of a stream is passed over");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Dates of posts that cannot be: anybody may send an instance of Mastodon a post of next year, or of 1970.
+
+use crate::base::clock::Millis;
+use crate::model::post::FUTURE_TOLERANCE_MS;
+use crate::model::post::SECONDS_BELOW;
+
+/// What a post is dated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dated {
+    /// When it was made, as far as anybody knows, ms since the epoch; `None` where nothing says so.
+    pub at: Option<Millis>,
+    /// Whether that is not what its network says.
+    pub is_corrected: bool,
+}
+
+/// When a post was made that was read at `now`: as its network says, or else its id, where that can be. One that is dated
+/// ahead by both has just been made, by a clock that is ahead of ours. All in ms since the epoch.
+#[must_use]
+pub fn dated(given: Option<Millis>, by_id: Option<Millis>, now: Millis) -> Dated {
+    let can_be = |at: &Millis| *at >= SECONDS_BELOW && *at <= now.saturating_add(FUTURE_TOLERANCE_MS);
+    let is_ahead = given.or(by_id).is_some_and(|at| at > now);
+    let at = given.filter(can_be).or(by_id.filter(can_be)).or(is_ahead.then_some(now));
+    Dated { at, is_corrected: given.is_some() && at != given || is_ahead && at == Some(now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_that_cannot_be_gives_way_to_the_ids() {
+        const NOW: Millis = 1_795_000_000_000;
+        let year = 365 * 86_400_000;
+        let of = |given, by_id| {
+            let Dated { at, is_corrected } = dated(given, by_id, NOW);
+            (at.map(|at| at - NOW), is_corrected)
+        };
+        let ago = |ms: Millis| Some(NOW - ms);
+        assert_eq!(of(ago(5), ago(9)), (Some(-5), false));
+        assert_eq!(of(ago(-59_000), ago(9)), (Some(59_000), false), "clocks differ");
+        assert_eq!(of(None, ago(9)), (Some(-9), false));
+        assert_eq!(of(ago(-year), ago(9)), (Some(-9), true));
+        assert_eq!(of(Some(0), ago(9)), (Some(-9), true), "1970");
+        assert_eq!(of(Some(-1), ago(9)), (Some(-9), true));
+        assert_eq!(of(ago(-120_000), ago(-120_000)), (Some(0), true), "their clock is ahead");
+        assert_eq!(of(None, ago(-120_000)), (Some(0), true));
+        assert_eq!(of(Some(7), None), (None, true));
+        assert_eq!(of(None, None), (None, false));
+    }
+}

@@ -1,0 +1,68 @@
+//! A page's places in the budget of a provider that charges for each post: which posts come is not known before.
+
+use crate::base::random;
+use crate::providers::lookup::LookupError;
+use crate::quota::Settlement;
+
+use crate::providers::timeline::Page;
+
+/// A place for each post that a page may have, reserved under names that no post has.
+#[derive(Debug)]
+pub struct Places(Vec<String>);
+
+impl Places {
+    /// For a page of so many posts at the most.
+    #[must_use]
+    pub fn of(count: u32) -> Self {
+        let page = format!("page {:016x}", random::number());
+        Self((0..count).map(|place| format!("{page} {place}")).collect())
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Each post took a place, and the rest are free. What may have been returned, and never arrived, stays counted.
+    #[must_use]
+    pub fn settled(self, answer: &Result<Page, LookupError>) -> Settlement {
+        match answer {
+            Ok(page) => {
+                let mut places = self.0.into_iter();
+                // As an edited post: what is charged is the id that came.
+                let edited = places.by_ref().zip(page.posts.iter().map(|post| post.id.to_string())).collect();
+                Settlement { edited, unread: places.collect() }
+            }
+            Err(error) if error.is_refusal() => Settlement { unread: self.0, edited: Vec::new() },
+            Err(_) => Settlement::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::post::Tweet;
+    use crate::providers::since::Reading;
+    use crate::providers::timeline::More;
+    use crate::providers::timeline::Post;
+
+    fn page(ids: &[u64]) -> Page {
+        let post = |id: &u64| Post { id: *id, tweet: Tweet { id: id.to_string(), ..Tweet::default() } };
+        let reading = Reading { sent_at: 0, took: 1, date: None };
+        Page { posts: ids.iter().map(post).collect(), broken: 0, more: More::No, reading, quota: None }
+    }
+
+    #[test]
+    fn each_post_takes_a_place_and_the_rest_are_free() {
+        let places = Places::of(3);
+        let [first, second, third] = places.names().to_vec().try_into().unwrap();
+        assert!(!Places::of(1).names().contains(&first), "those of another page");
+        let settlement = places.settled(&Ok(page(&[7])));
+        assert_eq!(settlement, Settlement { edited: vec![(first, "7".to_owned())], unread: vec![second, third] });
+        let lost = Places::of(2).settled(&Err(LookupError::Outage("no answer".to_owned())));
+        assert_eq!(lost, Settlement::default());
+        assert_eq!(Places::of(2).settled(&Err(LookupError::BadRequest("no".to_owned()))).unread.len(), 2);
+    }
+}

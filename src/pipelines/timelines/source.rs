@@ -1,0 +1,429 @@
+//! A source: a timeline that is polled as a job of a delayed queue, by the [worker](crate::engine::worker)'s loop.
+//!
+//! ```text
+//!   claim ─▶ position ─▶ page ─▶ queue_tweets ─▶ save position ─┬─▶ settle: due again after the interval
+//!             (store)     ▲       (store, queue)     (store)     │
+//!                         └────── not at the end yet ────────────┘
+//! ```
+//!
+//! A crash anywhere has the last page read again: its posts are known then. What is kept between two polls is in the store;
+//! a process remembers no more than which sources are slow ([`Share`]) and who was refused ([`Refusals`]).
+
+mod hand_over;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use self::hand_over::Lines;
+use super::pace::{Pace, lane};
+use super::paging::{self, NotHeeded, Position, Taken};
+use super::places::Places;
+use super::share::Share;
+use super::trouble::{Judged, Refusals, counts_from, judge, pause};
+use crate::base::clock::{self, Millis};
+use crate::base::failpoint;
+use crate::engine::lane::Lane;
+use crate::engine::metrics::Polls;
+use crate::engine::queue::{Batch, Job, NewJob, Queue, QueueError, Verdict};
+use crate::engine::worker::{Handled, Handler, Outlook};
+use crate::ingest::{Starter, StarterError};
+use crate::model::provider::Provider;
+use crate::providers::lookup::LookupError;
+use crate::providers::timeline::{Ask, Page, Timeline};
+use crate::quota::{Credentials, Leave, Permit, Used, Window};
+use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError};
+
+/// The pipeline's name. Sources share calls with nobody but those of their endpoint, so each endpoint has a namespace:
+/// its permits are for that endpoint.
+pub const PIPELINE: &str = "source:poll";
+
+/// The namespace of an endpoint's sources on Twitter.
+#[must_use]
+pub fn namespace(endpoint: &str) -> String {
+    format!("{PIPELINE}:{endpoint}")
+}
+
+/// The namespace of an endpoint's sources; each provider's endpoints are its own.
+///
+/// ```
+/// # use twitter_updater::pipelines::timelines::source::namespace_of;
+/// # use twitter_updater::model::provider::Provider;
+/// assert_eq!(namespace_of(&Provider::Twitter, "search/tweets"), "source:poll:search/tweets");
+/// let instance = Provider::Mastodon("social".to_owned());
+/// assert_eq!(namespace_of(&instance, "statuses"), "source:poll:mastodon:social:statuses");
+/// ```
+#[must_use]
+pub fn namespace_of(provider: &Provider, endpoint: &str) -> String {
+    match provider {
+        Provider::Twitter => namespace(endpoint),
+        other => namespace(&format!("{other}:{endpoint}")),
+    }
+}
+
+/// The sources of one endpoint, and what is done with their posts.
+pub struct SourcePoll {
+    /// Its namespace, as in the queue.
+    pub namespace: String,
+    /// The endpoint of all of them.
+    pub endpoint: &'static str,
+    /// By name.
+    pub sources: BTreeMap<String, Arc<dyn Timeline>>,
+    /// The query or account that each asks for, of those that ask for one.
+    pub queries: BTreeMap<String, String>,
+    /// How often they are polled.
+    pub pace: Pace,
+    /// Pages in one poll, at the most.
+    pub pages: u32,
+    /// Takes the posts.
+    pub starter: Starter,
+    /// Where positions are.
+    pub positions: Arc<dyn Positions>,
+    /// Where each further page gets leave to call.
+    pub credentials: Arc<Credentials>,
+    /// How long a call may take.
+    pub call_timeout: Duration,
+    /// How long the store and the queue may take for a page.
+    pub save_timeout: Duration,
+    /// What is counted.
+    pub polls: Arc<Polls>,
+    /// What it has in common with the provider's other endpoints.
+    pub in_common: InCommon,
+}
+
+/// What all sources of a provider have in common, in one process.
+#[derive(Debug, Clone)]
+pub struct InCommon {
+    /// The namespaces of all its endpoints: whether it answers shows in any of them.
+    pub namespaces: Arc<[String]>,
+    /// Whose turn it is.
+    pub share: Share,
+    /// Who was refused.
+    pub refusals: Refusals,
+    lines: Arc<Lines>,
+}
+
+impl InCommon {
+    /// Of these endpoints' namespaces.
+    pub fn new(namespaces: impl IntoIterator<Item = String>, share: Share) -> Self {
+        let namespaces = namespaces.into_iter().collect();
+        Self { namespaces, share, refusals: Refusals::default(), lines: Arc::default() }
+    }
+}
+
+/// Why a poll ended early.
+#[derive(Debug)]
+enum Ended {
+    /// Our own services are out, or nobody may call: later, as it was.
+    Later(Outlook),
+    /// The API gave no page: it is its provider's trouble, or the source's own.
+    Failed { why: String, is_out: bool },
+    /// It is about this source alone.
+    Source(String),
+}
+
+impl From<Outlook> for Ended {
+    fn from(outlook: Outlook) -> Self {
+        Self::Later(outlook)
+    }
+}
+
+impl From<StarterError> for Ended {
+    fn from(error: StarterError) -> Self {
+        Self::Later(Outlook::Outage(error.to_string()))
+    }
+}
+
+impl From<NotHeeded> for Ended {
+    fn from(error: NotHeeded) -> Self {
+        Self::Source(error.to_string())
+    }
+}
+
+impl SourcePoll {
+    /// Puts the sources into their queue; those that are there stay as they are.
+    ///
+    /// # Errors
+    /// The queue is out.
+    pub async fn schedule(&self, queue: &dyn Queue) -> Result<(), QueueError> {
+        let lane = lane(self.pace.first());
+        let jobs: Vec<_> =
+            self.sources.keys().map(|name| NewJob { id: name.clone(), lane: lane.clone(), delay: 0 }).collect();
+        queue.schedule(&jobs).await.map(drop)
+    }
+
+    /// Reads a source until nothing is left, or it is somebody else's turn; answers how long until the next time.
+    async fn poll(
+        &self,
+        name: &str,
+        timeline: &dyn Timeline,
+        saved: &SavedSource,
+        batch: &Batch,
+        permit: &mut Option<Permit>,
+    ) -> Result<Millis, Ended> {
+        let mut position: Option<Position> = match &saved.position {
+            None => None,
+            Some(text) => Some(serde_json::from_str(text).map_err(|error| {
+                let (line, column) = (error.line(), error.column());
+                Ended::Source(format!(
+                    "its position in the store cannot be read (line {line}, column {column}): mend it, or delete its \
+                     row in source_position, and the source begins anew with its newest page"
+                ))
+            })?),
+        };
+        for _ in 0..self.pages {
+            let Some(leave) = self.leave(permit, batch).await else { break };
+            let now = clock::wall_ms();
+            let rules = timeline.rules();
+            let ask = paging::ask(position.as_ref(), &rules, now);
+            let page = self.read(name, timeline, saved.trouble.as_ref(), &ask, leave).await?;
+            failpoint::point("after_answer");
+            let promised = position.as_ref().map_or(0, |position| position.since);
+            let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
+            let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
+            let handed = self.hand_over(name, &rules, page, &taken, promised).await?;
+            let interval = self.paced(&mut position, &taken, rules.count);
+            let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
+            let text = serde_json::to_string(&position)
+                .map_err(|error| Ended::Later(Outlook::Stop(format!("cannot write a position: {error}"))))?;
+            failpoint::point("before_commit");
+            let read = SavedPage { at: now, position: &text, gaps: &gaps, brought: handed > 0 };
+            self.in_time(self.positions.save_page(&self.namespace, name, &read)).await?;
+            failpoint::point("after_commit");
+            self.polls.pages.add(1);
+            self.polls.posts_seen.add(ids.len());
+            self.polls.posts_new.add(handed);
+            self.polls.gaps.add(gaps.len());
+            for gap in &gaps {
+                tracing::warn!(
+                    source = name,
+                    from = gap.from,
+                    to = gap.to,
+                    reason = gap.reason,
+                    "posts may be missing"
+                );
+            }
+            tracing::debug!(
+                source = name,
+                posts = ids.len(),
+                scheduled = handed,
+                whole = taken.whole.is_some(),
+                "page"
+            );
+            if let Some(interval) = interval {
+                return Ok(interval);
+            }
+        }
+        Ok(self.pace.first())
+    }
+
+    /// The next interval, kept with the position, where a round is at its end.
+    fn paced(&self, position: &mut Option<Position>, taken: &Taken, page: u32) -> Option<Millis> {
+        let (whole, position) = (taken.whole?, position.as_mut()?);
+        let before = position.interval.unwrap_or(self.pace.first());
+        // What the first page holds may have come in a year.
+        let next = whole.elapsed.map_or(before, |elapsed| self.pace.next(before, whole.fresh, elapsed, page));
+        position.interval = Some(next);
+        Some(next)
+    }
+
+    /// Leave for one more page: the claim's own, then one that is to be had at once, while there is time for it.
+    async fn leave(&self, permit: &mut Option<Permit>, batch: &Batch) -> Option<Permit> {
+        if let Some(permit) = permit.take() {
+            return Some(permit);
+        }
+        // A page needs a call, the hand-over and the position, and so does the settling.
+        let needed = clock::millis(self.call_timeout + 4 * self.save_timeout);
+        if batch.fence.deadline - batch.now.now() < needed {
+            return None;
+        }
+        match self.credentials.acquire(self.endpoint, 0).await {
+            Ok(Leave::Granted(permit)) => Some(permit),
+            Ok(Leave::Wait(_)) => None,
+            Err(error) => {
+                tracing::warn!(error = %error, "no leave for another page: the ledger is out");
+                None
+            }
+        }
+    }
+
+    /// One call, accounted for.
+    async fn read(
+        &self,
+        name: &str,
+        timeline: &dyn Timeline,
+        trouble: Option<&SourceTrouble>,
+        ask: &Ask,
+        permit: Permit,
+    ) -> Result<Page, Ended> {
+        let places = Places::of(ask.count);
+        match self.credentials.reserve_all(&permit, places.names()).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::debug!(posts = ask.count, "the budget of reads has no room for a page");
+                self.credentials.give_back(permit).await;
+                return Err(Ended::Later(Outlook::Unchanged));
+            }
+            Err(error) => {
+                self.credentials.give_back(permit).await;
+                return Err(Ended::Later(Outlook::Outage(error.to_string())));
+            }
+        }
+        let answer = tokio::time::timeout(self.call_timeout, timeline.page(ask, &permit.credential)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(LookupError::Outage(format!("no whole answer within {} ms", self.call_timeout.as_millis())))
+        });
+        let window = match &answer {
+            Ok(page) => Some(page.quota.unwrap_or_else(Window::unmetered)),
+            Err(LookupError::Throttled { quota, .. }) => *quota,
+            Err(_) => None,
+        };
+        let believed = self.in_common.refusals.are_believed(&permit.credential.name, name, &answer);
+        let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
+        if park.is_some() && self.fails_alone(name, trouble).await {
+            park = None;
+        }
+        self.credentials.settle(&permit, &places.settled(&answer)).await;
+        self.credentials.used(permit, Used { window, park }).await;
+        answer.map_err(|error| match error {
+            LookupError::Outage(_) | LookupError::BadAnswer(_) => {
+                Ended::Failed { why: error.to_string(), is_out: true }
+            }
+            LookupError::Throttled { .. }
+            | LookupError::Credential(_)
+            | LookupError::Unready(_)
+            | LookupError::Clock(_) => Ended::Failed { why: error.to_string(), is_out: false },
+            LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ended::Source(error.to_string()),
+            LookupError::Stop(why) => Ended::Later(Outlook::Stop(why)),
+        })
+    }
+
+    /// Whether others are read since a source began to fail: what is refused to it says nothing about the credential.
+    async fn fails_alone(&self, name: &str, trouble: Option<&SourceTrouble>) -> bool {
+        let Some(trouble) = trouble else { return false };
+        let since = counts_from(trouble.since, self.pace.longest, clock::wall_ms());
+        let (namespaces, source) = (&self.in_common.namespaces, (self.namespace.as_str(), name));
+        let asked = self.in_time(self.positions.is_another_read(namespaces, source, since)).await;
+        asked.unwrap_or(false) // the credential is left alone where nobody knows
+    }
+
+    /// What the store answers within its time.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        let answer = tokio::time::timeout(self.save_timeout, work).await;
+        let late = || Outlook::Outage(format!("the store did not answer within {} ms", self.save_timeout.as_millis()));
+        answer.map_err(|_| late())?.map_err(|error| Outlook::Outage(error.to_string()))
+    }
+
+    async fn handle_one(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>, handled: &mut Handled) {
+        let due_in = |delay| Verdict::Reschedule { lane: lane(delay), delay };
+        let Some(timeline) = self.sources.get(&job.id) else {
+            // Whoever has it in its settings schedules it again; its position stays.
+            tracing::info!(source = job.id, "no longer in the settings: not polled any more");
+            handled.verdicts.push((job.clone(), Verdict::Finish));
+            return;
+        };
+        let mut saved = SavedSource::default();
+        let poll = async {
+            saved = self.in_time(self.positions.saved(&self.namespace, &job.id)).await?;
+            self.poll(&job.id, &**timeline, &saved, batch, permit).await
+        };
+        let Some(polled) = self.in_common.share.poll(&self.namespace, &job.id, poll).await else {
+            tracing::debug!(
+                source = job.id,
+                "its last poll was slow, and as many slow ones as may be are on their way"
+            );
+            handled.verdicts.push((job.clone(), due_in(clock::millis(self.call_timeout / 2).max(1))));
+            handled.outlook = Outlook::Unchanged;
+            return;
+        };
+        self.polls.polls.add(1);
+        self.polls.polls_failed.add(usize::from(polled.is_err()));
+        match self.judged(&job.id, polled, saved.trouble.as_ref()).await {
+            Ok(Next { delay, lane, outlook }) => {
+                handled.verdicts.push((job.clone(), Verdict::Reschedule { lane, delay }));
+                handled.outlook = outlook;
+            }
+            Err(outlook) => {
+                handled.release.push(job.clone());
+                handled.outlook = outlook;
+            }
+        }
+    }
+
+    /// When a source is polled next, or what keeps everybody from it: then it is released.
+    async fn judged(
+        &self,
+        name: &str,
+        polled: Result<Millis, Ended>,
+        before: Option<&SourceTrouble>,
+    ) -> Result<Next, Outlook> {
+        let (why, is_out, is_own) = match polled {
+            Ok(delay) => {
+                if let Some(trouble) = before {
+                    tracing::info!(source = name, failures = trouble.failures, "a source is read again");
+                }
+                return Ok(Next { delay, lane: lane(delay), outlook: Outlook::Fine });
+            }
+            Err(Ended::Later(outlook)) => return Err(outlook),
+            Err(Ended::Failed { why, is_out }) => (why, is_out, false),
+            Err(Ended::Source(why)) => (why, false, true),
+        };
+        let source = (self.namespace.as_str(), name);
+        let Pace { shortest, longest, .. } = self.pace;
+        let (positions, namespaces) = (&*self.positions, &self.in_common.namespaces);
+        let judging = judge(positions, namespaces, source, before, &why, longest, clock::wall_ms());
+        let Judged { trouble, is_alone } = self.in_time(judging).await?;
+        let delay = match (is_own, is_alone) {
+            (true, _) => clock::millis(longest),
+            (false, true) => pause(shortest, longest, trouble.failures),
+            (false, false) => self.pace.first(),
+        };
+        // Behind those that are read, where the quota is short.
+        let lane = if is_own || is_alone { lane(clock::millis(longest)) } else { lane(delay) };
+        tracing::warn!(
+            source = name,
+            error = why,
+            tried_again_in_ms = delay,
+            others_are_read = is_alone,
+            "a source cannot be read"
+        );
+        // Each has one try before it is an outage: another may be read.
+        let outlook = if is_out && !is_alone && before.is_some() { Outlook::Outage(why) } else { Outlook::Unchanged };
+        Ok(Next { delay, lane, outlook })
+    }
+}
+
+/// When a source is polled next.
+struct Next {
+    delay: Millis,
+    lane: Lane,
+    outlook: Outlook,
+}
+
+/// As the store keeps it.
+fn gap(gap: &paging::Gap, noted_at: Millis) -> SourceGap {
+    SourceGap { from: gap.from.to_string(), to: gap.to.to_string(), reason: gap.reason.to_string(), noted_at }
+}
+
+#[async_trait]
+impl Handler for SourcePoll {
+    fn endpoint(&self) -> &'static str {
+        self.endpoint
+    }
+
+    async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
+        let (mut permit, mut handled) = (Some(permit), Handled::default());
+        for job in &batch.jobs {
+            match handled.outlook {
+                Outlook::Fine => self.handle_one(job, batch, &mut permit, &mut handled).await,
+                _ => handled.release.push(job.clone()),
+            }
+        }
+        if let Some(permit) = permit {
+            self.credentials.give_back(permit).await;
+        }
+        handled
+    }
+}

@@ -1,0 +1,240 @@
+//! Waves of misses: far more posts missing than usual, over all workers. Pure.
+//!
+//! A worker sees its own batches only, so the counts travel with the settles ([`FOUND`], [`MISSED`]) into the queue's
+//! minutes, and every process reads the same answer from the same minutes. A wave raises an alarm and makes a miss
+//! take longer to be believed; it delays no call.
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::engine::queue::{MINUTE_MS, Minute};
+
+/// The queue's counter of posts that were found.
+pub const FOUND: &str = "posts_found";
+/// The queue's counter of misses of posts that were known to live.
+pub const MISSED: &str = "posts_missed";
+
+/// A wave has at least so many misses, counted over the latest minutes that hold them: a handful is no sign of anything.
+const LEAST_MISSES: u64 = 20;
+/// The share of misses is taken over as many minutes as hold so many answers, the latest first.
+const LEAST_ANSWERS: u64 = 50;
+/// A wave begins at this share of misses, ...
+const LEAST_SHARE: f64 = 0.05;
+/// ... or at this multiple of the usual share, whichever is more. It ends at half of that, so that a share about the
+/// bound does not begin and end one wave after the other.
+const TIMES_USUAL: f64 = 4.0;
+/// No wave needs a larger share than this: where a third is usually missing, more than that is still a wave.
+const MOST_SHARE: f64 = 0.6;
+
+/// A wave of misses.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Wave {
+    /// When its first minute began, by the queue's clock, ms since the epoch.
+    pub since_ms: Millis,
+    /// When the minute began in which it was over; `None` while it lasts.
+    pub until_ms: Option<Millis>,
+    /// Misses among the latest answers, ...
+    pub missed: u64,
+    /// ... and posts found among them.
+    pub found: u64,
+}
+
+impl Wave {
+    /// Whether it lasts.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        self.until_ms.is_none()
+    }
+
+    /// The share of misses among the latest answers.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        share(self.missed, self.found)
+    }
+}
+
+fn share(missed: u64, found: u64) -> f64 {
+    missed as f64 / (missed + found).max(1) as f64
+}
+
+/// Misses and found posts of one minute.
+#[derive(Debug, Clone, Copy, Default)]
+struct Answers {
+    missed: u64,
+    found: u64,
+}
+
+impl Answers {
+    fn of(minute: &Minute) -> Self {
+        let count = |name| u64::try_from(minute.count(name)).unwrap_or(0);
+        Self { missed: count(MISSED), found: count(FOUND) }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { missed: self.missed + other.missed, found: self.found + other.found }
+    }
+
+    fn all(self) -> u64 {
+        self.missed + self.found
+    }
+
+    fn share(self) -> f64 {
+        share(self.missed, self.found)
+    }
+}
+
+/// The last wave that these minutes show, the oldest minute first, the current one last: the one that lasts, or the
+/// latest that is over.
+#[must_use]
+pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
+    let answers: Vec<Answers> = minutes.iter().map(Answers::of).collect();
+    // What is usual: the minutes before that were no wave.
+    let mut usual = Answers::default();
+    let mut last: Option<Wave> = None;
+    for (at, minute) in minutes.iter().enumerate() {
+        let lately = lately(&answers[..=at], 0);
+        let bound = (usual.share() * TIMES_USUAL).clamp(LEAST_SHARE, MOST_SHARE);
+        let lasts = last.as_ref().is_some_and(Wave::lasts);
+        let is_wave = match lasts {
+            // Nothing was heard: as it was.
+            true => lately.all() == 0 || lately.share() >= bound / 2.0,
+            // In a small system as many misses take more minutes, and their share has to be large over all of these.
+            false => {
+                lately.share() >= bound && {
+                    let longer = self::lately(&answers[..=at], LEAST_MISSES);
+                    longer.missed >= LEAST_MISSES && longer.share() >= bound
+                }
+            }
+        };
+        match &mut last {
+            Some(wave) if lasts => {
+                wave.until_ms = (!is_wave).then_some(minute.at_ms);
+                if is_wave {
+                    (wave.missed, wave.found) = (lately.missed, lately.found);
+                }
+            }
+            _ if is_wave => {
+                let Answers { missed, found } = lately;
+                last = Some(Wave { since_ms: minute.at_ms, until_ms: None, missed, found });
+            }
+            _ => {}
+        }
+        if !is_wave {
+            usual = usual.and(answers[at]);
+        }
+    }
+    last
+}
+
+/// The answers of the latest minutes that hold enough of them, and so many misses: of the current one where it does, so
+/// that a wave is seen within seconds and is not thinned by the minutes before it.
+fn lately(answers: &[Answers], misses: u64) -> Answers {
+    let mut sum = Answers::default();
+    for minute in answers.iter().rev() {
+        sum = sum.and(*minute);
+        if sum.all() >= LEAST_ANSWERS && sum.missed >= misses {
+            break;
+        }
+    }
+    sum
+}
+
+/// How long a wave that is over is still of interest: for so long the queue keeps its minutes.
+#[must_use]
+pub fn is_recent(wave: &Wave, now: Millis) -> bool {
+    wave.until_ms.is_some_and(|until| now - until < 60 * MINUTE_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Minutes with so many misses and found posts each.
+    fn minutes(of: impl IntoIterator<Item = (i64, i64)>) -> Vec<Minute> {
+        let minute = |(at, (missed, found)): (usize, (i64, i64))| Minute {
+            at_ms: at as Millis * MINUTE_MS,
+            counters: [(MISSED.to_owned(), missed), (FOUND.to_owned(), found)].into(),
+            ..Minute::default()
+        };
+        of.into_iter().enumerate().map(minute).collect()
+    }
+
+    fn repeat(count: usize, of: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
+        std::iter::repeat_n(of, count)
+    }
+
+    #[test]
+    fn all_missing_is_a_wave_within_the_minute_and_over_with_the_first_good_one() {
+        let calm = || repeat(10, (5, 995));
+        assert_eq!(last_wave(&minutes(calm())), None);
+        assert_eq!(last_wave(&[]), None);
+        let wave = last_wave(&minutes(calm().chain([(60, 0)]))).unwrap();
+        assert_eq!((wave.since_ms, wave.lasts(), wave.share()), (10 * MINUTE_MS, true, 1.0));
+        // 45 s were well, then nothing is found.
+        assert!(last_wave(&minutes(calm().chain([(200, 750)]))).unwrap().lasts());
+        let over = last_wave(&minutes(calm().chain([(1_000, 0), (1_000, 0), (5, 995)]))).unwrap();
+        assert_eq!((over.since_ms, over.until_ms), (10 * MINUTE_MS, Some(12 * MINUTE_MS)));
+        assert_eq!(over.missed, 1_000, "what it was, not what ended it");
+    }
+
+    #[test]
+    fn a_third_deleted_is_a_wave_and_so_is_half_of_a_small_system() {
+        assert!(last_wave(&minutes(repeat(30, (0, 300)).chain([(100, 200)]))).unwrap().lasts());
+        // Ten posts a minute: five of ten missing, four minutes long.
+        assert!(last_wave(&minutes(repeat(30, (0, 10)).chain(repeat(4, (5, 5))))).unwrap().lasts());
+        assert_eq!(last_wave(&minutes(repeat(30, (0, 10)).chain(repeat(3, (5, 5))))), None, "fifteen are a handful");
+        // Whatever the pace: at 55 answers a minute the latest minute never holds twenty misses.
+        for pace in 2..200 {
+            let deleted = repeat(30, (0, 3 * pace)).chain(repeat(100, (pace, 2 * pace)));
+            let wave = last_wave(&minutes(deleted)).unwrap_or_else(|| panic!("no wave at {pace} misses a minute"));
+            assert_eq!(
+                wave.since_ms / MINUTE_MS,
+                30 + 19 / pace,
+                "noticed with the twentieth miss, at {pace} a minute"
+            );
+        }
+    }
+
+    #[test]
+    fn a_wave_that_is_over_does_not_begin_again_with_its_own_misses() {
+        let over = last_wave(&minutes(repeat(30, (0, 40)).chain([(40, 0)]).chain(repeat(20, (0, 40))))).unwrap();
+        assert_eq!((over.since_ms, over.until_ms), (30 * MINUTE_MS, Some(32 * MINUTE_MS)));
+    }
+
+    #[test]
+    fn what_is_usual_is_no_wave_and_a_multiple_of_it_is() {
+        assert_eq!(last_wave(&minutes(repeat(60, (49, 951)))), None);
+        // One in twenty-five is usual.
+        let usual = || repeat(60, (40, 960));
+        assert_eq!(last_wave(&minutes(usual().chain([(150, 850)]))), None);
+        assert!(last_wave(&minutes(usual().chain([(170, 830)]))).unwrap().lasts());
+    }
+
+    #[test]
+    fn a_wave_lasts_while_nothing_is_heard_and_is_not_taken_for_usual() {
+        let wave = last_wave(&minutes(repeat(5, (0, 500)).chain(repeat(110, (400, 100))))).unwrap();
+        assert_eq!((wave.lasts(), wave.since_ms), (true, 5 * MINUTE_MS));
+        // Also where the minutes hold nothing but the wave.
+        assert!(last_wave(&minutes(repeat(120, (400, 100)))).unwrap().lasts());
+        assert!(last_wave(&minutes(repeat(5, (400, 100)).chain(repeat(60, (0, 0))))).unwrap().lasts());
+    }
+
+    #[test]
+    fn a_share_about_the_bound_is_one_wave() {
+        let flickering = (0..100).map(|at| if at % 2 == 0 { (60, 940) } else { (40, 960) });
+        let wave = last_wave(&minutes(repeat(10, (1, 999)).chain(flickering))).unwrap();
+        assert_eq!((wave.since_ms, wave.lasts()), (10 * MINUTE_MS, true));
+    }
+
+    proptest! {
+        #[test]
+        fn a_wave_that_lasts_has_misses_and_nothing_panics(of in prop::collection::vec((0i64..200, 0i64..2_000), 0..120)) {
+            if let Some(wave) = last_wave(&minutes(of)) {
+                prop_assert!(wave.missed >= 1 && wave.share() > 0.0);
+                prop_assert!(wave.until_ms.is_none_or(|until| until > wave.since_ms));
+            }
+        }
+    }
+}

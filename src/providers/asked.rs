@@ -1,0 +1,110 @@
+//! The asked ids, and what has come for each: exactly one outcome, whatever an answer holds.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
+
+use crate::model::post::Tweet;
+use crate::providers::lookup::{LookupError, Outcome};
+
+/// What goes into a call: each id once, in the order asked.
+///
+/// # Errors
+/// [`LookupError::BatchTooLarge`] for more than `limit`, before anybody is called.
+pub fn batch(ids: &[String], limit: usize) -> Result<Vec<&str>, LookupError> {
+    let mut seen = HashSet::with_capacity(ids.len());
+    let distinct: Vec<&str> = ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
+    if distinct.len() > limit {
+        return Err(LookupError::BatchTooLarge(format!("{} ids, and a call takes {limit}", distinct.len())));
+    }
+    Ok(distinct)
+}
+
+/// Objects of an answer that nobody asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strangers {
+    /// How many.
+    pub count: usize,
+    /// The first one's id, where it has one.
+    pub first: Option<String>,
+}
+
+impl Strangers {
+    /// One more.
+    pub fn add(&mut self, id: Option<String>) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = id;
+        }
+    }
+}
+
+/// Collects the outcomes.
+pub struct Asked<'a> {
+    ids: &'a [String],
+    /// Of an id asked twice, the last.
+    places: HashMap<&'a str, usize>,
+    outcomes: Vec<Option<Outcome>>,
+    /// Objects that nobody asked for.
+    pub unasked: Strangers,
+}
+
+impl<'a> Asked<'a> {
+    /// Nothing has come yet.
+    pub fn new(ids: &'a [String]) -> Self {
+        let places = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
+        Self { ids, places, outcomes: vec![None; ids.len()], unasked: Strangers::default() }
+    }
+
+    /// Where an id stands; `None` where nobody asked for it.
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.places.get(id).copied()
+    }
+
+    /// Where an id stands for which nothing has come.
+    pub fn open(&self, id: &str) -> Option<usize> {
+        self.place(id).filter(|place| self.outcomes[*place].is_none())
+    }
+
+    /// What came for a place. The first of several wins.
+    pub fn put(&mut self, place: usize, outcome: impl FnOnce() -> Outcome) {
+        self.outcomes[place].get_or_insert_with(outcome);
+    }
+
+    /// One outcome per asked id, in the order asked; `other` where nothing came.
+    pub fn outcomes(mut self, other: &Outcome) -> Vec<Outcome> {
+        if self.places.len() < self.ids.len() {
+            for (place, id) in self.ids.iter().enumerate() {
+                let last = self.places[id.as_str()];
+                self.outcomes[place] = self.outcomes[last].clone();
+            }
+        }
+        self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| other.clone())).collect()
+    }
+}
+
+/// What becomes of ids that an answer does not mention, where the provider has a way to name those that it does not
+/// return: the answer is at fault, and says nothing of them.
+pub fn not_mentioned() -> Outcome {
+    Outcome::Broken("the answer does not mention it".to_owned())
+}
+
+/// Gives each object of a list to the id that it has; what nobody asked for is counted. Ids without an object are
+/// unavailable, unless an object fits no id: it may be theirs.
+pub fn share(
+    ids: &[String],
+    objects: Vec<&RawValue>,
+    read: impl Fn(&str) -> (Option<String>, Result<Tweet, String>),
+) -> (Vec<Outcome>, Strangers) {
+    let mut asked = Asked::new(ids);
+    for raw in objects {
+        let (id, tweet) = read(raw.get());
+        match id.as_deref().and_then(|id| asked.place(id)) {
+            Some(place) => asked.put(place, || tweet.map_or_else(Outcome::Broken, Outcome::Found)),
+            None => asked.unasked.add(id),
+        }
+    }
+    let unasked = std::mem::take(&mut asked.unasked);
+    let other = if unasked.count > 0 { not_mentioned() } else { Outcome::Unavailable };
+    (asked.outcomes(&other), unasked)
+}

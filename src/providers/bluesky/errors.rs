@@ -1,0 +1,65 @@
+//! What a refusal means for the caller: the table from statuses and names to decisions, and what the headers say of
+//! the quota. A refusal is `{"error": "Name", "message": "…"}` (atproto.com/specs/xrpc).
+//!
+//! The texts are ours, never the body's: a body may repeat what was sent.
+
+use serde_json::Value;
+
+use crate::base::clock::Millis;
+use crate::providers::http::Reply;
+use crate::providers::limits::{FIVE_MINUTES, throttled, window};
+use crate::providers::lookup::{LookupError, Quota};
+
+/// A reset below this is a span, as the draft of the headers has it (polli-ratelimit-headers-02); Bluesky's own
+/// servers write seconds since the epoch.
+const SPAN_BELOW: Millis = 1_000_000_000;
+
+/// What is wrong with a session, whatever the status: a data server says so with a 400, too.
+const SESSION: &[&str] = &[
+    "AccountDeactivated",
+    "AccountSuspended",
+    "AccountTakedown",
+    "AuthMissing",
+    "AuthenticationRequired",
+    "ExpiredToken",
+    "InvalidToken",
+];
+
+/// The window, from the `ratelimit-*` headers.
+pub fn quota(reply: &Reply) -> Option<Quota> {
+    window(reply, ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"], |reset, now| {
+        let seconds = Millis::from(reset.parse::<u32>().ok()?);
+        Some(if seconds < SPAN_BELOW { now + seconds * 1000 } else { seconds * 1000 })
+    })
+}
+
+/// What to do about an answer that is not a success.
+pub fn decide(reply: &Reply) -> LookupError {
+    use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};
+
+    let status = reply.status;
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let name = body["error"].as_str().unwrap_or_default();
+    let known = SESSION.iter().find(|known| **known == name);
+    let said = match known {
+        Some(known) => format!("HTTP {status}, {known}"),
+        None => format!("HTTP {status}, {}", reply.what()),
+    };
+    match (status, name) {
+        (500.., _) => Outage(said),
+        (300..400, _) => reply.redirect(),
+        (429, _) | (_, "RateLimitExceeded") => throttled(reply, quota(reply), FIVE_MINUTES),
+        _ if known.is_some() || status == 401 => Credential(format!("its session is not accepted ({said})")),
+        (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
+        // Missing posts are left out, so this is an address without the method.
+        (404, _) => Outage(said),
+        (413 | 414 | 431, _) => BatchTooLarge(said),
+        (400, _) if body["message"].as_str().is_some_and(|text| text.contains("must not have more than")) => {
+            BatchTooLarge(said)
+        }
+        // One uri that is none fails the whole call.
+        (400 | 422, _) => BadRequest(said),
+        (..300, _) => BadAnswer(said),
+        _ => Outage(said),
+    }
+}

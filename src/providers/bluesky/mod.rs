@@ -1,0 +1,172 @@
+//! Bluesky, `app.bsky.feed.getPosts`: up to 25 posts a call.
+//!
+//! An id is a post's at-uri with its author's DID (a handle changes hands). The public AppView
+//! (`https://public.api.bsky.app`) needs no login, and a personal data server takes a session's token. What is
+//! deleted, blocked or unknown is left out in silence.
+//!
+//! Reading order: this file makes the call; `uri` reads an id, `post` an object, `errors` turns a refusal into a
+//! decision. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
+//! docs.bsky.app (rate limits), recorded posts.
+
+pub mod errors;
+pub mod post;
+pub mod timeline;
+pub mod uri;
+
+use async_trait::async_trait;
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use self::post::{indexed_at, moment, sort_time};
+use super::asked::{batch, share};
+use super::http::{HttpClient, HttpOptions, Reply, base, below};
+use crate::base::clock::Millis;
+use crate::model::post::Tweet;
+use crate::providers::asked::Strangers;
+use crate::providers::auth::{self, asked_as_nobody};
+use crate::providers::lookup::{
+    Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable,
+};
+use crate::quota::{Credential, CredentialKind};
+
+/// Ids in one call: the lexicon's limit.
+pub const BATCH_LIMIT: usize = 25;
+
+/// What it can take.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "getPosts" };
+
+/// What to do about a server that refuses anonymous requests: there is no setting for a token.
+const OTHER_SERVER: &str =
+    "name a server in bluesky.api that answers without a login, like https://public.api.bsky.app";
+
+const LOOKUP_PATH: &str = "xrpc/app.bsky.feed.getPosts";
+const SESSION_PATH: &str = "xrpc/com.atproto.server.getSession";
+const HEALTH_PATH: &str = "xrpc/_health";
+
+/// Where the API is, and the bounds of a call.
+#[derive(Debug, Clone)]
+pub struct BlueskyOptions {
+    /// `https://public.api.bsky.app`, or a personal data server's address; a path is kept in front of the
+    /// endpoint's.
+    pub base_url: String,
+    /// The bounds of a call. A post is 2 to 10 KB.
+    pub http: HttpOptions,
+}
+
+impl Default for BlueskyOptions {
+    fn default() -> Self {
+        Self { base_url: "https://public.api.bsky.app".to_owned(), http: HttpOptions::default() }
+    }
+}
+
+/// The provider.
+#[derive(Debug, Clone)]
+pub struct Bluesky {
+    http: HttpClient,
+    endpoint: Url,
+    session: Url,
+    health: Url,
+}
+
+impl Bluesky {
+    /// Builds it without calling anybody; an error where the options make no sense, in words for the
+    /// person who set them.
+    pub fn new(options: BlueskyOptions) -> Result<Self, String> {
+        let base = base(&options.base_url)?;
+        let http = HttpClient::new(&options.http)?;
+        let (session, health) = (below(&base, SESSION_PATH)?, below(&base, HEALTH_PATH)?);
+        Ok(Self { http, endpoint: below(&base, LOOKUP_PATH)?, session, health })
+    }
+}
+
+#[async_trait]
+impl Lookup for Bluesky {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let batch = batch(ids, BATCH_LIMIT)?;
+        if batch.is_empty() {
+            return Ok(Answer::empty());
+        }
+        let mut address = self.endpoint.clone();
+        address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
+        let reply = self.http.send(auth::get(&self.http, address, credential)?).await?;
+        if reply.status != 200 {
+            return Err(refused(&reply, &credential.kind));
+        }
+        reply.is_json()?;
+        let (outcomes, unasked) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer::new(outcomes, errors::quota(&reply), unasked))
+    }
+
+    /// Asks whose session it is, or without one, whether anybody is there.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        let address = match credential.kind {
+            CredentialKind::Anonymous => &self.health,
+            _ => &self.session,
+        };
+        let reply = self.http.send(auth::get(&self.http, address.clone(), credential)?).await?;
+        if reply.status != 200 {
+            return Err(refused(&reply, &credential.kind));
+        }
+        reply.is_json()?;
+        Ok(None)
+    }
+}
+
+/// What a refusal means for whoever asked.
+pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
+    asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
+}
+
+/// When a post with this uri was made, in ms since the epoch, where its key says so.
+///
+/// # Errors
+/// It is no post's uri; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    uri::key(id).map(uri::time)
+}
+
+/// Reads one post view.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_post(raw: &str) -> Result<Tweet, String> {
+    post::read(raw.trim()).1
+}
+
+/// Reads one post view. Answers its uri, where that can be read, and the post.
+pub fn read_post(raw: &str) -> (Option<String>, Result<Tweet, String>) {
+    post::read(raw.trim())
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow)]
+    posts: Option<Vec<&'a RawValue>>,
+}
+
+/// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
+    let body = text(body);
+    if !body.trim_start().starts_with('{') {
+        let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };
+        return Err(LookupError::BadAnswer(what.to_owned()));
+    }
+    // Syntax first: what is JSON of another shape is told as that.
+    let _: &RawValue = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+    let posts = serde_json::from_str::<Body<'_>>(&body).ok().and_then(|body| body.posts);
+    let posts = posts.ok_or_else(|| LookupError::BadAnswer("an object without a list of posts".to_owned()))?;
+    Ok(share(ids, posts, post::read))
+}

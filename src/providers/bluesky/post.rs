@@ -1,0 +1,213 @@
+//! A post view, read from its JSON text.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::uri;
+use crate::base::clock::Millis;
+use crate::model::post::{Details, Metrics, Tweet};
+use crate::providers::scalar::{self, not_a_date, present};
+
+/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Post<'a> {
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow)]
+    author: Option<&'a RawValue>,
+    #[serde(borrow)]
+    record: Option<&'a RawValue>,
+    #[serde(borrow)]
+    indexed_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    repost_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    like_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reply_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    quote_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    bookmark_count: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+struct Author<'a> {
+    #[serde(borrow)]
+    did: Option<&'a RawValue>,
+    #[serde(borrow)]
+    handle: Option<&'a RawValue>,
+}
+
+/// What the author wrote.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    langs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reply: Option<&'a RawValue>,
+    #[serde(borrow)]
+    embed: Option<&'a RawValue>,
+}
+
+/// What a record replies to.
+#[derive(Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    parent: Option<&'a RawValue>,
+    #[serde(borrow)]
+    root: Option<&'a RawValue>,
+}
+
+/// A reference to a record, or an embed with one in it; beside media it is one level deeper.
+#[derive(Deserialize)]
+struct Reference<'a> {
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow)]
+    record: Option<&'a RawValue>,
+}
+
+impl<'a> Reference<'a> {
+    fn of(field: Option<&'a RawValue>) -> Option<Self> {
+        serde_json::from_str(present(field)?.get()).ok()
+    }
+
+    /// The uri of the post that stands in it, two levels deep at the most. Feeds, lists and others can be embedded, too.
+    fn post(self) -> Option<String> {
+        let mut here = self;
+        for _ in 0..2 {
+            if present(here.uri).is_some() {
+                break;
+            }
+            here = Self::of(here.record)?;
+        }
+        present(here.uri).and_then(scalar::string).filter(|uri| uri::key(uri).is_ok())
+    }
+}
+
+/// Its uri, if that can be read, and the post.
+pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
+    // serde_json's text would quote the input.
+    let post: Result<Post<'_>, _> = serde_json::from_str(raw).map_err(|_| "not a post view".to_owned());
+    let id = post.as_ref().ok().and_then(|post| present(post.uri)).and_then(scalar::string);
+    let tweet = post.and_then(|post| post.tweet(id.clone().ok_or("no uri")?, raw));
+    (id, tweet)
+}
+
+/// What says where a post, or a reason to show one, stands in a timeline.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Dates<'a> {
+    #[serde(borrow)]
+    indexed_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    record: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+}
+
+/// A date as Bluesky writes it, ms since the Unix epoch.
+#[must_use]
+pub fn moment(text: &str) -> Option<Millis> {
+    scalar::rfc3339(text)
+}
+
+fn date(raw: Option<&RawValue>) -> Option<Millis> {
+    moment(&scalar::string(raw?)?)
+}
+
+/// When the server first saw it, ms since the Unix epoch: of a post view, or of a reason to show one.
+#[must_use]
+pub fn indexed_at(raw: &str) -> Option<Millis> {
+    date(serde_json::from_str::<Dates<'_>>(raw).ok()?.indexed_at)
+}
+
+/// By what Bluesky sorts it (`sortAt`), ms since the Unix epoch: the earlier of the record's date and [`indexed_at`]. `None`
+/// where a date that is there cannot be read: then the server may have sorted it anywhere.
+#[must_use]
+pub fn sort_time(raw: &str) -> Option<Millis> {
+    let dates: Dates<'_> = serde_json::from_str(raw).ok()?;
+    let seen = date(dates.indexed_at)?;
+    let record: Option<Written<'_>> = present(dates.record).and_then(|record| serde_json::from_str(record.get()).ok());
+    match record.and_then(|record| present(record.created_at)) {
+        None => Some(seen),
+        written => Some(date(written)?.min(seen)),
+    }
+}
+
+impl Record<'_> {
+    fn details(&self, id: &str) -> Details {
+        let reply: Option<Reply<'_>> = present(self.reply).and_then(|reply| serde_json::from_str(reply.get()).ok());
+        let post = |field: Option<&RawValue>| Reference::of(field)?.post();
+        let langs: Vec<String> =
+            present(self.langs).and_then(|langs| serde_json::from_str(langs.get()).ok()).unwrap_or_default();
+        Details {
+            lang: Some(langs.join(",")).filter(|langs| !langs.is_empty()),
+            reply_to: reply.as_ref().and_then(|reply| post(reply.parent)),
+            quote_of: post(self.embed),
+            conversation_id: match &reply {
+                Some(reply) => post(reply.root),
+                None => Some(id.to_owned()),
+            },
+            truncated: Some(false),
+            ..Details::default()
+        }
+    }
+}
+
+impl Post<'_> {
+    fn tweet(&self, id: String, raw: &str) -> Result<Tweet, String> {
+        let record: Record<'_> = present(self.record)
+            .and_then(|record| serde_json::from_str(record.get()).ok())
+            .ok_or("the record is not an object")?;
+        let text = present(record.text).and_then(scalar::string).ok_or("the text is not a string")?;
+        let author: Author<'_> =
+            present(self.author).and_then(|author| serde_json::from_str(author.get()).ok()).unwrap_or_default();
+        let count = |field: Option<&RawValue>| field.and_then(scalar::count);
+        Ok(Tweet {
+            created_at: self.created_at(&record, &id)?,
+            text: Some(text),
+            author_id: present(author.did).and_then(scalar::string),
+            author_name: present(author.handle).and_then(scalar::string),
+            metrics: Metrics {
+                retweet_count: count(self.repost_count),
+                favorite_count: count(self.like_count),
+                reply_count: count(self.reply_count),
+                quote_count: count(self.quote_count),
+                bookmark_count: count(self.bookmark_count),
+                impression_count: None,
+            },
+            details: record.details(&id),
+            withheld_in: None,
+            newer: Vec::new(),
+            raw: raw.to_owned(),
+            id,
+        })
+    }
+
+    /// The record's date is whatever its client wrote, also a local time that calls itself UTC: what is dated
+    /// after it was first seen was made when it was first seen, as Bluesky sorts it (`sortAt`). One before the
+    /// epoch (recorded: the year 0) is none; then the uri tells.
+    fn created_at(&self, record: &Record<'_>, id: &str) -> Result<Option<Millis>, String> {
+        let date = |raw: &RawValue| scalar::string(raw).and_then(|text| scalar::rfc3339(&text));
+        let written = match present(record.created_at) {
+            None => None,
+            Some(raw) => Some(date(raw).ok_or_else(|| not_a_date("createdAt", raw))?),
+        };
+        let seen = present(self.indexed_at).and_then(date);
+        let earlier = [written, seen].into_iter().flatten().min().filter(|at| *at >= 0);
+        Ok(earlier.or_else(|| uri::time(uri::key(id).ok()?)))
+    }
+}

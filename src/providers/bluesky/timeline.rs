@@ -1,0 +1,289 @@
+//! Timelines of Bluesky: what an account posts, and search.
+//!
+//! Sources: the lexicons app.bsky.feed.getAuthorFeed and app.bsky.feed.searchPosts; docs.bsky.app (advanced-guides/timestamps);
+//! the reference server, bluesky-social/atproto (`packages/bsky`: `api/app/bsky/feed/getAuthorFeed.ts` and `searchPosts.ts`,
+//! `data-plane/server/db/pagination.ts`).
+//!
+//! **Places.** Ids are at-uris, and do not tell where a post stands: both timelines are in the order of a *sort time*, the
+//! earlier of `createdAt` and `indexedAt`; that of a repost is the time of the repost. So each post of a page gets a number,
+//! its *place*: the sort time, and below it some bits of its uri ([`LAYOUT`]). `order` makes them.
+//!
+//! **An author feed** knows no lower bound: each page holds known posts, and the walk goes down by cursors until it meets
+//! them. A cursor is the time of the last item: `2024-06-28T02:59:07.446Z` at Bluesky, `1719543547446__bafy…` in the
+//! reference server. So where a cursor is refused, one is made of the time; and where it is a time alone, the next page begins
+//! a millisecond above it, since others of the last post's millisecond may be left.
+//!
+//! **A search** takes `since` and `until`, and is read by them: its cursor counts posts, which a deletion moves, and a caller
+//! without a login is refused with one (bsky-docs#296). A cursor is used where time does not lead on: behind an empty page, and
+//! within one millisecond.
+//!
+//! **The last page** is empty and has no cursor. One with posts and without a cursor has been followed by others
+//! (atproto#2616): the next one is asked for by time.
+//!
+//! **No `Date` is believed.** An index is behind by a time that nobody states, and answers without a login come out of caches.
+
+mod body;
+mod order;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use reqwest::Url;
+
+pub use self::body::{Read, read};
+pub use self::order::{LAYOUT, place};
+use crate::base::clock::{self, Millis};
+use crate::providers::auth::get;
+use crate::providers::bluesky::{self, errors, moment};
+use crate::providers::http::{HttpClient, Reply, base};
+use crate::providers::lookup::LookupError;
+use crate::providers::since::Reading;
+use crate::providers::timeline::{Ask, More, Rules};
+use crate::providers::timeline::{Departure, Page, Timeline, of_target};
+use crate::quota::{Credential, CredentialKind};
+
+/// Posts in a page: the lexicons' limit.
+const COUNT: u32 = 100;
+
+/// How much out of order posts appear, where nothing else is set. A post is dated by its author's clock, and appears when it
+/// was indexed: seconds later at best. Two minutes is what Bluesky's own guide allows clocks.
+pub const OUT_OF_ORDER: Duration = Duration::from_secs(120);
+
+/// Which timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// What an account posts, replies and reposts included.
+    Author {
+        /// Its handle, or its DID.
+        actor: String,
+    },
+    /// What matches a query.
+    Search {
+        /// In Bluesky's own syntax.
+        query: String,
+    },
+}
+
+impl Kind {
+    /// The endpoint's name in the quota ledger.
+    #[must_use]
+    pub fn endpoint(&self) -> &'static str {
+        match self {
+            Self::Author { .. } => "getAuthorFeed",
+            Self::Search { .. } => "searchPosts",
+        }
+    }
+}
+
+/// The API. Clones share the connections.
+#[derive(Debug, Clone)]
+pub struct BlueskyApi {
+    http: HttpClient,
+    /// Ends with a slash.
+    base: Url,
+    forms: Arc<Forms>,
+}
+
+/// One timeline.
+#[derive(Debug, Clone)]
+pub struct BlueskyTimeline {
+    api: BlueskyApi,
+    kind: Kind,
+    rules: Rules,
+}
+
+impl BlueskyApi {
+    /// The API at that address, like `https://public.api.bsky.app`.
+    ///
+    /// # Errors
+    /// It is no address, in words for the person who set it.
+    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
+        Ok(Self { http, base: base(base_url)?, forms: Arc::default() })
+    }
+
+    /// A timeline of it, whose posts are out of order by no more than `k`.
+    #[must_use]
+    pub fn timeline(&self, kind: Kind, k: Duration) -> BlueskyTimeline {
+        // Calls are what is counted, so a known post is asked for, too.
+        let k = clock::millis(k);
+        let rules = Rules { layout: LAYOUT, k, count: COUNT, anchored: true, depth: None, window: None };
+        BlueskyTimeline { api: self.clone(), kind, rules }
+    }
+}
+
+/// The form of a cursor that is made of a time.
+#[derive(Debug, Default)]
+struct Forms {
+    /// Odd where the next one has the reference server's form.
+    refused: AtomicU8,
+}
+
+impl Forms {
+    fn write(&self, below: Millis) -> String {
+        // Below both forms' cursor are the posts of the millisecond before it: no CID begins with a digit.
+        if self.refused.load(Ordering::Relaxed).is_multiple_of(2) { iso(below) } else { format!("{below}__0") }
+    }
+
+    /// A cursor of the server's own: its form is the one to use.
+    fn heed(&self, cursor: &str) {
+        if body::time_of(cursor).is_some() {
+            self.refused.store(u8::from(cursor.contains("__")), Ordering::Relaxed);
+        }
+    }
+
+    /// The server refused one. Answers whether the other form has not been tried.
+    fn refuse(&self) -> bool {
+        self.refused.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
+    }
+}
+
+/// A moment in ms since the Unix epoch, as Bluesky writes it. A place holds none beyond the year 2109.
+fn iso(at: Millis) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + clock::span(at.clamp(0, LAYOUT.made_at(u64::MAX)))).to_string()
+}
+
+/// The moment that a page below this place has to end before: posts of its own millisecond may be left.
+fn end_before(below: u64) -> Millis {
+    LAYOUT.made_at(below).saturating_add(1)
+}
+
+/// Whether by time the same page would come again.
+fn is_stuck(ask: &Ask, read: &Read) -> bool {
+    match (ask.below, read.posts.iter().map(|post| post.id).min()) {
+        (Some(below), Some(least)) => LAYOUT.made_at(least) >= LAYOUT.made_at(below),
+        _ => false,
+    }
+}
+
+/// The cursor of the page that begins with the millisecond at which this one ends, where a cursor is a time alone.
+fn with_its_millisecond(cursor: &str) -> String {
+    moment(cursor).map_or_else(|| cursor.to_owned(), |at| iso(at.saturating_add(1)))
+}
+
+impl BlueskyTimeline {
+    fn address(&self, ask: &Ask) -> Result<Url, LookupError> {
+        let path = format!("xrpc/app.bsky.feed.{}", self.kind.endpoint());
+        let mut address = self.api.base.join(&path).map_err(|error| LookupError::Stop(error.to_string()))?;
+        let mut query = address.query_pairs_mut();
+        let mut cursor = ask.token.clone();
+        match &self.kind {
+            Kind::Author { actor } => {
+                query.append_pair("actor", actor);
+                query.append_pair("filter", "posts_with_replies").append_pair("includePins", "false");
+                cursor = cursor.or_else(|| Some(self.api.forms.write(end_before(ask.below?))));
+            }
+            Kind::Search { query: text } => {
+                query.append_pair("q", text).append_pair("sort", "latest");
+                if let Some(since) = ask.since {
+                    query.append_pair("since", &iso(LAYOUT.made_at(since.saturating_add(1)))); // inclusive
+                }
+                if let Some(below) = ask.below {
+                    query.append_pair("until", &iso(end_before(below))); // exclusive
+                }
+            }
+        }
+        query.append_pair("limit", &ask.count.to_string());
+        if let Some(cursor) = cursor {
+            query.append_pair("cursor", &cursor);
+        }
+        drop(query);
+        Ok(address)
+    }
+
+    /// Whether a refusal may be about the cursor. What else may be wrong shows without one, too.
+    fn refuses_cursor(&self, ask: &Ask) -> bool {
+        if ask.token.is_some() {
+            return true;
+        }
+        matches!(self.kind, Kind::Author { .. }) && ask.below.is_some() && self.api.forms.refuse()
+    }
+
+    /// What a refused page means for its source.
+    fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
+        use LookupError::{BadRequest, BatchTooLarge};
+
+        match errors::decide(reply) {
+            // It answers everything else: nobody is to be parked for it.
+            _ if self.is_closed_to(credential) && matches!(reply.status, 401 | 403) => BadRequest(format!(
+                "the server refuses a search without a login (HTTP {}): name a server in bluesky.api that answers one",
+                reply.status
+            )),
+            BadRequest(said) | BatchTooLarge(said) => of_target(&said),
+            // Whoever has no session is not refused for it: the account that is read is suspended.
+            LookupError::Credential(said) if is_anonymous(credential) && reply.status == 400 => of_target(&said),
+            _ => bluesky::refused(reply, &credential.kind),
+        }
+    }
+
+    /// A search's cursor is for who has a login, and at times the search itself.
+    fn is_closed_to(&self, credential: &Credential) -> bool {
+        matches!(self.kind, Kind::Search { .. }) && is_anonymous(credential)
+    }
+
+    /// Whether there is another page, and how it is asked for.
+    fn more(&self, ask: &Ask, read: &Read, is_closed: bool) -> More {
+        let is_empty = read.posts.is_empty();
+        // By time the same page would come again.
+        let is_had = is_empty || is_stuck(ask, read);
+        match (&self.kind, &read.cursor) {
+            // An empty page whose cursor is its own is the end.
+            (_, Some(_)) if is_empty && read.cursor == ask.token => More::No,
+            // There is more, and no word for it that would be heeded: it is looked for further down.
+            (_, Some(_)) if is_closed && is_empty => More::Unsaid,
+            (_, Some(cursor)) if is_had => More::Token(cursor.clone()),
+            (Kind::Author { .. }, Some(cursor)) => More::Token(with_its_millisecond(cursor)),
+            (Kind::Search { .. }, None) if ask.token.is_some() => More::No,
+            (_, None) if is_had => More::No,
+            _ => More::Unsaid,
+        }
+    }
+}
+
+fn is_anonymous(credential: &Credential) -> bool {
+    matches!(credential.kind, CredentialKind::Anonymous)
+}
+
+#[async_trait]
+impl Timeline for BlueskyTimeline {
+    fn endpoint(&self) -> &'static str {
+        self.kind.endpoint()
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let request = get(&self.api.http, self.address(ask)?, credential)?;
+        let departure = Departure::now();
+        let reply = self.api.http.send(request).await?;
+        let reading = Reading { date: None, ..departure.reading(&reply, Duration::ZERO) };
+        let quota = errors::quota(&reply);
+        let is_closed = self.is_closed_to(credential);
+        let is_refused = is_closed && ask.token.is_some() && matches!(reply.status, 401 | 403);
+        if is_refused || reply.status == 400 && self.refuses_cursor(ask) {
+            tracing::info!("a page's cursor is refused: going on by time");
+            return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
+        }
+        if reply.status != 200 {
+            return Err(self.refused(&reply, credential));
+        }
+        reply.is_json()?;
+        let read = read(&self.kind, &reply.body, ask.below)?;
+        if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
+            let why = "a page holds posts of one millisecond alone, and the next one needs a login";
+            return Err(LookupError::BadRequest(why.to_owned()));
+        }
+        if !read.posts.is_empty() && read.cursor.is_some() && read.cursor == ask.token {
+            let why = "the page's cursor is the one it was asked for with: the server goes round in circles";
+            return Err(LookupError::BadRequest(why.to_owned()));
+        }
+        if let Some(cursor) = &read.cursor {
+            self.api.forms.heed(cursor);
+        }
+        let more = self.more(ask, &read, is_closed);
+        Ok(Page { posts: read.posts, broken: read.broken, more, reading, quota })
+    }
+}

@@ -1,0 +1,108 @@
+//! The places of a page's items: numbers in the order of the feed. Pure.
+//!
+//! The walk ends at the first place below what is known, and the next one begins just below the newest. So no place may be
+//! too *low*: one old date at the end of a page (a pinned post, a record dated by hand) would end the walk above posts that
+//! nobody has read. One too *high* costs a page at most, as long as it is no later than the reading: no `indexedAt` is.
+//!
+//! The feed's own order says more than any date: an item is no older than those that follow it, and no older than the
+//! page's cursor, where that tells a time.
+
+use crate::base::clock::Millis;
+use crate::providers::since::IdLayout;
+
+/// The layout of a place: 42 bits of the sort time in ms since 1970, which is enough until 2109, and 22 of the uri.
+pub const LAYOUT: IdLayout = IdLayout { shift: 22, epoch: 0 };
+
+/// The place of an item with that sort time, ms since the Unix epoch. `name` tells it from others of the same millisecond.
+///
+/// ```
+/// # use twitter_updater::providers::bluesky::timeline::{LAYOUT, place};
+/// let uri = "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l";
+/// assert_eq!(LAYOUT.made_at(place(1_729_857_600_000, uri)), 1_729_857_600_000);
+/// ```
+#[must_use]
+pub fn place(at: Millis, name: &str) -> u64 {
+    // FNV-1a: the same in every version, since places are kept.
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    // Its upper half knows little of the last bytes.
+    LAYOUT.first_at(at) | ((hash ^ (hash >> 32)) & ((1 << LAYOUT.shift) - 1))
+}
+
+/// An item in the order of its feed.
+#[derive(Debug, Clone)]
+pub struct Item<'a> {
+    /// Its sort time, ms since the Unix epoch; `None` where it has none that can be read, or stands out of the order.
+    pub at: Option<Millis>,
+    /// What tells it from others of the same millisecond.
+    pub name: &'a str,
+}
+
+/// The places of a page's items, newest first, as the feed has them. `floor` is the time of the page's own cursor; `below` the
+/// place that the page was asked for below. `None` where no time is known at all.
+///
+/// Where the server did not heed `below`, the places show it.
+pub fn places(items: &[Item<'_>], floor: Option<Millis>, below: Option<u64>) -> Option<Vec<u64>> {
+    let mut least = floor.or_else(|| items.iter().rev().find_map(|item| item.at))?.max(0);
+    let from_oldest = items.iter().rev().map(|item| {
+        least = least.max(item.at.unwrap_or(least));
+        least
+    });
+    let mut times: Vec<Millis> = from_oldest.collect();
+    times.reverse();
+    let (newest, oldest) = (times.first().copied()?, times.last().copied()?);
+    let is_heeded = |below: &u64| {
+        let end = LAYOUT.made_at(*below);
+        oldest < end || (oldest == end && newest == end)
+    };
+    let most = below.filter(is_heeded).map_or(u64::MAX, |below| below.saturating_sub(1));
+    Some(items.iter().zip(times).map(|(item, at)| place(at, item.name).min(most)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(items: &[Option<Millis>], floor: Option<Millis>) -> Option<Vec<Millis>> {
+        let items: Vec<Item<'_>> = items.iter().map(|at| Item { at: *at, name: "a" }).collect();
+        Some(places(&items, floor, None)?.into_iter().map(|place| LAYOUT.made_at(place)).collect())
+    }
+
+    #[test]
+    fn an_old_date_ends_no_walk() {
+        // A pinned post stands first, a record dated by hand anywhere.
+        assert_eq!(times(&[None, Some(90), Some(80)], None), Some(vec![90, 90, 80]));
+        assert_eq!(times(&[Some(90), Some(7), Some(80)], None), Some(vec![90, 80, 80]));
+        assert_eq!(times(&[Some(90), Some(80), None], None), Some(vec![90, 80, 80]));
+        assert_eq!(times(&[Some(90), Some(80), Some(7)], Some(75)), Some(vec![90, 80, 75]), "the cursor knows");
+        assert_eq!(times(&[Some(90), Some(-5)], None), Some(vec![90, 0]));
+        assert_eq!(times(&[None, None], Some(60)), Some(vec![60, 60]));
+        assert_eq!(times(&[None, None], None), None);
+        assert_eq!(times(&[], Some(60)), None);
+    }
+
+    #[test]
+    fn what_comes_below_a_place_is_below_it_or_shows_that_it_is_not() {
+        let below = place(80, "a");
+        let of = |all: &[Option<Millis>]| {
+            let items: Vec<Item<'_>> = all.iter().map(|at| Item { at: *at, name: "b" }).collect();
+            places(&items, None, Some(below)).unwrap()
+        };
+        // A repost's date may be too late, and posts of the same millisecond be left.
+        assert!(of(&[Some(99), Some(70)]).iter().all(|place| *place < below));
+        assert!(of(&[Some(80), Some(70)]).iter().all(|place| *place < below));
+        assert!(of(&[Some(80), Some(80)]).iter().all(|place| *place < below));
+        assert!(of(&[Some(99), Some(80)]).iter().any(|place| *place >= below), "the page above it once more");
+        assert!(of(&[Some(99), Some(90)]).iter().all(|place| *place >= below));
+    }
+
+    #[test]
+    fn two_of_one_millisecond_differ() {
+        assert_ne!(place(80, "at://a/1"), place(80, "at://a/2"));
+        assert_eq!(LAYOUT.made_at(place(-1, "x")), 0);
+        let (least, most) = (LAYOUT.first_at(80), LAYOUT.first_at(81) - 1);
+        for name in ["", "a", "at://did:plc:a/app.bsky.feed.post/3l6oveex3ii2l", "é"] {
+            assert!((least..=most).contains(&place(80, name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A post's id: `at://did:plc:…/app.bsky.feed.post/3l6oveex3ii2l`.
+
+use crate::base::clock::Millis;
+
+/// The digits of a TID, in their order.
+const DIGITS: &[u8; 32] = b"234567abcdefghijklmnopqrstuvwxyz";
+const COLLECTION: &str = "app.bsky.feed.post";
+/// A record key is no longer; neither is a DID that anybody has.
+const LONGEST: usize = 512;
+
+/// The record key of a post's uri. The error says in a few words why it is none.
+pub fn key(uri: &str) -> Result<&str, String> {
+    let rest = uri.strip_prefix("at://").ok_or("the id is no at-uri: it does not begin with at://")?;
+    let [did, collection, key] = rest.split('/').collect::<Vec<_>>()[..] else {
+        return Err("the id is no post's at-uri: it is not at://DID/app.bsky.feed.post/KEY".to_owned());
+    };
+    let fits = |text: &str, marks: &str| {
+        (1..=LONGEST).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
+    };
+    let method = did.strip_prefix("did:").and_then(|did| did.split_once(':'));
+    if !method.is_some_and(|(method, id)| {
+        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_lowercase()) && fits(id, "._:%-")
+    }) {
+        return Err("the id has no DID after at://; a handle will not do, since it may change".to_owned());
+    }
+    if collection != COLLECTION {
+        return Err(format!("the id is of another collection than {COLLECTION}"));
+    }
+    if !fits(key, "._:~-") || key == "." || key == ".." {
+        return Err("the id's last part is no record key".to_owned());
+    }
+    Ok(key)
+}
+
+/// When a record with this key was made, in ms since the epoch; `None` where the key is no TID, which holds the
+/// microseconds above 10 bits of a clock's id.
+pub fn time(key: &str) -> Option<Millis> {
+    // The first bit is 0.
+    if key.len() != 13 || !matches!(key.as_bytes()[0], b'2'..=b'7' | b'a'..=b'j') {
+        return None;
+    }
+    let tid = key.bytes().try_fold(0u64, |tid, byte| {
+        let digit = DIGITS.iter().position(|known| *known == byte)?;
+        Some((tid << 5) | digit as u64)
+    })?;
+    Millis::try_from((tid >> 10) / 1000).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DID: &str = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz";
+
+    #[test]
+    fn a_tid_holds_the_time() {
+        // 2024-10-17T… of a post whose createdAt says so, and the specification's zero.
+        assert_eq!(time("3l6oveex3ii2l").map(|at| at / 86_400_000), Some(20_013));
+        assert_eq!(time("2222222222222"), Some(0));
+        for odd in ["self", "zzzzzzzzzzzzz", "3L6OVEEX3II2L", "3l6oveex3ii2", "3l6oveex3ii20", "3l6oveex3ii2é"] {
+            assert_eq!(time(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_the_uri_of_a_post_by_its_did() {
+        assert_eq!(key(&format!("{DID}/app.bsky.feed.post/3l6oveex3ii2l")), Ok("3l6oveex3ii2l"));
+        assert_eq!(key("at://did:web:example.org/app.bsky.feed.post/any-key_1"), Ok("any-key_1"));
+        for (odd, why) in [
+            ("20".to_owned(), "at://"),
+            ("https://bsky.app/profile/a.org/post/3l6oveex3ii2l".to_owned(), "at://"),
+            ("at://alice.bsky.social/app.bsky.feed.post/3l6oveex3ii2l".to_owned(), "a handle will not do"),
+            (format!("{DID}/app.bsky.feed.like/3l6oveex3ii2l"), "another collection"),
+            (format!("{DID}/app.bsky.feed.post"), "not at://DID"),
+            (format!("{DID}/app.bsky.feed.post/a/b"), "not at://DID"),
+            (format!("{DID}/app.bsky.feed.post/"), "no record key"),
+            (format!("{DID}/app.bsky.feed.post/.."), "no record key"),
+            (format!("{DID}/app.bsky.feed.post/a?b"), "no record key"),
+            (String::new(), "at://"),
+        ] {
+            assert!(key(&odd).unwrap_err().contains(why), "{odd}");
+        }
+    }
+}

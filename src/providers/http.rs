@@ -1,0 +1,360 @@
+//! The HTTP client every provider shares: bounded in time and size, and silent about secrets.
+//!
+//! What it can tell of a failure never holds the `Authorization` header, the query or a body: the
+//! texts made here end up in logs and on pages.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Client, Request, Response, Url, redirect};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::scalar;
+use crate::base::clock::Millis;
+use crate::providers::lookup::LookupError;
+use crate::quota::{Stamp, UserKeys, authorization};
+
+/// How much of an error's body is read. Twitter's error bodies are under 300 bytes; a proxy's error
+/// page of any size must not keep a worker.
+const ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// The client's own bound cannot be taken off a request, only set anew: more than any process runs.
+const LONGEST_BODY: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Bounds of an exchange.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// From the start of the connection to the last byte of the body.
+    pub timeout: Duration,
+    /// For the connection alone, TLS included.
+    pub connect_timeout: Duration,
+    /// The largest answer accepted, in bytes after decompression.
+    pub max_body_bytes: usize,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(20),
+            connect_timeout: Duration::from_secs(5),
+            // The largest answer there is (100 tweets of v1.1) has about 1 MB.
+            max_body_bytes: 16 * 1024 * 1024,
+            user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// The client. Cheap to clone; clones share the connections.
+#[derive(Debug, Clone)]
+pub struct HttpClient {
+    client: Client,
+    timeout: Duration,
+    max_body_bytes: usize,
+}
+
+/// What came of a request whose answer goes on for as long as it may.
+#[derive(Debug)]
+pub enum Opened {
+    /// It was taken: the answer's body as it comes.
+    Open(OpenBody),
+    /// It was not: the whole answer.
+    Refused(Reply),
+}
+
+/// A body that is read as it comes, without an end in sight. Dropped, its connection is closed.
+#[derive(Debug)]
+pub struct OpenBody(Response);
+
+/// A whole answer, whatever its status.
+#[derive(Debug)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, decompressed. Cut to its first 64 KB where the status is not a success.
+    pub body: Vec<u8>,
+}
+
+impl HttpClient {
+    /// Builds the client.
+    ///
+    /// # Errors
+    /// TLS cannot be set up (no root certificates on the machine), or the user agent cannot be sent.
+    pub fn new(options: &HttpOptions) -> Result<Self, String> {
+        // The process may hold one provider only. A second install answers an error and changes
+        // nothing, so whoever came first (the store's or the queue's TLS) is fine: it is ring, too.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = Client::builder()
+            .user_agent(options.user_agent.as_str())
+            .timeout(options.timeout)
+            .connect_timeout(options.connect_timeout)
+            // A redirect would carry the credential to a host nobody configured.
+            .redirect(redirect::Policy::none())
+            // HTTP_PROXY in the environment would, too.
+            .no_proxy()
+            .gzip(true)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|error| format!("cannot set up the HTTP client: {}", causes(error)))?;
+        Ok(Self { client, timeout: options.timeout, max_body_bytes: options.max_body_bytes })
+    }
+
+    /// The underlying client, to build requests with.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// One exchange. A refusal's body is read as far as it comes: the status alone already says what to do,
+    /// and a 429 whose body broke off is still a 429.
+    ///
+    /// # Errors
+    /// [`LookupError::Outage`] where no whole answer came, [`LookupError::BadAnswer`] where a success is larger
+    /// than allowed.
+    pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
+        let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
+        let status = response.status();
+        let body =
+            if status.is_success() { self.whole_body(&mut response).await? } else { error_body(&mut response).await };
+        Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
+    }
+
+    /// A request whose answer goes on: its head has to be there in the time of an exchange, its body may come for
+    /// as long as somebody reads it, and of any size. It comes as it was sent, not compressed: a decoder would hold
+    /// back what it cannot unpack yet.
+    ///
+    /// # Errors
+    /// [`LookupError::Outage`] where no answer came.
+    pub async fn open(&self, mut request: Request) -> Result<Opened, LookupError> {
+        *request.timeout_mut() = Some(LONGEST_BODY);
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let opening = async {
+            let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
+            if response.status().is_success() {
+                return Ok(Opened::Open(OpenBody(response)));
+            }
+            let body = error_body(&mut response).await;
+            let status = response.status().as_u16();
+            Ok(Opened::Refused(Reply { status, headers: std::mem::take(response.headers_mut()), body }))
+        };
+        Self::within(self.timeout, opening).await
+    }
+
+    /// How long an exchange may take.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Exchanges that together may take no longer than `span`.
+    ///
+    /// # Errors
+    /// Theirs; [`LookupError::Outage`] when the time is up.
+    pub async fn within<T>(
+        span: Duration,
+        exchanges: impl Future<Output = Result<T, LookupError>>,
+    ) -> Result<T, LookupError> {
+        tokio::time::timeout(span, exchanges).await.unwrap_or_else(|_| Err(LookupError::Outage(no_answer(span))))
+    }
+
+    async fn whole_body(&self, response: &mut Response) -> Result<Vec<u8>, LookupError> {
+        let declared = response.content_length();
+        if let Some(bytes) = declared.filter(|bytes| *bytes > self.max_body_bytes as u64) {
+            let limit = self.max_body_bytes;
+            return Err(LookupError::BadAnswer(format!("it declares {bytes} bytes, over the limit of {limit}")));
+        }
+        // The declared length is a stranger's word, so it reserves at most 1 MB ahead.
+        let mut body = Vec::with_capacity(declared.map_or(0, |bytes| bytes.min(1 << 20) as usize));
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.outage(error))? {
+            body.extend_from_slice(&chunk);
+            // Chunks come decompressed and small (the decoder's buffer), so a body that unpacks to
+            // gigabytes is left after the limit and one chunk.
+            if body.len() > self.max_body_bytes {
+                let limit = self.max_body_bytes;
+                return Err(LookupError::BadAnswer(format!("it is larger than the limit of {limit} bytes")));
+            }
+        }
+        Ok(body)
+    }
+
+    fn outage(&self, error: reqwest::Error) -> LookupError {
+        LookupError::Outage(if error.is_timeout() && !error.is_connect() {
+            no_answer(self.timeout)
+        } else if error.is_connect() {
+            format!("cannot connect: {}", causes(error))
+        } else if error.is_body() || error.is_decode() {
+            format!("the answer broke off: {}", causes(error))
+        } else {
+            causes(error)
+        })
+    }
+}
+
+impl OpenBody {
+    /// The next piece, at least a byte; `None` at the end.
+    ///
+    /// # Errors
+    /// The connection broke; says how.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let chunk = self.0.chunk().await.map_err(|error| format!("the connection broke: {}", causes(error)))?;
+        Ok(chunk.map(Vec::from))
+    }
+}
+
+impl Reply {
+    /// A header's text; `None` where it is missing or not ASCII.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// When it was sent by their clock, ms since the epoch, cut to whole seconds.
+    #[must_use]
+    pub fn date(&self) -> Option<Millis> {
+        self.header("date").and_then(scalar::http_date)
+    }
+
+    /// What came, for an error's text: `text/html, 512 bytes`.
+    #[must_use]
+    pub fn what(&self) -> String {
+        // Only the type's own name, as long as such names are: a header is a stranger's text.
+        let kind: String = self
+            .header(CONTENT_TYPE.as_str())
+            .unwrap_or_default()
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || "/+-.".contains(*c))
+            .take(40)
+            .collect();
+        let kind = if kind.is_empty() { "no content type" } else { &kind };
+        format!("{kind}, {} bytes", self.body.len())
+    }
+
+    /// A login page of a network in between is a 200, too. Old answers and emulators say text/javascript or
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`LookupError::BadAnswer`] where it calls itself something else than JSON.
+    pub fn is_json(&self) -> Result<(), LookupError> {
+        let kind = self.header(CONTENT_TYPE.as_str()).unwrap_or("json");
+        if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
+            return Ok(());
+        }
+        Err(LookupError::BadAnswer(format!("it is not JSON: {}", self.what())))
+    }
+
+    /// What a redirect means. Redirects are off, so it is a captive portal, or an address that has moved; only
+    /// its host is told, as the rest of it may repeat the query.
+    #[must_use]
+    pub fn redirect(&self) -> LookupError {
+        let target = self.header("location").and_then(|location| Url::parse(location).ok());
+        let host = target.as_ref().and_then(Url::host_str).unwrap_or("the same host or nowhere");
+        LookupError::BadAnswer(format!("HTTP {}, a redirect to {host}", self.status))
+    }
+}
+
+/// The address that a provider's endpoints are below. A password in it would end up in logs, so it is refused
+/// (and not repeated).
+pub fn base(base_url: &str) -> Result<Url, String> {
+    let url = Url::parse(base_url).map_err(|error| format!("the API's base_url is not an address: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err("the API's base_url must start with http:// or https:// and name a host".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err("the API's base_url must have no user, password, query or fragment".to_owned());
+    }
+    // `join` replaces what follows the last slash, so there must be one at the end.
+    Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')))
+        .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+}
+
+/// An endpoint's address, its path without a slash in front.
+pub fn below(base: &Url, path: &str) -> Result<Url, String> {
+    base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+}
+
+/// A request that cannot be built never will be.
+#[allow(clippy::needless_pass_by_value)] // stands in `map_err`
+pub fn cannot_build(error: reqwest::Error) -> LookupError {
+    LookupError::Stop(format!("cannot build a request: {}", error.without_url()))
+}
+
+/// Puts a bearer token on a request.
+///
+/// # Errors
+/// As [`authorize`].
+pub fn bearer(request: &mut Request, token: &SecretString) -> Result<(), LookupError> {
+    authorize(request, &format!("Bearer {}", token.expose_secret()).into())
+}
+
+/// Signs a request that is otherwise complete for a user (OAuth 1.0a): the signature covers method,
+/// address, query and form body. `now` is the provider's clock, ms since the epoch.
+///
+/// # Errors
+/// As [`authorize`].
+pub fn sign(request: &mut Request, keys: &UserKeys, now: Millis) -> Result<(), LookupError> {
+    let mut address = request.url().clone();
+    let mut parameters: Vec<(String, String)> = address.query_pairs().into_owned().collect();
+    if let Some(form) = form(request) {
+        // A form is written like a query, so the address takes it apart.
+        address.set_query(Some(form));
+        parameters.extend(address.query_pairs().into_owned());
+    }
+    address.set_query(None);
+    address.set_fragment(None);
+    let stamp = Stamp::at(now);
+    let header = authorization(keys, &stamp, request.method().as_str(), address.as_str(), parameters);
+    authorize(request, &header)
+}
+
+/// Sets the `Authorization` header.
+///
+/// # Errors
+/// [`LookupError::Credential`] where it holds what no header can carry.
+pub fn authorize(request: &mut Request, header: &SecretString) -> Result<(), LookupError> {
+    let mut value = HeaderValue::from_str(header.expose_secret())
+        .map_err(|_| LookupError::Credential("it holds a character that no header can carry".to_owned()))?;
+    // Keeps it out of Debug output and of HTTP/2's compression tables.
+    value.set_sensitive(true);
+    request.headers_mut().insert(AUTHORIZATION, value);
+    Ok(())
+}
+
+/// The form in a request's body, if it has one.
+fn form(request: &Request) -> Option<&str> {
+    let kind = request.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let body = std::str::from_utf8(request.body()?.as_bytes()?).ok()?;
+    kind.starts_with("application/x-www-form-urlencoded").then_some(body)
+}
+
+fn no_answer(span: Duration) -> String {
+    format!("no whole answer within {} ms", span.as_millis())
+}
+
+async fn error_body(response: &mut Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() >= ERROR_BODY_BYTES {
+            body.truncate(ERROR_BODY_BYTES);
+            break;
+        }
+    }
+    body
+}
+
+/// An error and its causes in one line, without the address (its query lists the ids).
+fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

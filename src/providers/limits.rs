@@ -1,0 +1,68 @@
+//! What an answer's headers say of the quota, and how long a credential rests after a refusal for it.
+
+use std::time::Duration;
+
+use super::http::Reply;
+use super::scalar;
+use crate::base::clock::{self, Millis};
+use crate::providers::lookup::{LookupError, Quota};
+
+/// A 429 while calls are left: too fast, or a daily cap that no header shows (minet and twarc make the
+/// same short pause).
+const TOO_FAST: Duration = Duration::from_secs(5);
+
+/// A 420 or 429 that says nothing of when: where Twitter's rules for rate-limited clients begin.
+const UNTOLD: Duration = Duration::from_secs(60);
+
+/// No pause is shorter, so that a reset that has just passed makes no busy loop.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The longest pause of an API whose windows are 15 minutes: a minute is for clocks that disagree. A reset
+/// further away is garbage; trusting it could park a credential for years.
+pub const QUARTER_HOUR: Duration = Duration::from_secs(16 * 60);
+
+/// The longest pause of an API whose windows are 5 minutes, likewise.
+pub const FIVE_MINUTES: Duration = Duration::from_secs(6 * 60);
+
+/// The window, from the headers that tell its limit, what remains of it and its reset, in this order; `None`
+/// unless all three are there and can be read. `reset` reads the last one, given their clock, to ms since the
+/// epoch.
+pub fn window(reply: &Reply, names: [&str; 3], reset: impl FnOnce(&str, Millis) -> Option<Millis>) -> Option<Quota> {
+    let header = |name| reply.header(name).map(str::trim);
+    let now = their_clock(reply);
+    let [limit, remaining, at] = names;
+    let (limit, remaining) = (header(limit)?.parse().ok()?, header(remaining)?.parse().ok()?);
+    let reset_at = reset(header(at)?, now)?;
+    Some(Quota { limit, remaining, reset_at, reset_in: reset_at - now })
+}
+
+/// A refusal for want of quota. The pause is told by `Retry-After`, or by the window, and is at most `longest`.
+pub fn throttled(reply: &Reply, quota: Option<Quota>, longest: Duration) -> LookupError {
+    // Their reset is compared with their own Date: our clock has no part in it. Both are cut to whole
+    // seconds, so the pause errs by under a second.
+    let now = reply.date().unwrap_or_else(clock::wall_ms);
+    let pause = match (retry_after(reply, now), quota) {
+        (Some(told), _) => told,
+        (None, Some(quota)) if quota.remaining > 0 => TOO_FAST,
+        (None, Some(quota)) => clock::span(quota.reset_at.saturating_sub(now)),
+        (None, None) => UNTOLD,
+    };
+    LookupError::Throttled { status: reply.status, pause: pause.clamp(SHORTEST, longest), quota }
+}
+
+/// Their clock now. `Date` tells it in whole seconds, cut off: ours is believed within that second, and
+/// not beyond, so a window's end is known to the millisecond where the clocks agree and to the second
+/// where they do not.
+pub fn their_clock(reply: &Reply) -> Millis {
+    let ours = clock::wall_ms();
+    reply.date().map_or(ours, |date| ours.clamp(date, date + 999))
+}
+
+/// `Retry-After`: seconds, or a date.
+fn retry_after(reply: &Reply, now: Millis) -> Option<Duration> {
+    let text = reply.header("retry-after")?.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => scalar::http_date(text).map(|at| clock::span(at.saturating_sub(now))),
+    }
+}

@@ -1,0 +1,252 @@
+//! The seam to a provider: a batch of ids in, one outcome per *asked* id out.
+//!
+//! A provider states what it can take ([`Capabilities`]) and turns everything that can go wrong into
+//! a decision ([`LookupError`]). It knows no queue and no store.
+//!
+//! Reading order: [`twitter_v1`] is the first provider; [`x_v2`], [`mastodon`], [`bluesky`]. What they share: [`http`]
+//! makes the exchange and [`authority`] puts a credential on it, `asked` gives each asked id its one outcome,
+//! `scalar` reads single values, `limits` what is said of the quota; `unasked` has what is known without a call.
+//!
+//! ```
+//! use twitter_updater::quota::{Credential, CredentialKind};
+//! use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
+//! use twitter_updater::providers::lookup::{Lookup, Outcome};
+//! use twitter_updater::simulator::{self, SimulatorOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await?;
+//! let lookup = TwitterV1::new(TwitterV1Options { base_url: api.base_url(), ..TwitterV1Options::default() })?;
+//! let nobody = Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
+//!
+//! let tomorrow = twitter_updater::base::clock::wall_ms() + 86_400_000;
+//! let nowhere_yet = twitter_updater::model::post::TweetId::at(tomorrow, 1).to_string();
+//! let answer = lookup.look_up(&[nowhere_yet], &nobody).await?;
+//! assert_eq!(answer.outcomes, [Outcome::Unavailable]); // one per asked id, in their order
+//! assert!(answer.quota.is_some_and(|quota| quota.is_metered()));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::model::post::Tweet;
+use crate::providers::asked::Strangers;
+pub use crate::quota::Window as Quota;
+use crate::quota::{Credential, Park};
+
+/// What a provider can take, and what it charges for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Ids in one call, at the most.
+    pub batch_limit: usize,
+    /// What the quota counts.
+    pub charge: Charge,
+    /// The endpoint's name in the quota ledger (Twitter's windows are per endpoint).
+    pub endpoint: &'static str,
+}
+
+/// What a provider's quota counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// A call costs the same however many ids it carries: fill it, also with ids due a little later.
+    PerCall,
+    /// Every id costs: never ask for one before it is due.
+    PerId,
+    /// The quota counts calls, and money the ids, each once in a UTC day however often it is asked for: fill a
+    /// call with what is due and nothing else.
+    PerIdPerUtcDay,
+}
+
+/// What came of one asked id.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
+pub enum Outcome {
+    /// Returned, perhaps withheld somewhere. Its own id may be a newer one (edits); the outcome stays with the asked id.
+    Found(Tweet),
+    /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
+    Unavailable,
+    /// Returned in a shape we cannot read; says what was wrong.
+    Broken(String),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// One per asked id, in the order asked.
+    pub outcomes: Vec<Outcome>,
+    /// What it said about the quota, if it did.
+    pub quota: Option<Quota>,
+    /// Objects in the answer that nobody asked for: logged, never stored.
+    pub unasked: usize,
+    /// The id of one of them, where it has one.
+    pub stranger: Option<String>,
+}
+
+impl Answer {
+    /// To nothing asked.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::new(Vec::new(), None, Strangers::default())
+    }
+
+    /// With these outcomes.
+    #[must_use]
+    pub fn new(outcomes: Vec<Outcome>, quota: Option<Quota>, strangers: Strangers) -> Self {
+        Self { outcomes, quota, unasked: strangers.count, stranger: strangers.first }
+    }
+}
+
+/// Why a call gave no outcomes. The variants are decisions; none of them is any id's fault except
+/// [`LookupError::BadRequest`], which may be.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The provider is down, unreachable or too slow: give the ids back and back off.
+    #[error("the API is not available: {0}")]
+    Outage(String),
+    /// This credential has no calls left: park it and go on with the next.
+    #[error("rate limited (HTTP {status}), for {} s", pause.as_secs())]
+    Throttled {
+        /// The HTTP status.
+        status: u16,
+        /// How long to leave this credential alone.
+        pause: Duration,
+        /// What the answer said about the quota.
+        quota: Option<Quota>,
+    },
+    /// This credential is refused: park it for long, loudly, and go on with the others.
+    #[error("the API refuses the credential: {0}")]
+    Credential(String),
+    /// This credential is of no use just now (its token cannot be fetched, or it is forbidden without a
+    /// reason): leave it alone for a moment and go on with the next. An outage of the API only where nobody
+    /// else is answered.
+    #[error("the credential is of no use just now: {0}")]
+    Unready(String),
+    /// Our clock is off: correct it by so many milliseconds (theirs minus ours), then call again.
+    #[error("the API says our clock is off by {0} ms")]
+    Clock(Millis),
+    /// Too many ids or too long a request: halve the batch.
+    #[error("the API says the batch is too large: {0}")]
+    BatchTooLarge(String),
+    /// The request is refused as a whole; one of its ids may be why: bisect.
+    #[error("the API refuses the request: {0}")]
+    BadRequest(String),
+    /// What came is not an answer; says what it was. Nothing is saved; treated as an outage.
+    #[error("the API's answer cannot be read: {0}")]
+    BadAnswer(String),
+    /// It can never work as configured: stop the process with this message.
+    #[error("{0}")]
+    Stop(String),
+}
+
+/// A credential the API refuses is left alone for so long.
+const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
+/// A credential that is of no use just now is left alone for so long.
+const UNREADY_PAUSE: Duration = Duration::from_secs(5);
+
+impl LookupError {
+    /// How the credential that made the call is to be left alone, if it is: everywhere when it is refused
+    /// or of no use, at this endpoint when it is out of quota.
+    #[must_use]
+    pub fn park(&self) -> Option<Park> {
+        match self {
+            Self::Throttled { pause, .. } => Some(Park { pause: *pause, why: self.to_string(), everywhere: false }),
+            Self::Credential(why) => Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }),
+            Self::Unready(_) => Some(Park { pause: UNREADY_PAUSE, why: self.to_string(), everywhere: true }),
+            _ => None,
+        }
+    }
+
+    /// Whether the provider has said that it returned nothing, so that nothing is charged. An outage or an answer
+    /// that cannot be read may have been charged.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Throttled { .. }
+            | Self::Credential(_)
+            | Self::Clock(_)
+            | Self::BatchTooLarge(_)
+            | Self::BadRequest(_)
+            | Self::Stop(_) => true,
+            Self::Outage(_) | Self::Unready(_) | Self::BadAnswer(_) => false,
+        }
+    }
+}
+
+/// A provider.
+#[async_trait]
+pub trait Lookup: Send + Sync + std::fmt::Debug {
+    /// What it can take.
+    fn capabilities(&self) -> Capabilities;
+
+    /// When the post with this id was made, ms since the epoch, where the id itself says so.
+    ///
+    /// # Errors
+    /// The id is not of this provider's form; says why.
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String>;
+
+    /// One call for `ids`, which are of this provider's form. An id that comes twice is asked for once. Nothing
+    /// asked is answered without a call.
+    ///
+    /// # Errors
+    /// The call gave no outcomes; each variant says what to do next. More than `batch_limit` are refused
+    /// ([`LookupError::BatchTooLarge`]), without a call.
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError>;
+
+    /// Whether each version of an edited post has an id of its own, so that an old id answers an old version.
+    fn versions_have_ids(&self) -> bool {
+        false
+    }
+
+    /// Tries the credential by the provider's cheapest call, which spends none of the lookup's quota.
+    /// Answers what the provider says of the lookup's window, if it does.
+    ///
+    /// # Errors
+    /// About the call that was made: being throttled there says nothing of the lookup's quota.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
+
+    /// What the provider itself has counted of what it charges for; `None` where it charges for nothing.
+    ///
+    /// # Errors
+    /// As [`Lookup::check`].
+    async fn usage(&self, _credential: &Credential) -> Result<Option<Usage>, LookupError> {
+        Ok(None)
+    }
+}
+
+/// What a provider has counted of what it charges for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Posts, in its current month.
+    pub posts: u64,
+    /// Posts that its plan includes, or allows; `None` where it tells none.
+    pub cap: Option<u64>,
+    /// The day of the month on which its count begins anew, where it tells it.
+    pub reset_day: Option<u32>,
+}
+
+/// A body's text. One bad byte must not cost the other ninety-nine objects: it becomes U+FFFD, in whatever text it
+/// stood. Looking for it takes several times as long as seeing that there is none.
+pub(crate) fn text(body: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed)
+}
+
+/// An answer that cannot be read, with what it was.
+pub(crate) fn unreadable(error: LookupError, reply: &crate::providers::http::Reply) -> LookupError {
+    match error {
+        LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", reply.what())),
+        other => other,
+    }
+}
+
+/// What is told of a body that is no JSON.
+pub(crate) fn not_json(error: &serde_json::Error) -> LookupError {
+    // serde_json's own text may quote the body.
+    let what = if error.is_eof() { "it ends in the middle" } else { "it is not JSON" };
+    LookupError::BadAnswer(format!("{what} (line {}, column {})", error.line(), error.column()))
+}

@@ -1,0 +1,62 @@
+//! What a refusal means for the caller: the table from statuses to decisions, and what the headers say of the
+//! quota. A refusal is `{"error": "…"}`, in words that differ by version and language, so the status decides
+//! (docs.joinmastodon.org/entities/Error; the server's api/base_controller.rb).
+//!
+//! The texts are ours, never the body's: a body may repeat what was sent.
+
+use serde_json::Value;
+
+use crate::providers::http::Reply;
+use crate::providers::limits::{FIVE_MINUTES, throttled, window};
+use crate::providers::lookup::{LookupError, Quota};
+use crate::providers::scalar;
+
+/// The window, from the `x-ratelimit-*` headers, whose reset is a date. Of several limits they tell the tightest.
+#[must_use]
+pub fn quota(reply: &Reply) -> Option<Quota> {
+    let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+    window(reply, names, |reset, _| scalar::rfc3339(reset))
+}
+
+/// Whether the one status that was asked for is not there: the instance's own 404, and not that of something in
+/// front of it.
+#[must_use]
+pub fn means_not_there(reply: &Reply) -> bool {
+    reply.status == 404 && says_error(reply)
+}
+
+/// What to do about an answer that is not a success.
+#[must_use]
+pub fn decide(reply: &Reply) -> LookupError {
+    use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};
+
+    let status = reply.status;
+    let said = format!("HTTP {status}, {}", reply.what());
+    match status {
+        500.. => Outage(said),
+        300..400 => reply.redirect(),
+        429 => throttled(reply, quota(reply), FIVE_MINUTES),
+        401 => Credential(format!("the instance wants another token ({said})")),
+        // A token without the scope, or of an account that is locked out.
+        403 if says_error(reply) => Credential(format!("the instance does not let it read statuses ({said})")),
+        403 => Unready(format!("forbidden without a reason we know ({said})")),
+        // Statuses that are not there are left out of a list.
+        404 => Outage(format!(
+            "the instance does not know this address ({said}); lists of statuses came with Mastodon 4.3"
+        )),
+        // An instance that is gone for good is no reason to stop the others.
+        410 => Outage(said),
+        // "Too many statuses": how many are too many is the instance's affair.
+        413 | 414 | 422 | 431 => BatchTooLarge(said),
+        400 => BadRequest(said),
+        ..300 => BadAnswer(said),
+        _ => Outage(said),
+    }
+}
+
+/// Whether the instance itself says that it is an error.
+#[must_use]
+pub fn says_error(reply: &Reply) -> bool {
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    body["error"].is_string()
+}

@@ -1,0 +1,263 @@
+//! Mastodon, `GET /api/v1/statuses?id[]=`: up to 20 statuses a call from 4.3 on, and one
+//! (`GET /api/v1/statuses/{id}`) before.
+//!
+//! Every instance is a provider of its own, with its ids, limits and tokens. An id is opaque: letters and digits,
+//! whatever the software. Public statuses need no token. What is deleted, private or unknown is left out, or a 404.
+//! The stored text is the API's: HTML, as it came.
+//!
+//! Reading order: this file makes the call; `status` reads an object, `errors` turns a refusal into a decision.
+//! Sources: docs.joinmastodon.org (methods/statuses, api/rate-limits), the server's own code for the limit of 20
+//! (mastodon/mastodon#27871), recorded answers of two instances.
+
+pub mod errors;
+pub mod status;
+pub mod timeline;
+
+use async_trait::async_trait;
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use self::status::id_of;
+use super::asked::{batch, share};
+use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
+use crate::base::clock::Millis;
+use crate::model::post::Tweet;
+use crate::providers::asked::Strangers;
+use crate::providers::auth::{self, asked_as_nobody};
+use crate::providers::lookup::{
+    Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable,
+};
+use crate::quota::{Credential, CredentialKind};
+
+/// Ids in one call: the server's limit.
+pub const BATCH_LIMIT: usize = 20;
+
+/// What it can take, since 4.3.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses" };
+
+const STATUSES_PATH: &str = "api/v1/statuses";
+const INSTANCE_PATH: &str = "api/v2/instance";
+const WHO_PATH: &str = "api/v1/apps/verify_credentials";
+
+/// What to do about a server that refuses anonymous requests.
+const ADD_TOKEN: &str = "add a token for this server in the settings (mastodon.instances.NAME.bearer_token_file)";
+/// The same where it is asked what it can, which is asked without a token.
+const NAME_CALLS: &str = "say in the settings what it can (mastodon.instances.NAME.calls)";
+
+/// The first version with batches.
+const BATCHES_SINCE: (u32, u32) = (4, 3);
+
+/// 2016-01-01, before the first Mastodon. Ids hold the time since 2.0; those that would be older are sequential.
+const FIRST_MS: u64 = 1_451_606_400_000;
+
+/// How many statuses a call gives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// Up to 20, since 4.3.
+    #[default]
+    Batch,
+    /// One.
+    Single,
+}
+
+impl Calls {
+    /// Of a server that says it runs this version: `4.3.8`, `4.4.0-alpha.1+glitch`. Other software tells the version
+    /// of the API that it follows first: `2.7.2 (compatible; Pleroma 2.5.0)`.
+    #[must_use]
+    pub fn of_version(version: &str) -> Self {
+        let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= BATCHES_SINCE => Self::Batch,
+            _ => Self::Single,
+        }
+    }
+}
+
+/// Where the instance is, and the bounds of a call.
+#[derive(Debug, Clone)]
+pub struct MastodonOptions {
+    /// `https://mastodon.social`; a path is kept in front of the endpoint's.
+    pub base_url: String,
+    /// How many statuses a call gives; [`Mastodon::learn`] asks the instance.
+    pub calls: Calls,
+    /// The bounds of a call. A status is 3 to 10 KB.
+    pub http: HttpOptions,
+}
+
+impl MastodonOptions {
+    /// Of an instance; there is none to be had without being named.
+    #[must_use]
+    pub fn of(base_url: &str) -> Self {
+        Self { base_url: base_url.to_owned(), calls: Calls::default(), http: HttpOptions::default() }
+    }
+}
+
+/// The provider: one instance.
+#[derive(Debug, Clone)]
+pub struct Mastodon {
+    http: HttpClient,
+    statuses: Url,
+    instance: Url,
+    who: Url,
+    calls: Calls,
+}
+
+impl Mastodon {
+    /// Builds it without calling anybody; an error where the options make no sense, in words for the
+    /// person who set them.
+    pub fn new(options: MastodonOptions) -> Result<Self, String> {
+        let base = base(&options.base_url)?;
+        let http = HttpClient::new(&options.http)?;
+        let (statuses, instance, who) =
+            (below(&base, STATUSES_PATH)?, below(&base, INSTANCE_PATH)?, below(&base, WHO_PATH)?);
+        Ok(Self { http, statuses, instance, who, calls: options.calls })
+    }
+
+    /// Asks the instance what it runs, and goes by that.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub async fn learn(mut self) -> Result<Self, LookupError> {
+        #[derive(Deserialize)]
+        struct Instance {
+            version: String,
+        }
+        let request = self.http.client().get(self.instance.clone()).build().map_err(cannot_build)?;
+        let reply = self.http.send(request).await?;
+        self.calls = match reply.status {
+            200 => {
+                let instance: Option<Instance> = serde_json::from_slice(&reply.body).ok();
+                let told = instance.ok_or_else(|| {
+                    LookupError::BadAnswer(format!("it tells no version of the instance: {}", reply.what()))
+                })?;
+                Calls::of_version(&told.version)
+            }
+            // The second form of this came with 4.0.
+            404 => Calls::Single,
+            _ => return Err(asked_as_nobody(errors::decide(&reply), &reply, &CredentialKind::Anonymous, NAME_CALLS)),
+        };
+        Ok(self)
+    }
+
+    /// Asks for so many statuses a call, whatever the options said.
+    #[must_use]
+    pub fn with_calls(mut self, calls: Calls) -> Self {
+        self.calls = calls;
+        self
+    }
+
+    fn lookup_address(&self, ids: &[&str]) -> Url {
+        let mut address = self.statuses.clone();
+        match (self.calls, ids) {
+            (Calls::Single, [id]) => {
+                // An address that was joined has segments.
+                if let Ok(mut segments) = address.path_segments_mut() {
+                    segments.push(id);
+                }
+            }
+            _ => {
+                address.query_pairs_mut().extend_pairs(ids.iter().map(|id| ("id[]", id)));
+            }
+        }
+        address
+    }
+}
+
+#[async_trait]
+impl Lookup for Mastodon {
+    fn capabilities(&self) -> Capabilities {
+        let batch_limit = match self.calls {
+            Calls::Batch => BATCH_LIMIT,
+            Calls::Single => 1,
+        };
+        Capabilities { batch_limit, ..CAPABILITIES }
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let batch = batch(ids, self.capabilities().batch_limit)?;
+        if batch.is_empty() {
+            return Ok(Answer::empty());
+        }
+        let reply = self.http.send(auth::get(&self.http, self.lookup_address(&batch), credential)?).await?;
+        let quota = errors::quota(&reply);
+        if self.calls == Calls::Single && errors::means_not_there(&reply) {
+            return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
+        }
+        if reply.status != 200 {
+            return Err(refused(&reply, &credential.kind));
+        }
+        reply.is_json()?;
+        let (outcomes, unasked) =
+            read_answer(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer::new(outcomes, quota, unasked))
+    }
+
+    /// Asks whose token it is, or without one, what the instance is. An instance has one window for all calls, so
+    /// this is one of the lookup's, too, and tells of it.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        let address = match credential.kind {
+            CredentialKind::Anonymous => &self.instance,
+            _ => &self.who,
+        };
+        let reply = self.http.send(auth::get(&self.http, address.clone(), credential)?).await?;
+        if reply.status != 200 {
+            return Err(refused(&reply, &credential.kind));
+        }
+        reply.is_json()?;
+        Ok(errors::quota(&reply))
+    }
+}
+
+/// What a refusal means for whoever asked.
+#[must_use]
+pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
+    asked_as_nobody(errors::decide(reply), reply, kind, ADD_TOKEN)
+}
+
+/// When a status with this id was made, in ms since the epoch, where the id says so.
+///
+/// # Errors
+/// It is no status's id; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+        return Err("the id is no status's: 1 to 64 letters, digits, - and _".to_owned());
+    }
+    // 48 bits of milliseconds and 16 of a sequence. Other software's ids are not to be taken apart.
+    let ms = id.parse::<u64>().ok().map(|id| id >> 16).filter(|ms| *ms >= FIRST_MS);
+    Ok(ms.and_then(|ms| Millis::try_from(ms).ok()))
+}
+
+/// Reads one status.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_status(raw: &str) -> Result<Tweet, String> {
+    status::read(raw.trim()).1
+}
+
+/// Reads a body: a list of statuses, or a status. Answers the outcomes in the order of `ids`, and how many statuses
+/// nobody asked for.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read_answer(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, Strangers), LookupError> {
+    let body = text(body);
+    let whole: &RawValue = match body.trim() {
+        "" => return Err(LookupError::BadAnswer("it is empty".to_owned())),
+        _ => serde_json::from_str(&body).map_err(|error| not_json(&error))?,
+    };
+    let statuses: Vec<&RawValue> = match calls {
+        Calls::Batch => serde_json::from_str(whole.get())
+            .map_err(|_| LookupError::BadAnswer("it is not a list of statuses".to_owned()))?,
+        // An error in a success has no id.
+        Calls::Single if status::read(whole.get()).0.is_some() => vec![whole],
+        Calls::Single => return Err(LookupError::BadAnswer("it is not a status".to_owned())),
+    };
+    Ok(share(ids, statuses, status::read))
+}

@@ -1,0 +1,135 @@
+//! A status, read from its JSON text.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::model::post::{Details, Metrics, Tweet};
+use crate::providers::scalar::{self, not_a_date, present};
+
+/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+#[derive(Deserialize)]
+struct Status<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    account: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reblogs_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    favourites_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    replies_count: Option<&'a RawValue>,
+    /// Newer servers have it.
+    #[serde(borrow)]
+    quotes_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    language: Option<&'a RawValue>,
+    #[serde(borrow)]
+    in_reply_to_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reblog: Option<&'a RawValue>,
+    /// Since 4.4; other servers have the quoted status itself in it.
+    #[serde(borrow)]
+    quote: Option<&'a RawValue>,
+}
+
+/// What a status refers to.
+#[derive(Deserialize)]
+struct Referred<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    quoted_status: Option<&'a RawValue>,
+    #[serde(borrow)]
+    quoted_status_id: Option<&'a RawValue>,
+}
+
+impl<'a> Referred<'a> {
+    fn of(field: Option<&'a RawValue>) -> Option<Self> {
+        serde_json::from_str(present(field)?.get()).ok()
+    }
+
+    fn id(&self) -> Option<String> {
+        present(self.id).and_then(text_or_number)
+    }
+
+    /// The id of the status that is quoted.
+    fn quoted(&self) -> Option<String> {
+        let status = Self::of(self.quoted_status).and_then(|status| status.id());
+        status.or_else(|| present(self.quoted_status_id).and_then(text_or_number)).or_else(|| self.id())
+    }
+}
+
+#[derive(Deserialize, Default)]
+struct Account<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    /// `user`, or `user@instance` where it is another's.
+    #[serde(borrow)]
+    acct: Option<&'a RawValue>,
+}
+
+/// Its id, if that can be read, and the status. The counts of a reblog are its own, not the original's.
+pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
+    // serde_json's text would quote the input.
+    let status: Result<Status<'_>, _> = serde_json::from_str(raw).map_err(|_| "not a status".to_owned());
+    let id = status.as_ref().ok().and_then(|status| present(status.id)).and_then(text_or_number);
+    let tweet = status.and_then(|status| status.tweet(id.clone().ok_or("no id")?, raw));
+    (id, tweet)
+}
+
+/// The id of a status, whatever else is in it.
+#[must_use]
+pub fn id_of(raw: &str) -> Option<String> {
+    read(raw).0
+}
+
+impl Status<'_> {
+    fn tweet(&self, id: String, raw: &str) -> Result<Tweet, String> {
+        let created_at = match present(self.created_at) {
+            None => None,
+            Some(date) => {
+                let read = scalar::string(date).and_then(|text| scalar::rfc3339(&text));
+                Some(read.ok_or_else(|| not_a_date("created_at", date))?)
+            }
+        };
+        let content = present(self.content).and_then(scalar::string).ok_or("the content is not a string")?;
+        let account: Account<'_> =
+            present(self.account).and_then(|account| serde_json::from_str(account.get()).ok()).unwrap_or_default();
+        let count = |field: Option<&RawValue>| field.and_then(scalar::count);
+        Ok(Tweet {
+            id,
+            created_at,
+            text: Some(content),
+            author_id: present(account.id).and_then(text_or_number),
+            author_name: present(account.acct).and_then(scalar::string),
+            metrics: Metrics {
+                retweet_count: count(self.reblogs_count),
+                favorite_count: count(self.favourites_count),
+                reply_count: count(self.replies_count),
+                quote_count: count(self.quotes_count),
+                ..Metrics::default()
+            },
+            details: Details {
+                lang: present(self.language).and_then(scalar::string),
+                reply_to: present(self.in_reply_to_id).and_then(text_or_number),
+                retweet_of: Referred::of(self.reblog).and_then(|status| status.id()),
+                quote_of: Referred::of(self.quote).and_then(|quote| quote.quoted()),
+                truncated: Some(false),
+                ..Details::default()
+            },
+            withheld_in: None,
+            newer: Vec::new(),
+            raw: raw.to_owned(),
+        })
+    }
+}
+
+/// Ids are strings; the oldest servers, and some that are not Mastodon, write numbers.
+fn text_or_number(raw: &RawValue) -> Option<String> {
+    scalar::string(raw).or_else(|| Some(raw.get().parse::<u64>().ok()?.to_string()))
+}

@@ -1,0 +1,223 @@
+//! Timelines of a Mastodon instance: public, a hashtag's, an account's.
+//!
+//! Sources: docs.joinmastodon.org (methods/timelines, methods/accounts, api/guidelines), the server's own code
+//! (`app/models/concerns/paginable.rb`): `max_id`, `since_id` and `min_id` are all exclusive, and a page has 40 at the most.
+//!
+//! **`since_id`, not `min_id`.** With `min_id` a page holds the *oldest* statuses above it, so one could read upwards without
+//! anything to remember but the last id. But up there, where ids still appear out of order, it has to ask from k before the
+//! newest again, and where more than a page was written in k it gets the same page for ever. With `since_id` and `max_id`
+//! the walk goes down from the newest, each status comes once in a round, and the round ends wherever `since` is.
+//! Software that speaks this API and is not Mastodon knows these two as well, and not always the third.
+//!
+//! **Caches.** Without a token these answers are for everybody, and kept on the way for 15 seconds or longer, with a `Date`
+//! that is not theirs ([`Departure::reading`]): then the ids alone are believed.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::Url;
+use serde_json::value::RawValue;
+
+use crate::base::clock;
+use crate::providers::auth::get;
+use crate::providers::http::{HttpClient, Reply, base};
+use crate::providers::lookup::LookupError;
+use crate::providers::mastodon::{self, errors, id_of, parse_status};
+use crate::providers::since::IdLayout;
+use crate::providers::timeline::{Ask, More, Rules};
+use crate::providers::timeline::{Departure, Page, Post, Timeline, of_target, read_posts};
+use crate::quota::{Credential, CredentialKind};
+
+/// Statuses in a page: the server's limit.
+const COUNT: u32 = 40;
+
+/// Which timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// What the instance shows to everybody.
+    Public {
+        /// Only what was written there.
+        local: bool,
+    },
+    /// What has a hashtag.
+    Hashtag {
+        /// Without `#`.
+        hashtag: String,
+        /// Only what was written there.
+        local: bool,
+    },
+    /// What an account wrote, boosts included.
+    Account {
+        /// Its id on this instance: not the handle.
+        account_id: String,
+    },
+}
+
+/// The instance. Clones share the connections.
+#[derive(Debug, Clone)]
+pub struct MastodonApi {
+    http: HttpClient,
+    /// Ends with a slash.
+    base: Url,
+}
+
+/// One timeline.
+#[derive(Debug, Clone)]
+pub struct MastodonTimeline {
+    api: MastodonApi,
+    kind: Kind,
+    rules: Rules,
+}
+
+impl MastodonApi {
+    /// The instance at that address, like `https://mastodon.social`.
+    ///
+    /// # Errors
+    /// It is no address, in words for the person who set it.
+    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
+        Ok(Self { http, base: base(base_url)? })
+    }
+
+    /// A timeline of it, whose ids are out of order by no more than `k`.
+    #[must_use]
+    pub fn timeline(&self, kind: Kind, k: Duration) -> MastodonTimeline {
+        // Calls are what is counted, so a known status is asked for, too.
+        let rules = Rules {
+            layout: IdLayout::MASTODON,
+            k: clock::millis(k),
+            count: COUNT,
+            anchored: true,
+            depth: None,
+            window: None,
+        };
+        MastodonTimeline { api: self.clone(), kind, rules }
+    }
+}
+
+impl MastodonTimeline {
+    fn address(&self, ask: &Ask) -> Result<Url, LookupError> {
+        let (segments, is_local): (&[&str], bool) = match &self.kind {
+            Kind::Public { local } => (&["timelines", "public"], *local),
+            Kind::Hashtag { hashtag, local } => (&["timelines", "tag", hashtag], *local),
+            Kind::Account { account_id } => (&["accounts", account_id, "statuses"], false),
+        };
+        let mut address = self.api.base.join("api/v1/").map_err(|error| LookupError::Stop(error.to_string()))?;
+        if let Ok(mut path) = address.path_segments_mut() {
+            path.pop_if_empty().extend(segments);
+        }
+        let mut query = address.query_pairs_mut();
+        query.append_pair("limit", &ask.count.to_string());
+        if is_local {
+            query.append_pair("local", "true");
+        }
+        if let Some(since) = ask.since {
+            query.append_pair("since_id", &since.to_string());
+        }
+        if let Some(below) = ask.below {
+            query.append_pair("max_id", &below.to_string());
+        }
+        drop(query);
+        Ok(address)
+    }
+}
+
+#[async_trait]
+impl Timeline for MastodonTimeline {
+    /// One for all calls of an instance, and those of the lookup's are among them.
+    fn endpoint(&self) -> &'static str {
+        "statuses"
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let request = get(&self.api.http, self.address(ask)?, credential)?;
+        let departure = Departure::now();
+        let reply = self.api.http.send(request).await?;
+        let mut reading = departure.reading(&reply, Duration::ZERO);
+        if !is_for_us_alone(&reply) {
+            reading.date = None;
+        }
+        if reply.status != 200 {
+            return Err(refused(&reply, credential));
+        }
+        reply.is_json()?;
+        let (posts, broken) = read(&reply.body)?;
+        // A page that is not full may be followed by another, and a full one by none.
+        Ok(Page { posts, broken, more: More::Unsaid, reading, quota: errors::quota(&reply) })
+    }
+}
+
+/// Whether nobody on the way may have kept the answer. Mastodon says of each what it is.
+fn is_for_us_alone(reply: &Reply) -> bool {
+    let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
+    ["private", "no-store"].iter().any(|word| control.contains(word))
+}
+
+/// What a refused page means for its source.
+fn refused(reply: &Reply, credential: &Credential) -> LookupError {
+    use LookupError::{BadRequest, BatchTooLarge, Outage};
+
+    let is_anonymous = matches!(credential.kind, CredentialKind::Anonymous);
+    match mastodon::refused(reply, &credential.kind) {
+        BadRequest(said) | BatchTooLarge(said) => of_target(&said),
+        Outage(said) if matches!(reply.status, 404 | 410) && errors::says_error(reply) => of_target(&said),
+        // Whoever shows no token is not refused for the one it has: statuses can be looked up all the same.
+        LookupError::Credential(said) if is_anonymous => of_target(&said),
+        other => other,
+    }
+}
+
+/// Reads a page. Answers its statuses, and how many came in a shape we cannot read: those are known by their ids.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, and for a status without an id: passed over, it would be lost.
+/// [`LookupError::BadRequest`] where an id is no number: software that is not Mastodon, whose ids tell no time.
+pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
+    let body = String::from_utf8_lossy(body);
+    let raws: Vec<&RawValue> =
+        serde_json::from_str(&body).map_err(|_| LookupError::BadAnswer("it is not a list of statuses".to_owned()))?;
+    let is_foreign = |id: &str| !id.is_empty() && !id.bytes().all(|byte| byte.is_ascii_digit());
+    if raws.iter().filter_map(|raw| id_of(raw.get())).any(|id| is_foreign(&id)) {
+        let why = "its ids are no numbers, so they do not say when a status was made: not Mastodon's own software";
+        return Err(LookupError::BadRequest(why.to_owned()));
+    }
+    read_posts(raws, parse_status, id_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: u16, headers: &[(&'static str, &str)], body: &str) -> Reply {
+        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        Reply { status, headers, body: body.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn what_is_about_a_timeline_is_about_no_other() {
+        let error = r#"{"error":"Record not found"}"#;
+        let nobody = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
+        let token = Credential { name: "token".into(), kind: CredentialKind::Bearer("t".into()) };
+        let of = |status, body, who: &Credential| refused(&reply(status, &[], body), who);
+        for (status, who) in [(404, &token), (410, &token), (422, &nobody), (401, &nobody), (403, &nobody)] {
+            assert!(matches!(of(status, error, who), LookupError::BadRequest(_)), "{status}");
+        }
+        assert!(matches!(of(401, error, &token), LookupError::Credential(_)));
+        assert!(matches!(of(404, "<html>", &token), LookupError::Outage(_)), "something in front of it");
+        assert!(matches!(of(503, error, &token), LookupError::Outage(_)));
+        assert!(matches!(of(429, error, &token), LookupError::Throttled { .. }));
+    }
+
+    #[test]
+    fn a_list_is_read_whole_or_not_at_all() {
+        let (posts, broken) =
+            read(br#"[{"id":"30","content":"a"},{"id":"29","content":{}},{"id":28,"content":"b"}]"#).unwrap();
+        assert_eq!((posts.iter().map(|post| post.id).collect::<Vec<_>>(), broken), (vec![30, 29, 28], 1));
+        assert!(matches!(read(br#"[{"content":"a"}]"#), Err(LookupError::BadAnswer(_))));
+        assert!(matches!(read(br#"{"error":"no"}"#), Err(LookupError::BadAnswer(_))));
+        assert!(matches!(read(br#"[{"id":"AbC","content":"a"}]"#), Err(LookupError::BadRequest(_))));
+    }
+}

@@ -1,0 +1,16 @@
+//! The networks: one folder each, and the seams between them and the pipelines.
+
+pub mod asked;
+pub mod auth;
+pub mod bluesky;
+pub mod http;
+pub mod limits;
+pub mod lookup;
+pub mod mastodon;
+pub mod registry;
+pub mod scalar;
+pub mod since;
+pub mod stream;
+pub mod timeline;
+pub mod twitter_v1;
+pub mod x_v2;

@@ -1,0 +1,121 @@
+//! What is known of a provider's posts without asking it: its ids, its objects, what a call can take.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{bluesky, mastodon, scalar, twitter_v1, x_v2};
+use crate::base::clock::Millis;
+use crate::model::post::{Details, Tweet, TweetId};
+use crate::model::provider::Provider;
+use crate::providers::lookup::Capabilities;
+
+/// Reads when a post was made from its id, ms since the epoch; `None` where the id does not say so, an error (one
+/// clause) where it is none of the provider's.
+pub type DateOf = fn(&str) -> Result<Option<Millis>, String>;
+
+/// Reads one JSON object as an ingest has it; an error is one clause.
+pub type Parse = fn(&str) -> Result<Tweet, String>;
+
+/// What the provider's lookup can take. Of an instance of Mastodon, what it can since 4.3.
+#[must_use]
+pub fn capabilities(of: &Provider) -> Capabilities {
+    match of {
+        Provider::Twitter => twitter_v1::CAPABILITIES,
+        Provider::X => x_v2::CAPABILITIES,
+        Provider::Mastodon(_) => mastodon::CAPABILITIES,
+        Provider::Bluesky => bluesky::CAPABILITIES,
+    }
+}
+
+/// How the provider's ids are read.
+///
+/// ```
+/// # use twitter_updater::providers::registry::date_of;
+/// # use twitter_updater::model::provider::Provider;
+/// assert_eq!(date_of(&Provider::X)("1460323737035677698"), Ok(Some(1_637_003_285_069)));
+/// assert!(date_of(&Provider::Bluesky)("1460323737035677698").is_err());
+/// ```
+#[must_use]
+pub fn date_of(provider: &Provider) -> DateOf {
+    match provider {
+        Provider::Twitter | Provider::X => TweetId::date_of,
+        Provider::Mastodon(_) => mastodon::date_of,
+        Provider::Bluesky => bluesky::date_of,
+    }
+}
+
+/// How the provider's objects are read as an ingest has them: as the API writes them, or as little as
+/// `{"id": …, "created_at": …}`.
+#[must_use]
+pub fn parse(of: &Provider) -> Parse {
+    match of {
+        Provider::Twitter => twitter_v1::parse_ingested,
+        Provider::X => |raw| bare(raw).map_or_else(|| x_v2::parse_post(raw), Ok),
+        Provider::Mastodon(_) => |raw| bare(raw).map_or_else(|| mastodon::parse_status(raw), Ok),
+        Provider::Bluesky => |raw| bare(raw).map_or_else(|| bluesky::parse_post(raw), Ok),
+    }
+}
+
+/// What an object says beside text and counts, by the namespace in which it is stored; `None` where it cannot be read.
+#[must_use]
+pub fn details_of(namespace: &str, raw: &str) -> Option<Details> {
+    Some(parse(&Provider::of_namespace(namespace)?)(raw).ok()?.details)
+}
+
+/// An object that says no more of a post than its id, and perhaps when it was made.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bare<'a> {
+    #[serde(borrow, alias = "uri")]
+    id: &'a RawValue,
+    #[serde(borrow, default)]
+    created_at: Option<&'a RawValue>,
+}
+
+/// Such a post; `None` where the object says more, or cannot be read.
+fn bare(raw: &str) -> Option<Tweet> {
+    let Bare { id, created_at } = serde_json::from_str(raw.trim()).ok()?;
+    let id = scalar::string(id).or_else(|| Some(id.get().parse::<u64>().ok()?.to_string()))?;
+    let created_at = match scalar::present(created_at) {
+        None => None,
+        Some(date) => Some(scalar::any_date(date)?),
+    };
+    Some(Tweet { id, created_at, raw: raw.to_owned(), ..Tweet::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_little_as_an_id_and_a_date_will_do() {
+        let mastodon = Provider::Mastodon("social".to_owned());
+        let read = |provider: &Provider, raw| parse(provider)(raw).map(|tweet| (tweet.id, tweet.created_at));
+        assert_eq!(read(&Provider::X, r#"{"id": "20"}"#), Ok(("20".to_owned(), None)));
+        let dated = r#" {"id": 113370000000000000, "created_at": "2024-10-25T12:00:00Z"} "#;
+        assert_eq!(read(&mastodon, dated), Ok(("113370000000000000".to_owned(), Some(1_729_857_600_000))));
+        let uri = "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l";
+        let raw = format!(r#"{{"uri": "{uri}"}}"#);
+        assert_eq!(parse(&Provider::Bluesky)(&raw).map(|tweet| tweet.id), Ok(uri.to_owned()));
+        for odd in ["", "20", "{}", r#"{"id": 1.5}"#, r#"{"id": "20", "created_at": "soon"}"#] {
+            for provider in [&Provider::Twitter, &Provider::X, &mastodon, &Provider::Bluesky] {
+                let error = read(provider, odd).unwrap_err();
+                assert!(!error.is_empty() && !error.contains('\n'), "{provider} {odd:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_object_is_read_as_the_api_writes_it() {
+        let read = |provider: &Provider, raw: &str| {
+            parse(provider)(raw).map(|tweet: Tweet| (tweet.id, tweet.metrics.favorite_count))
+        };
+        let x = r#"{"id": "20", "text": "hi", "public_metrics": {"like_count": 3}}"#;
+        assert_eq!(read(&Provider::X, x), Ok(("20".to_owned(), Some(3))));
+        let status = r#"{"id": "7", "content": "<p>hi</p>", "favourites_count": 4}"#;
+        assert_eq!(read(&Provider::Mastodon(String::new()), status), Ok(("7".to_owned(), Some(4))));
+        let uri = "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l";
+        let post = format!(r#"{{"uri": "{uri}", "record": {{"text": "hi"}}, "likeCount": 5}}"#);
+        assert_eq!(read(&Provider::Bluesky, &post), Ok((uri.to_owned(), Some(5))));
+    }
+}

@@ -1,0 +1,224 @@
+//! Single values of an answer, read leniently from their text: what one odd value loses is that value, not
+//! the tweet.
+
+use serde_json::value::RawValue;
+use time::format_description::StaticFormatDescription;
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime};
+
+use crate::base::clock::Millis;
+use crate::model::post::{BadId, TweetId};
+
+/// `Tue Mar 21 20:50:14 +0000 2006`: the one form of every v1.1 `created_at`.
+const CREATED_AT: StaticFormatDescription = format_description!(
+    "[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] \
+     [offset_hour sign:mandatory][offset_minute] [year]"
+);
+
+/// `Tue, 08 Nov 2022 21:16:52`, the zone cut off: HTTP says GMT, recorded answers also say UTC.
+const HTTP_DATE: StaticFormatDescription =
+    format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second]");
+
+/// Numbers below are seconds since the epoch, others milliseconds: 10^11 s is the year 5138, and
+/// 10^11 ms is 1973, before there were tweets.
+const SECONDS_BELOW: f64 = 1e11;
+
+/// An id, given as text or as a number.
+///
+/// A number that went through a double and came out in scientific notation is refused; one that was
+/// merely rounded cannot be told from a good one, which is why `id_str` is asked first.
+pub fn id(raw: &RawValue) -> Result<TweetId, BadId> {
+    TweetId::parse(string(raw).as_deref().unwrap_or(raw.get()))
+}
+
+/// A count. Twitter has sent `null` (not known), `"100+"` (not exact) and, in damaged archives,
+/// negative numbers; each means that we do not know, and `None` leaves the stored count alone. None of
+/// them is a reason to lose the rest of the tweet.
+pub fn count(raw: &RawValue) -> Option<i64> {
+    raw.get().parse().ok().filter(|count| *count >= 0)
+}
+
+/// A string's value; `None` where the JSON is not a string.
+///
+/// JSON may escape half of a surrogate pair (`"\ud83d"`, from texts cut by UTF-16 length). No Rust
+/// string can hold that, so it becomes U+FFFD instead of making the tweet unreadable.
+pub fn string(raw: &RawValue) -> Option<String> {
+    let json = raw.get();
+    let quoted = json.strip_prefix('"')?.strip_suffix('"')?;
+    if !quoted.contains('\\') {
+        return Some(quoted.to_owned());
+    }
+    serde_json::from_str(json).ok().or_else(|| Some(unescape_lossily(quoted)))
+}
+
+/// The inside of a JSON string whose syntax has been checked, with lone surrogates replaced.
+fn unescape_lossily(quoted: &str) -> String {
+    let mut text = String::with_capacity(quoted.len());
+    // UTF-16 units of consecutive \u escapes; they are decoded together, as pairs span two of them.
+    let mut units: Vec<u16> = Vec::new();
+    let mut chars = quoted.chars();
+    while let Some(c) = chars.next() {
+        let plain = if c != '\\' {
+            c
+        } else {
+            match chars.next() {
+                Some('u') => {
+                    let digits: String = chars.by_ref().take(4).collect();
+                    units.push(u16::from_str_radix(&digits, 16).unwrap_or(0xfffd));
+                    continue;
+                }
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('r') => '\r',
+                Some('b') => '\u{8}',
+                Some('f') => '\u{c}',
+                Some(other) => other,
+                None => break,
+            }
+        };
+        text.push_str(&String::from_utf16_lossy(&units));
+        units.clear();
+        text.push(plain);
+    }
+    text.push_str(&String::from_utf16_lossy(&units));
+    text
+}
+
+/// A v1.1 date, in ms since the epoch.
+pub fn created_at(text: &str) -> Option<Millis> {
+    OffsetDateTime::parse(text, CREATED_AT).ok().map(OffsetDateTime::unix_timestamp).and_then(|s| s.checked_mul(1000))
+}
+
+/// A date as other sources write it: v1.1's form, RFC 3339, or a number of seconds or milliseconds
+/// since the epoch (also in quotes). In ms since the epoch.
+pub fn any_date(raw: &RawValue) -> Option<Millis> {
+    let text = string(raw);
+    let text = text.as_deref().unwrap_or(raw.get());
+    created_at(text).or_else(|| rfc3339(text)).or_else(|| {
+        let number: f64 = text.parse().ok()?;
+        // A double holds milliseconds exactly up to 2^53, the year 287396.
+        let ms = if number < SECONDS_BELOW { number * 1000.0 } else { number };
+        (0.0..9e15).contains(&ms).then_some(ms.round() as Millis)
+    })
+}
+
+/// A date as RFC 3339 writes it, whatever its zone and fractions. In ms since the epoch.
+pub fn rfc3339(text: &str) -> Option<Millis> {
+    let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Millis::try_from(date.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
+}
+
+/// Whom a text is about, if it is the sentence that Twitter and X put in place of a withheld one: a handle.
+pub fn notice_about(text: &str) -> Option<&str> {
+    let named = ["This Tweet from @", "This Post from @", "@"].iter().find_map(|start| text.strip_prefix(start))?;
+    let end = named.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let (author, rest) = named.split_at(end);
+    let rests = [" has been withheld ", "'s account has been withheld ", "'s account is temporarily unavailable "];
+    rests.iter().any(|known| rest.starts_with(known)).then_some(author)
+}
+
+/// A field that is there and not null.
+pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
+    field.filter(|raw| raw.get() != "null")
+}
+
+/// What is told of a date that is none: quoted, cut to the length dates have, without control characters.
+pub fn not_a_date(field: &str, raw: &RawValue) -> String {
+    let text = string(raw).unwrap_or_else(|| raw.get().to_owned());
+    let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
+    format!("{field} \"{text}\" is not a date")
+}
+
+/// A header's date (`Date`, `Retry-After`), in ms since the epoch.
+pub fn http_date(text: &str) -> Option<Millis> {
+    let utc = text.strip_suffix(" GMT").or_else(|| text.strip_suffix(" UTC"))?;
+    let date = PrimitiveDateTime::parse(utc, HTTP_DATE).ok()?;
+    date.assume_utc().unix_timestamp().checked_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn ids_come_as_text_or_number() {
+        assert_eq!(id(&raw("\"505874924095815681\"")).unwrap().get(), 505_874_924_095_815_681);
+        assert_eq!(id(&raw("20")).unwrap().get(), 20);
+        assert_eq!(id(&raw("5.05874924095815700e17")), Err(BadId::Scientific));
+        assert!(id(&raw("null")).is_err());
+    }
+
+    #[test]
+    fn a_notice_names_whom_it_is_about() {
+        for (text, author) in [
+            ("This Tweet from @ann has been withheld in: Spain.", Some("ann")),
+            (
+                "This Post from @ann_2 has been withheld in response to a report from the copyright holder.",
+                Some("ann_2"),
+            ),
+            ("@ann's account is temporarily unavailable because it violates the Twitter Media Policy.", Some("ann")),
+            ("@ann has been told", None),
+            ("RT @ann: This Tweet from @bob has been withheld in: Spain.", None),
+            ("@", None),
+        ] {
+            assert_eq!(notice_about(text), author, "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_that_are_not_known_are_none() {
+        assert_eq!(count(&raw("0")), Some(0));
+        assert_eq!(count(&raw("103721")), Some(103_721));
+        for odd in ["null", "\"100+\"", "\"7\"", "-1", "1.5", "[]", "99999999999999999999"] {
+            assert_eq!(count(&raw(odd)), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn strings_survive_half_a_surrogate_pair() {
+        assert_eq!(string(&raw(r#""plain""#)).unwrap(), "plain");
+        assert_eq!(string(&raw(r#""a\n\ud83d\ude0b""#)).unwrap(), "a\n\u{1f60b}");
+        assert_eq!(
+            string(&raw(r#""a\"\\\/\ud83d b\ude0b\u00e9\ud83d\ude0b\t""#)).unwrap(),
+            "a\"\\/\u{fffd} b\u{fffd}é😋\t"
+        );
+        assert_eq!(string(&raw("12")), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_string_comes_back_as_it_was(text: String) {
+            let json = serde_json::to_string(&text).unwrap();
+            proptest::prop_assert_eq!(string(&raw(&json)).unwrap(), text.clone());
+            proptest::prop_assert_eq!(unescape_lossily(&json[1..json.len() - 1]), text);
+        }
+    }
+
+    #[test]
+    fn dates_of_every_accepted_form() {
+        let first = 1_142_974_214_000;
+        assert_eq!(created_at("Tue Mar 21 20:50:14 +0000 2006"), Some(first));
+        assert_eq!(created_at("2006-03-21T20:50:14Z"), None);
+        for form in [
+            "\"Tue Mar 21 20:50:14 +0000 2006\"",
+            "\"2006-03-21T20:50:14Z\"",
+            "\"2006-03-21T21:50:14.000+01:00\"",
+            "1142974214",
+            "1142974214000",
+            "\"1142974214000\"",
+        ] {
+            assert_eq!(any_date(&raw(form)), Some(first), "{form}");
+        }
+        for odd in ["\"yesterday\"", "-5", "{}", "\"NaN\"", "1e300", "true"] {
+            assert_eq!(any_date(&raw(odd)), None, "{odd}");
+        }
+        assert_eq!(http_date("Fri, 23 Jan 2015 13:38:32 UTC"), Some(1_422_020_312_000));
+        assert_eq!(http_date("Fri, 23 Jan 2015 13:38:32 GMT"), Some(1_422_020_312_000));
+        assert_eq!(http_date("soon"), None);
+    }
+}

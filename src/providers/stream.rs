@@ -1,0 +1,130 @@
+//! Streams: posts as they are made, over a connection that stays open.
+//!
+//! ```text
+//!   hold ─▶ connect ─┬▶ lines ─▶ posts ─▶ queue_tweets    (a stream is quick, and loses what is made while it is away)
+//!    ▲       ▲       └▶ the polled source is put due        (it misses none: docs/polling.md)
+//!    │       └── back-off, by what went wrong ◀── it broke
+//!    └── another has it, or the queue is out
+//! ```
+//!
+//! A stream promises nothing: what was not delivered is never sent again. So each has a polled source of the same
+//! posts, whose position says what is known for certain; whenever a stream is connected, that one is polled at once.
+//! The stream is connected first, so nothing falls between the two.
+//!
+//! Reading order: this file is the seam to an API's stream; [`lines`] takes bytes apart, [`backoff`] says when to come
+//! again (both pure); [`hold`] sees to it that one process is connected; [`fill`] has the gap polled, [`feed`] hands
+//! posts over; [`reader`] puts them together. [`twitter_v1`] and [`x_v2`] are the APIs.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::model::post::Ingested;
+use crate::providers::http::OpenBody;
+use crate::providers::lookup::LookupError;
+
+/// One API's stream, in the name of one credential.
+#[async_trait]
+pub trait Stream: Send + Sync + fmt::Debug {
+    /// Connects. Answers once the API has taken the request.
+    ///
+    /// # Errors
+    /// It has not; each variant says when to come again.
+    async fn connect(&self) -> Result<Box<dyn Chunks>, Broken>;
+
+    /// A connection on which no byte came for so long is dead, whatever TCP says.
+    fn silence(&self) -> Duration;
+
+    /// What a line says; it is not blank.
+    fn read(&self, line: &str) -> Message;
+}
+
+/// A connection's bytes.
+#[async_trait]
+pub trait Chunks: Send {
+    /// The next ones; `None` when the API ended it.
+    ///
+    /// # Errors
+    /// It broke; says how.
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String>;
+}
+
+#[async_trait]
+impl Chunks for OpenBody {
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
+        Self::chunk(self).await
+    }
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub enum Message {
+    /// A post. Where `broken` says why it cannot be read, its id is all there is of it.
+    Post {
+        /// The post.
+        post: Box<Ingested>,
+        /// Why it cannot be read whole.
+        broken: Option<String>,
+    },
+    /// The stream is over its limit: so many posts were held back since it was connected.
+    Limited(u64),
+    /// The API has something to say about the stream.
+    Notice(String),
+    /// The API ends the connection.
+    Ended(Broken),
+    /// About something else: a deletion, say, which the next lookup finds.
+    Other,
+    /// Nothing we know; says what is wrong with it.
+    Unreadable(String),
+}
+
+/// Why there is no connection, or no longer one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// The connection: it cannot be made, broke, ended or fell silent.
+    #[error("{0}")]
+    Network(String),
+    /// An HTTP error that may pass.
+    #[error("the API is not available: {0}")]
+    Http(String),
+    /// Too many connections, or attempts.
+    #[error("rate limited: {why}")]
+    RateLimited {
+        /// What the API said.
+        why: String,
+        /// How long to stay away at the least, as the answer said.
+        at_least: Duration,
+    },
+    /// It will not work before a person has done something.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Broken {
+    /// What it means that a stream's request was answered like this.
+    #[must_use]
+    pub fn refused(error: LookupError) -> Self {
+        match error {
+            LookupError::Outage(why) => Self::Http(why),
+            LookupError::BadAnswer(_) | LookupError::Clock(_) => Self::Http(error.to_string()),
+            LookupError::Throttled { pause, .. } => Self::RateLimited { why: error.to_string(), at_least: pause },
+            // A lookup takes some of these for passing, since other credentials may fare better. A stream has one.
+            LookupError::Credential(_)
+            | LookupError::Unready(_)
+            | LookupError::BatchTooLarge(_)
+            | LookupError::BadRequest(_)
+            | LookupError::Stop(_) => Self::Refused(error.to_string()),
+        }
+    }
+
+    /// What it means that there was no answer to a stream's request: none came, or no token was to be had for it.
+    #[must_use]
+    pub fn unanswered(error: LookupError) -> Self {
+        match error {
+            LookupError::Outage(why) => Self::Network(why),
+            LookupError::Unready(_) => Self::Http(error.to_string()),
+            other => Self::refused(other),
+        }
+    }
+}

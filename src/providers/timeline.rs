@@ -1,0 +1,178 @@
+//! The seam to a timeline: a page of posts, newest first.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::value::RawValue;
+
+use super::since::{IdLayout, Reading};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::model::post::Tweet;
+use crate::providers::http::Reply;
+use crate::providers::lookup::{LookupError, Quota};
+use crate::quota::Credential;
+
+/// A post on a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Post {
+    /// Its id, as a number.
+    pub id: u64,
+    /// The post as it came.
+    pub tweet: Tweet,
+}
+
+/// A page.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Its posts.
+    pub posts: Vec<Post>,
+    /// Posts that came in a shape we cannot read; they are known by their ids, and looked up later.
+    pub broken: usize,
+    /// Whether there is another.
+    pub more: More,
+    /// When it was read.
+    pub reading: Reading,
+    /// What the answer said about the quota, if it did.
+    pub quota: Option<Quota>,
+}
+
+/// What a timeline's API can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How its ids tell the time.
+    pub layout: IdLayout,
+    /// How much out of order ids may appear, in ms.
+    pub k: Millis,
+    /// Posts in a page, at the most.
+    pub count: u32,
+    /// Whether a known post is asked for, too, to see that a page reaches what is known. Of no use where
+    /// the API says itself which page is the last.
+    pub anchored: bool,
+    /// Only so many of the newest posts can be had.
+    pub depth: Option<u64>,
+    /// Only posts younger than this can be had, in ms.
+    pub window: Option<Millis>,
+}
+
+/// What to ask the API for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Only ids above this; `None`: all.
+    pub since: Option<u64>,
+    /// Only ids below this; `None`: from the newest on.
+    pub below: Option<u64>,
+    /// The API's own word for this page, where it gave one.
+    pub token: Option<String>,
+    /// Posts, at the most.
+    pub count: u32,
+}
+
+/// Whether there is another page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum More {
+    /// The API does not say.
+    #[default]
+    Unsaid,
+    /// This was the last.
+    No,
+    /// Asked for with this word.
+    Token(String),
+    /// The word this page was asked for with is no longer good: nothing came, and it is to be asked for by ids.
+    Anew,
+}
+
+/// A timeline that can be read in pages. An error's [`LookupError::BadRequest`] is about this timeline alone: it is
+/// not there, or not ours to see.
+#[async_trait]
+pub trait Timeline: Send + Sync + std::fmt::Debug {
+    /// The endpoint's name in the quota ledger.
+    fn endpoint(&self) -> &'static str;
+
+    /// What it can do.
+    fn rules(&self) -> Rules;
+
+    /// It shows nothing younger than this.
+    fn behind(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// One call.
+    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
+}
+
+/// What was said is about this timeline alone.
+#[must_use]
+pub fn of_target(said: &str) -> LookupError {
+    LookupError::BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"))
+}
+
+/// A request that is about to leave.
+#[derive(Debug)]
+pub struct Departure {
+    at: Millis,
+    watch: Stopwatch,
+}
+
+impl Departure {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { at: clock::wall_ms(), watch: Stopwatch::start() }
+    }
+
+    /// What its answer tells of the moment at which the timeline was looked at, by an API that shows nothing younger
+    /// than `behind`.
+    ///
+    /// An answer out of a cache has the `Date` at which it left the cache, which proves nothing: it is left out where
+    /// the answer says that it comes from one, or might. `Age` is no remedy: nginx keeps answers and sends none, and it is
+    /// what stands in front of most Mastodon instances (their own `dist/nginx.conf`).
+    #[must_use]
+    pub fn reading(&self, reply: &Reply, behind: Duration) -> Reading {
+        let behind = clock::millis(behind);
+        let date = reply.date().filter(|_| !may_be_cached(reply));
+        Reading {
+            sent_at: self.at.saturating_sub(behind),
+            took: self.watch.elapsed_ms() + 1, // rounded up
+            date: date.map(|date| date.saturating_sub(behind)),
+        }
+    }
+}
+
+/// Whether an answer may be somebody else's, kept by a cache on the way.
+fn may_be_cached(reply: &Reply) -> bool {
+    let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
+    reply.header("age").is_some() || ["public", "s-maxage"].iter().any(|word| control.contains(word))
+}
+
+/// Reads the posts of a page. Answers how many came in a shape we cannot read, too: those are known by their ids, which
+/// `id_of` finds.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] where a post has no id, or none that is a number: passed over, it would be lost.
+pub fn read_posts(
+    raws: Vec<&RawValue>,
+    parse: impl Fn(&str) -> Result<Tweet, String>,
+    id_of: impl Fn(&str) -> Option<String>,
+) -> Result<(Vec<Post>, usize), LookupError> {
+    let mut broken = 0;
+    let mut posts = Vec::with_capacity(raws.len());
+    for raw in raws {
+        let tweet = match parse(raw.get()) {
+            Ok(tweet) => tweet,
+            Err(why) => {
+                tracing::warn!(why, "a post came in a shape we cannot read: it is scheduled by its id");
+                broken += 1;
+                bare(id_of(raw.get()).unwrap_or_default())
+            }
+        };
+        let number = tweet.id.parse().ok().filter(|_| tweet.id.bytes().all(|byte| byte.is_ascii_digit()));
+        let id = number.ok_or_else(|| LookupError::BadAnswer("a post in it has no id that is a number".to_owned()))?;
+        posts.push(Post { id, tweet });
+    }
+    Ok((posts, broken))
+}
+
+/// A post of which the id is all that can be read.
+fn bare(id: String) -> Tweet {
+    Tweet { id, ..Tweet::default() }
+}

@@ -1,0 +1,151 @@
+//! The body of a successful answer, in both of its forms, to one outcome per asked id.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::object::{MapOrElse, Object};
+use crate::providers::asked::{Asked, Strangers, not_mentioned};
+use crate::providers::lookup::{LookupError, Outcome, not_json, text};
+
+/// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
+///
+/// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`: null is missing, and an id that the map does not
+/// mention is broken. Otherwise it is an array in any order with the missing left out; an element that fits no
+/// asked id may be any of those, which are broken then. Each object is cut out first and read by itself, so a broken
+/// one costs no other.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
+    let body = text(body);
+    let mut asked = Asked::new(ids);
+    let mut names_the_missing = false;
+    match body.trim_start().as_bytes().first() {
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+            for raw in items {
+                returned(&mut asked, None, raw);
+            }
+        }
+        Some(b'{') => {
+            let fields: Fields<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+            names_the_missing = true;
+            for (id, raw) in mapped(fields)?.0 {
+                if raw.get() != "null" {
+                    returned(&mut asked, Some(&id), raw);
+                } else if let Some(place) = asked.place(&id) {
+                    asked.put(place, || Outcome::Unavailable);
+                }
+            }
+        }
+        Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
+        None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
+    }
+    let unasked = std::mem::take(&mut asked.unasked);
+    let other = if names_the_missing || unasked.count > 0 { not_mentioned() } else { Outcome::Unavailable };
+    Ok((asked.outcomes(&other), unasked))
+}
+
+/// The map inside a map form's `id`.
+fn mapped(fields: Fields<'_>) -> Result<Pairs<'_>, LookupError> {
+    if fields.says_error {
+        return Err(LookupError::BadAnswer("a success that says error".to_owned()));
+    }
+    let map = match fields.id {
+        Some(MapOrElse::Map(pairs)) => Some(pairs),
+        Some(MapOrElse::Else) | None => None,
+    };
+    map.ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
+}
+
+/// An object that came; in the map form `key` is the id it was asked by, and the object's own may differ.
+fn returned(asked: &mut Asked<'_>, key: Option<&str>, raw: &RawValue) {
+    let raw = raw.get();
+    let object = Object::parse(raw);
+    let own = match (key, &object) {
+        (None, Ok(object)) => object.id().ok().map(|id| id.to_string()),
+        _ => None,
+    };
+    let Some(place) = key.or(own.as_deref()).and_then(|id| asked.place(id)) else {
+        asked.unasked.add(key.map(str::to_owned).or(own));
+        return;
+    };
+    asked.put(place, || match object.and_then(|object| object.returned(raw, key)) {
+        Ok(tweet) => Outcome::Found(tweet),
+        Err(reason) => Outcome::Broken(reason),
+    });
+}
+
+/// The map form's own fields, read in one go with the map in it: a second walk over the body would cost as much
+/// as reading the tweets.
+#[derive(Default)]
+struct Fields<'a> {
+    /// The first `id`.
+    id: Option<MapOrElse<Pairs<'a>>>,
+    /// Whether there is an `error` or an `errors`.
+    says_error: bool,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(Name(name)) = map.next_key()? {
+                    fields.says_error |= name == "errors" || name == "error";
+                    if name == "id" && fields.id.is_none() {
+                        fields.id = Some(map.next_value()?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(fields)
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// A JSON object as it came: in order, repeated names included, values still as text.
+struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// A field's name.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::with_capacity(100);
+                while let Some((Name(name), raw)) = map.next_entry()? {
+                    pairs.push((name, raw));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}

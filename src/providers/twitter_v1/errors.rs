@@ -1,0 +1,118 @@
+//! What a refusal means for the caller: the one table from statuses and codes to decisions.
+//!
+//! Sources: Twitter's "Response codes" page (developer.twitter.com/en/docs/basics/response-codes),
+//! recorded answers, and what other clients met; each row names its own where it is not that page.
+//!
+//! The texts are ours, never the body's: a body may repeat what was sent.
+
+use serde_json::Value;
+
+use crate::base::clock;
+use crate::providers::http::Reply;
+use crate::providers::limits::{QUARTER_HOUR, throttled};
+use crate::providers::lookup::LookupError;
+
+use super::limits;
+
+/// What to do about an answer that is not a success. X's later APIs word some refusals the same way, so
+/// `endpoint` says which one it was.
+pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
+    use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
+
+    let status = reply.status;
+    let fault = Fault::of(&reply.body);
+    let said = match fault.code {
+        Some(code) => format!("HTTP {status}, code {code}"),
+        None => format!("HTTP {status}, {}", reply.what()),
+    };
+    let credential = |why: &str| Credential(format!("{why} ({said})"));
+    match (status, fault.code) {
+        // Nothing behind an overloaded front can be blamed on what was asked. 130 over capacity, 131
+        // internal error.
+        (500.., _) | (_, Some(130 | 131)) => Outage(said),
+        (300..400, _) => reply.redirect(),
+        // 420 is the search API's older 429; 88 is the code of both (recorded: extwitter).
+        (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::of_headers(reply), QUARTER_HOUR),
+        // The request's timestamp is out of range; Date says by how much.
+        (_, Some(135)) => match reply.date() {
+            Some(theirs) => LookupError::Clock(theirs - clock::wall_ms()),
+            None => credential("the API says our clock is off, and its answer has no date to correct it by"),
+        },
+        (_, Some(32)) => credential("it could not be authenticated"),
+        (_, Some(89)) => credential("the token is invalid or expired"),
+        (_, Some(215)) => credential("no or bad authentication data"),
+        (_, Some(99)) => credential("the application's credentials could not be verified"),
+        (_, Some(220)) => credential("this kind of credential may not use this endpoint"),
+        (_, Some(64)) => credential("its account is suspended"),
+        // The account must log in on the web first (codl/forget parks it the same way).
+        (_, Some(326)) => credential("its account is locked until its owner logs in on the web"),
+        // Met by every self-serve tier after v1.1's retirement (dogsheep/twitter-to-sqlite#73).
+        (_, Some(453)) => Stop(format!("the API plan of this credential does not include {endpoint} ({said})")),
+        (410, _) => Stop(format!("the API no longer has this endpoint ({said})")),
+        // "Too many terms specified in query" (twitter-to-sqlite met it and asks for fewer).
+        (_, Some(18)) | (413 | 414 | 431, _) => BatchTooLarge(said),
+        // About one of the tweets asked for, its author or their standing towards us: 63 suspended, 136
+        // blocked, 144 no such status, 179 protected, 421 and 422 taken down (zulip/zulip#15989).
+        (_, Some(63 | 136 | 144 | 179 | 421 | 422)) => BadRequest(said),
+        // The same without a code (recorded: rtweet get_favorites3): the target is protected. The
+        // credential is fine, and other calls with it go on.
+        (401, None) if fault.text.as_deref().is_some_and(|text| text.starts_with("Not authorized")) => BadRequest(said),
+        // Every other 401, JSON or not (recorded: twitteroauth, spring-social-twitter).
+        (401, _) => credential("it is not accepted"),
+        // A transient one was seen (twarc#700). It is about who asks, so others may fare better: as an outage
+        // of all, one application that is forbidden would stop the rest.
+        (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
+        // Transient ones were seen (DocNow/twarc#75). Code 34, "that page does not exist", is here too: it is
+        // what a wrong base_url or a removed endpoint answers, and bisecting would blame every single id for it.
+        (404, _) => Outage(said),
+        // Malformed (400), not processable (422): one of the ids may be why. Not acceptable (406) is about
+        // the form of the answer, which no id has a part in: that falls through.
+        (400 | 422, _) => BadRequest(said),
+        // A success without a body, which this endpoint does not have.
+        (..300, _) => BadAnswer(said),
+        _ => Outage(said),
+    }
+}
+
+/// Twitter's code of a refusal, where its body has one.
+#[must_use]
+pub fn code(reply: &Reply) -> Option<u64> {
+    Fault::of(&reply.body).code
+}
+
+/// The empty result in disguise: "no match" (17) with a 404 is how `users/lookup` says that none of the
+/// asked is there. No record shows it from `statuses/lookup`, but it can mean nothing else.
+pub fn means_none_found(reply: &Reply) -> bool {
+    reply.status == 404 && code(reply) == Some(17)
+}
+
+/// Whether the token that was sent is no longer good: an application's can be had anew.
+pub fn means_bad_token(reply: &Reply) -> bool {
+    reply.status == 401 && code(reply) == Some(89)
+}
+
+/// What an error body says: `{"errors": [{"code", "message"}]}`, `{"errors": "text"}` (recorded:
+/// twitter-ruby), `{"error": "text"}` (recorded: rtweet), or nothing we can read.
+#[derive(Default)]
+struct Fault {
+    code: Option<u64>,
+    text: Option<String>,
+}
+
+impl Fault {
+    fn of(body: &[u8]) -> Self {
+        let Ok(Value::Object(body)) = serde_json::from_slice(body) else { return Self::default() };
+        let error = match body.get("errors").or_else(|| body.get("error")) {
+            Some(Value::Array(errors)) => errors.first(),
+            other => other,
+        };
+        match error {
+            Some(Value::String(text)) => Self { code: None, text: Some(text.clone()) },
+            Some(Value::Object(error)) => Self {
+                code: error.get("code").and_then(Value::as_u64),
+                text: error.get("message").and_then(Value::as_str).map(str::to_owned),
+            },
+            _ => Self::default(),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the API says of the quota: in the headers of each answer, and in the answer of
+//! `application/rate_limit_status`.
+//!
+//! Source: developer.twitter.com/en/docs/twitter-api/v1/developer-utilities/rate-limit-status.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::base::clock::Millis;
+use crate::providers::http::Reply;
+use crate::providers::limits::{their_clock, window};
+use crate::providers::lookup::{LookupError, Quota};
+
+/// The window, from the `x-rate-limit-*` headers (reset in seconds since the epoch); `None` unless all
+/// three are there and are numbers.
+pub fn of_headers(reply: &Reply) -> Option<Quota> {
+    let names = ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"];
+    window(reply, names, |reset, _| Some(Millis::from(reset.parse::<u32>().ok()?) * 1000))
+}
+
+/// The lookup's window, from the answer of `rate_limit_status`; `None` where it does not name it. A window
+/// that has not begun is told as if it began now.
+///
+/// # Errors
+/// It is no such answer.
+pub fn of_status(reply: &Reply) -> Result<Option<Quota>, LookupError> {
+    let status: Status = serde_json::from_slice(&reply.body)
+        .map_err(|_| LookupError::BadAnswer(format!("it is no list of rate limits: {}", reply.what())))?;
+    Ok(status.resources.statuses.get("/statuses/lookup").map(|told| told.quota(reply)))
+}
+
+/// The answer of `rate_limit_status`, as far as it concerns us.
+#[derive(Deserialize)]
+struct Status {
+    resources: Resources,
+}
+
+#[derive(Deserialize)]
+struct Resources {
+    #[serde(default)]
+    statuses: HashMap<String, Told>,
+}
+
+/// A window as the API tells it.
+#[derive(Deserialize)]
+struct Told {
+    limit: u32,
+    remaining: u32,
+    /// Seconds since the epoch.
+    reset: u32,
+}
+
+impl Told {
+    fn quota(&self, reply: &Reply) -> Quota {
+        let reset_at = Millis::from(self.reset) * 1000;
+        let reset_in = reset_at - their_clock(reply);
+        Quota { limit: self.limit, remaining: self.remaining, reset_at, reset_in }
+    }
+}

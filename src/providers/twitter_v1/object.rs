@@ -1,0 +1,211 @@
+//! A v1.1 tweet object, read from its JSON text.
+
+mod fields;
+
+use serde_json::value::RawValue;
+
+pub use self::fields::MapOrElse;
+use crate::base::clock::Millis;
+use crate::model::post::{Details, Metrics, Tweet, TweetId};
+use crate::providers::scalar::{self, not_a_date, present};
+
+/// Twitter's own code for "withheld because of a copyright complaint", everywhere.
+const COPYRIGHT: &str = "XY";
+
+/// "Unknown region" of Unicode's CLDR: the answer says withheld, but not where.
+const SOMEWHERE: &str = "ZZ";
+
+/// The fields we read, still as JSON. Everything else is skipped without being decoded, and a field
+/// that comes twice counts the last time, as with every JSON reader that builds a map.
+#[derive(Default)]
+pub struct Object<'a> {
+    id: Option<&'a RawValue>,
+    id_str: Option<&'a RawValue>,
+    created_at: Option<&'a RawValue>,
+    full_text: Option<&'a RawValue>,
+    text: Option<&'a RawValue>,
+    author: Option<MapOrElse<Author<'a>>>,
+    retweet_count: Option<&'a RawValue>,
+    favorite_count: Option<&'a RawValue>,
+    reply_count: Option<&'a RawValue>,
+    quote_count: Option<&'a RawValue>,
+    withheld_copyright: Option<&'a RawValue>,
+    withheld_in_countries: Option<&'a RawValue>,
+    lang: Option<&'a RawValue>,
+    in_reply_to_status_id_str: Option<&'a RawValue>,
+    quoted_status_id_str: Option<&'a RawValue>,
+    retweeted_status: Option<&'a RawValue>,
+    extended_tweet: Option<&'a RawValue>,
+    truncated: Option<&'a RawValue>,
+}
+
+/// Of its `user`, the same.
+#[derive(Default)]
+struct Author<'a> {
+    id: Option<&'a RawValue>,
+    id_str: Option<&'a RawValue>,
+    screen_name: Option<&'a RawValue>,
+}
+
+/// Reads one tweet object of API v1.1. Where a notice stands in place of its text, it has none.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
+    Object::parse(raw)?.returned(raw, None)
+}
+
+/// Reads a tweet as ingests hand it over: a v1.1 object, or as little as
+/// `{"id": …, "created_at": …}` with the id as text or number and the date in v1.1's form, as RFC 3339,
+/// or in seconds or milliseconds since the epoch.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
+    let raw = raw.trim();
+    let object = Object::parse(raw)?;
+    let created_at = match present(object.created_at) {
+        None => None,
+        Some(date) => Some(scalar::any_date(date).ok_or_else(|| not_a_date("created_at", date))?),
+    };
+    object.tweet(raw, object.id()?, created_at)
+}
+
+impl<'a> Object<'a> {
+    /// Splits an object into its fields.
+    pub fn parse(raw: &'a str) -> Result<Self, String> {
+        serde_json::from_str(raw).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => "not a JSON object".to_owned(),
+            // serde_json's text would quote the input.
+            _ if error.line() == 1 => format!("not JSON, at column {}", error.column()),
+            _ => format!("not JSON, at column {} of its line {}", error.column(), error.line()),
+        })
+    }
+
+    /// Its id: `id_str`, since whatever went through JavaScript has a rounded `id`; `id` where there is
+    /// no readable `id_str`.
+    pub fn id(&self) -> Result<TweetId, String> {
+        known_id(self.id_str, self.id)
+    }
+
+    /// Reads it whole, as an answer of the API: it has a text, and its date is in v1.1's form.
+    ///
+    /// `key` is the id it was asked by, where the answer says so. It stands in for a missing `id_str`:
+    /// a rounded `id` would pass for the id of a later edit.
+    pub fn returned(&self, raw: &str, key: Option<&str>) -> Result<Tweet, String> {
+        let own = present(self.id_str).and_then(|text| scalar::id(text).ok());
+        let id = match own.or_else(|| TweetId::parse(key?).ok()) {
+            Some(id) => id,
+            None => self.id()?,
+        };
+        let created_at = match present(self.created_at) {
+            None => None,
+            Some(date) => {
+                let read = scalar::string(date).and_then(|text| scalar::created_at(&text));
+                Some(read.ok_or_else(|| not_a_date("created_at", date))?)
+            }
+        };
+        let tweet = self.tweet(raw, id, created_at)?;
+        if tweet.text.is_none() && tweet.withheld_in.is_none() {
+            return Err("neither full_text nor text".to_owned());
+        }
+        Ok(tweet)
+    }
+
+    fn tweet(&self, raw: &str, id: TweetId, created_at: Option<Millis>) -> Result<Tweet, String> {
+        let nobody = Author::default();
+        let author = match &self.author {
+            None => &nobody,
+            Some(MapOrElse::Map(author)) => author,
+            Some(MapOrElse::Else) => return Err("the user is not an object".to_owned()),
+        };
+        let author_name = author.screen_name.and_then(scalar::string);
+        let original: Option<Object<'_>> =
+            present(self.retweeted_status).and_then(|status| serde_json::from_str(status.get()).ok());
+        let (text, truncated) = self.whole_text(original.as_ref())?;
+        let withheld_in = self.withheld_in();
+        // Anybody may quote the sentence.
+        let is_notice = text
+            .as_deref()
+            .and_then(scalar::notice_about)
+            .is_some_and(|author| withheld_in.is_some() || author_name.as_deref() == Some(author));
+        // A retweet's own figures are kept as sent: retweet_count is the original's, favorite_count is
+        // 0 (the likes sit in retweeted_status). Taking the original's likes would count them once
+        // per retweet in every sum over a store.
+        let metrics = Metrics {
+            retweet_count: self.retweet_count.and_then(scalar::count),
+            favorite_count: self.favorite_count.and_then(scalar::count),
+            reply_count: self.reply_count.and_then(scalar::count),
+            quote_count: self.quote_count.and_then(scalar::count),
+            ..Metrics::default()
+        };
+        let id_in = |field: Option<&RawValue>| Some(scalar::id(present(field)?).ok()?.to_string());
+        let details = Details {
+            lang: present(self.lang).and_then(scalar::string),
+            reply_to: id_in(self.in_reply_to_status_id_str),
+            retweet_of: original.as_ref().and_then(|original| Some(original.id().ok()?.to_string())),
+            quote_of: id_in(self.quoted_status_id_str),
+            truncated: text.as_ref().map(|_| truncated),
+            ..Details::default()
+        };
+        Ok(Tweet {
+            id: id.to_string(),
+            created_at,
+            text: text.filter(|_| !is_notice),
+            author_id: known_id(author.id_str, author.id).ok().map(|id| id.to_string()),
+            author_name,
+            metrics,
+            details,
+            withheld_in: withheld_in.or_else(|| is_notice.then(|| SOMEWHERE.to_owned())),
+            newer: Vec::new(),
+            raw: raw.to_owned(),
+        })
+    }
+
+    /// The text as whole as the object has it, and whether it is cut short all the same. HTML entities (&amp;) stay as
+    /// sent: the stored text is the API's.
+    ///
+    /// Objects of streams and older archives have the first 140 characters in `text` and the rest in `extended_tweet`. The
+    /// text of a retweet ("RT @somebody: …") is cut to its first 140, and whole in the one it repeats, `original`.
+    fn whole_text(&self, original: Option<&Object<'_>>) -> Result<(Option<String>, bool), String> {
+        let extended: Option<Object<'_>> =
+            present(self.extended_tweet).and_then(|extended| serde_json::from_str(extended.get()).ok());
+        let extended = extended.and_then(|extended| scalar::string(present(extended.full_text)?));
+        let own = match present(self.full_text).or(present(self.text)) {
+            None => None,
+            Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
+        };
+        if let Some(original) = original
+            && let Some(MapOrElse::Map(author)) = &original.author
+            && let Some(name) = author.screen_name.and_then(scalar::string)
+            && let Ok((Some(text), truncated)) = original.whole_text(None)
+            && scalar::notice_about(&text) != Some(&*name)
+        {
+            return Ok((Some(format!("RT @{name}: {text}")), truncated));
+        }
+        let truncated = extended.is_none() && self.truncated.is_some_and(|raw| raw.get() == "true");
+        Ok((extended.or(own), truncated))
+    }
+
+    /// Where it is withheld, by its own fields.
+    fn withheld_in(&self) -> Option<String> {
+        let countries: Vec<&RawValue> =
+            self.withheld_in_countries.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let countries: Vec<String> = countries.into_iter().filter_map(scalar::string).collect();
+        if !countries.is_empty() {
+            return Some(countries.join(","));
+        }
+        self.withheld_copyright.is_some_and(|raw| raw.get() == "true").then(|| COPYRIGHT.to_owned())
+    }
+}
+
+fn known_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetId, String> {
+    match (present(text), present(number)) {
+        (None, None) => Err("no id_str or id".to_owned()),
+        (Some(text), None) => scalar::id(text).map_err(|bad| format!("id_str: {bad}")),
+        (None, Some(number)) => scalar::id(number).map_err(|bad| format!("id: {bad}")),
+        (Some(text), Some(number)) => {
+            scalar::id(text).or_else(|bad| scalar::id(number).map_err(|_| format!("id_str: {bad}")))
+        }
+    }
+}

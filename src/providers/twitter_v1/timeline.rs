@@ -1,0 +1,201 @@
+//! Timelines of Twitter API v1.1: search, a user, a list, home.
+//!
+//! Sources: developer.x.com, the v1.1 pages of each endpoint, and "Working with timelines": `since_id` is exclusive,
+//! `max_id` inclusive; `count` is applied before deleted and protected posts are left out, so a page may be short, and the
+//! last is empty.
+
+mod refusal;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::base::clock::{self, Millis};
+use crate::providers::auth::Authority;
+use crate::providers::http::{HttpClient, base, cannot_build};
+use crate::providers::lookup::LookupError;
+use crate::providers::since::IdLayout;
+use crate::providers::timeline::{Ask, More, Rules};
+use crate::providers::timeline::{Departure, Page, Post, Timeline, read_posts};
+use crate::providers::twitter_v1::{errors, limits, parse_tweet};
+use crate::quota::Credential;
+
+const DAY_MS: Millis = 86_400_000;
+
+/// Which timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// What matches a query, of the last seven days.
+    Search {
+        /// At most 500 characters.
+        query: String,
+    },
+    /// What a user wrote, retweets included: the newest 3,200.
+    User {
+        /// The handle, without `@`.
+        screen_name: String,
+    },
+    /// What the members of a list wrote.
+    List {
+        /// The list's id.
+        list_id: String,
+    },
+    /// What those wrote whom the credential's user follows: the newest 800.
+    Home,
+}
+
+impl Kind {
+    /// The endpoint's name in the quota ledger.
+    #[must_use]
+    pub fn endpoint(&self) -> &'static str {
+        match self {
+            Self::Search { .. } => "search/tweets",
+            Self::User { .. } => "statuses/user_timeline",
+            Self::List { .. } => "lists/statuses",
+            Self::Home => "statuses/home_timeline",
+        }
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, &str)> {
+        match self {
+            Self::Search { query } => vec![("q", query), ("result_type", "recent")],
+            Self::User { screen_name } => vec![("screen_name", screen_name), ("include_rts", "true")],
+            Self::List { list_id } => vec![("list_id", list_id), ("include_rts", "true")],
+            Self::Home => vec![],
+        }
+    }
+
+    fn rules(&self, k: Millis) -> Rules {
+        let (count, depth, window) = match self {
+            Self::Search { .. } => (100, None, Some(7 * DAY_MS)),
+            Self::User { .. } => (200, Some(3_200), None),
+            Self::List { .. } => (200, None, None),
+            Self::Home => (200, Some(800), None),
+        };
+        // A call costs the same however much it brings.
+        Rules { layout: IdLayout::TWITTER, k, count, anchored: true, depth, window }
+    }
+}
+
+/// The API. Clones share the connections and what is known of its clock.
+#[derive(Debug, Clone)]
+pub struct TwitterApi {
+    http: HttpClient,
+    /// Ends with a slash.
+    base: Url,
+    authority: Authority,
+}
+
+/// One timeline.
+#[derive(Debug, Clone)]
+pub struct TwitterTimeline {
+    api: TwitterApi,
+    kind: Kind,
+    rules: Rules,
+}
+
+impl TwitterApi {
+    /// The API at that address, like `https://api.twitter.com`.
+    ///
+    /// # Errors
+    /// It is no address, in words for the person who set it.
+    pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
+        let base = base(base_url)?;
+        let authority = Authority::new(http.clone(), &base, errors::means_bad_token)?;
+        Ok(Self { http, base, authority })
+    }
+
+    /// A timeline of it, whose ids are out of order by no more than `k`.
+    #[must_use]
+    pub fn timeline(&self, kind: Kind, k: Duration) -> TwitterTimeline {
+        let rules = kind.rules(clock::millis(k));
+        TwitterTimeline { api: self.clone(), kind, rules }
+    }
+}
+
+impl TwitterTimeline {
+    fn address(&self, ask: &Ask) -> Result<Url, LookupError> {
+        let path = format!("1.1/{}.json", self.kind.endpoint());
+        let mut address = self.api.base.join(&path).map_err(|error| LookupError::Stop(error.to_string()))?;
+        let mut query = address.query_pairs_mut();
+        query.extend_pairs(self.kind.parameters());
+        query.append_pair("count", &ask.count.to_string()).append_pair("tweet_mode", "extended");
+        if let Some(since) = ask.since {
+            query.append_pair("since_id", &since.to_string());
+        }
+        if let Some(below) = ask.below {
+            query.append_pair("max_id", &below.saturating_sub(1).to_string()); // inclusive
+        }
+        drop(query);
+        Ok(address)
+    }
+}
+
+#[async_trait]
+impl Timeline for TwitterTimeline {
+    fn endpoint(&self) -> &'static str {
+        self.kind.endpoint()
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let address = self.address(ask)?;
+        let departure = Departure::now();
+        let request = || self.api.http.client().get(address.clone()).build().map_err(cannot_build);
+        let reply = self.api.authority.call(&request, credential).await?;
+        let reading = departure.reading(&reply, Duration::ZERO);
+        if reply.status != 200 {
+            let error = refusal::decide(&reply, self.kind.endpoint());
+            self.api.authority.heed(&error);
+            return Err(error);
+        }
+        let (posts, broken) = read(&reply.body)?;
+        Ok(Page { posts, broken, more: More::Unsaid, reading, quota: limits::of_headers(&reply) })
+    }
+}
+
+/// What a search answers.
+#[derive(Deserialize)]
+struct Search<'a> {
+    #[serde(borrow)]
+    statuses: Vec<&'a RawValue>,
+}
+
+/// The ids that an object may have.
+#[derive(Deserialize)]
+struct Ids {
+    id_str: Option<String>,
+    id: Option<u64>,
+}
+
+/// Reads a page. Answers its posts, and how many came in a shape we cannot read: those are known by their ids.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, and for a post without an id: passed over, it would
+/// be lost.
+pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
+    let bad = |why: &str| LookupError::BadAnswer(why.to_owned());
+    let body = String::from_utf8_lossy(body);
+    let raws: Vec<&RawValue> = match body.trim_start().as_bytes().first() {
+        Some(b'[') => serde_json::from_str(&body).map_err(|_| bad("it is no list of tweets"))?,
+        Some(b'{') => {
+            let search: Search<'_> = serde_json::from_str(&body).map_err(|_| bad("it has no list of statuses"))?;
+            search.statuses
+        }
+        _ => return Err(bad("it is neither a list of tweets nor an answer to a search")),
+    };
+    read_posts(raws, parse_tweet, id_of)
+}
+
+/// The id of an object, whatever else is in it.
+#[must_use]
+pub fn id_of(raw: &str) -> Option<String> {
+    let ids: Ids = serde_json::from_str(raw).ok()?;
+    ids.id_str.or_else(|| ids.id.map(|id| id.to_string()))
+}

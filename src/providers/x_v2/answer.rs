@@ -1,0 +1,160 @@
+//! The body of a successful answer to one outcome per asked id.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::post::Post;
+use crate::model::post::TweetId;
+use crate::providers::asked::{Asked, Strangers, not_mentioned};
+use crate::providers::lookup::{LookupError, Outcome, Usage, not_json, text};
+use crate::providers::scalar;
+
+/// What an answer says of ids it does not return: deleted or unknown; protected or suspended; taken down.
+/// Everything else is somebody else's trouble, and no reason to end a post's life.
+const NOT_THERE: &[&str] =
+    &["resource-not-found", "not-authorized-for-resource", "resource-unavailable", "disallowed-resource"];
+/// The same where the problem has no type.
+const NOT_THERE_BY_TITLE: &[&str] = &["Not Found Error", "Authorization Error"];
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    /// Left out where nothing is found.
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    errors: Option<&'a RawValue>,
+}
+
+/// A problem, as far as it concerns us.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Problem<'a> {
+    #[serde(borrow)]
+    parameter: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource_id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    title: Option<Cow<'a, str>>,
+}
+
+/// Reads what X has counted: its figures are texts or numbers.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape.
+pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
+    let body: Value = serde_json::from_str(&text(body)).map_err(|error| not_json(&error))?;
+    let figure = |name: &str| {
+        let figure = &body["data"][name];
+        figure.as_u64().or_else(|| figure.as_str()?.parse().ok())
+    };
+    let posts = figure("project_usage");
+    let posts = posts.ok_or_else(|| LookupError::BadAnswer("it has no project_usage".to_owned()))?;
+    let reset_day = figure("cap_reset_day").and_then(|day| u32::try_from(day).ok());
+    Ok(Usage { posts, cap: figure("project_cap"), reset_day })
+}
+
+/// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
+///
+/// The found are in `data`, in any order; the others in `errors`, among problems with what the found refer to
+/// (`parameter` then is not `ids`), and some of them twice.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
+    let body = text(body);
+    if !body.trim_start().starts_with('{') {
+        let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };
+        return Err(LookupError::BadAnswer(what.to_owned()));
+    }
+    let body: Body<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+    let data: Option<Vec<&RawValue>> = match scalar::present(body.data) {
+        None => None,
+        Some(data) => Some(list(data).ok_or_else(|| LookupError::BadAnswer("its data is not a list".to_owned()))?),
+    };
+    let problems: Vec<Problem<'_>> = scalar::present(body.errors)
+        .and_then(list)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|problem| serde_json::from_str(problem.get()).unwrap_or_default())
+        .collect();
+    if data.is_none() && !problems.iter().any(Problem::is_about_an_id) {
+        let what = if body.errors.is_some() { "a success that says error" } else { "an object without data" };
+        return Err(LookupError::BadAnswer(what.to_owned()));
+    }
+    let mut asked = Asked::new(ids);
+    found(&mut asked, data.unwrap_or_default());
+    for problem in problems.iter().filter(|problem| problem.is_about_an_id()) {
+        let texts = [problem.value, problem.resource_id].into_iter().flatten().filter_map(scalar::string);
+        for place in texts.filter_map(|id| asked.place(&id)).collect::<Vec<_>>() {
+            asked.put(place, || problem.outcome());
+        }
+    }
+    // X names all that it does not return.
+    let unasked = std::mem::take(&mut asked.unasked);
+    Ok((asked.outcomes(&not_mentioned()), unasked))
+}
+
+/// Gives each post to the id it was asked by: its own, or an earlier one of its history, where no post came under that.
+/// X answers each version of an edited post under the version's own id (twarc-csv's recordings); its page on the lookup
+/// says that the last version always comes.
+fn found(asked: &mut Asked<'_>, data: Vec<&RawValue>) {
+    let mut edited = Vec::new();
+    for raw in data {
+        let post = Post::parse(raw.get());
+        let own = post.as_ref().ok().and_then(|post| post.id().ok());
+        let place = own.and_then(|id| asked.place(&id.to_string()));
+        if let Some(place) = place {
+            asked.put(place, || outcome(&post, raw));
+        }
+        edited.push((own, place.is_some(), post, raw));
+    }
+    // Whoever was asked for by an older id gets the newest version that came.
+    edited.sort_by_key(|(own, ..)| Reverse(own.map(TweetId::get)));
+    for (own, mut is_asked, post, raw) in edited {
+        for earlier in post.as_ref().map(Post::history).unwrap_or_default() {
+            is_asked |= asked.place(&earlier).is_some();
+            if let Some(place) = asked.open(&earlier) {
+                asked.put(place, || outcome(&post, raw));
+            }
+        }
+        if !is_asked {
+            asked.unasked.add(own.map(|id| id.to_string()));
+        }
+    }
+}
+
+fn outcome(post: &Result<Post<'_>, String>, raw: &RawValue) -> Outcome {
+    match post.as_ref().map_err(Clone::clone).and_then(|post| post.returned(raw.get())) {
+        Ok(tweet) => Outcome::Found(tweet),
+        Err(reason) => Outcome::Broken(reason),
+    }
+}
+
+impl Problem<'_> {
+    fn is_about_an_id(&self) -> bool {
+        self.parameter.as_deref() == Some("ids")
+    }
+
+    fn outcome(&self) -> Outcome {
+        // The host has been api.twitter.com and api.x.com.
+        let kind = self.kind.as_deref().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default();
+        let title = self.title.as_deref().unwrap_or_default();
+        if NOT_THERE.contains(&kind) || NOT_THERE_BY_TITLE.contains(&title) {
+            return Outcome::Unavailable;
+        }
+        let kind: String = kind.chars().filter(|c| c.is_ascii_lowercase() || *c == '-').take(40).collect();
+        Outcome::Broken(format!("in its place came the problem {kind:?}"))
+    }
+}
+
+fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(raw.get()).ok()
+}

@@ -1,0 +1,138 @@
+//! What a refusal means for the caller: the table from statuses and problems to decisions, and what the headers
+//! say of the quota.
+//!
+//! A refusal is a problem (`{"title", "type", "detail", "status"}`), with a list of `errors` or without, or v1.1's
+//! `{"errors": [{"code", "message"}]}`, which what stands in front of the API still speaks. Sources: docs.x.com
+//! (x-api/fundamentals/response-codes-and-errors, rate-limits, post-cap); each row names its own where it is
+//! not those.
+//!
+//! The texts are ours, never the body's: a body may repeat what was sent.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::base::clock::{self, Millis};
+use crate::providers::http::Reply;
+use crate::providers::limits::{QUARTER_HOUR, throttled, window};
+use crate::providers::lookup::{LookupError, Quota};
+use crate::providers::twitter_v1;
+
+/// A plan that is used up comes back with a new month, or when somebody buys more: looked after from time to time,
+/// since refused calls cost nothing.
+const CAP_PAUSE: Duration = Duration::from_secs(15 * 60);
+
+/// A day's window lasts a day, and an hour is for clocks that disagree. A reset further away is garbage.
+const LONGEST_DAY: Duration = Duration::from_secs(25 * 3600);
+
+/// The problems we tell by name; other names are a stranger's text.
+const KNOWN: &[&str] = &[
+    "client-disconnected",
+    "client-forbidden",
+    "conflict",
+    "credits-depleted",
+    "disallowed-resource",
+    "invalid-request",
+    "not-authorized-for-resource",
+    "oauth1-permissions",
+    "resource-not-found",
+    "resource-unavailable",
+    "unsupported-authentication",
+    "usage-capped",
+];
+
+/// The lookup's window, from the headers (reset in seconds since the epoch).
+#[must_use]
+pub fn quota(reply: &Reply) -> Option<Quota> {
+    of_headers(reply, ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"])
+}
+
+/// What to do about an answer that is not a success.
+#[must_use]
+pub fn decide(reply: &Reply) -> LookupError {
+    use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
+
+    let status = reply.status;
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    if body["errors"][0]["code"].is_u64() {
+        return twitter_v1::errors::decide(reply, "GET /2/tweets");
+    }
+    let kind = body["type"].as_str().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default();
+    let said = match KNOWN.iter().find(|known| **known == kind) {
+        Some(known) => format!("HTTP {status}, {known}"),
+        None => format!("HTTP {status}, {}", reply.what()),
+    };
+    let credential = |why: &str| Credential(format!("{why} ({said})"));
+    match (status, kind) {
+        (500.., _) => Outage(said),
+        (300..400, _) => reply.redirect(),
+        // The plan's posts of this month are used up: no window's end brings them back.
+        (_, "usage-capped") => LookupError::Throttled { status, pause: CAP_PAUSE, quota: quota(reply) },
+        (420 | 429, _) => day(reply).unwrap_or_else(|| throttled(reply, quota(reply), QUARTER_HOUR)),
+        // Pay-per-use: the account has no money left (tryethernal/ethernal#1324).
+        (402, _) | (_, "credits-depleted") => credential("its account has no credits left"),
+        (401, _) => credential("it is not accepted"),
+        // Keys of an application outside of a project, or of a plan without this endpoint.
+        (_, "client-forbidden") => credential("its application may not use this endpoint"),
+        (_, "unsupported-authentication" | "oauth1-permissions") => {
+            credential("this kind of credential may not use this endpoint")
+        }
+        // About one of the posts asked for (HunterLarco/twitter-v2#26 met it in a success).
+        (_, "not-authorized-for-resource" | "resource-unavailable" | "disallowed-resource") => BadRequest(said),
+        (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
+        (404, _) => Outage(said),
+        (410, _) => Stop(format!("the API no longer has this endpoint ({said})")),
+        (413 | 414 | 431, _) => BatchTooLarge(said),
+        // One invalid id fails the whole call; so does what we ask to see of the posts, whoever they are.
+        (400 | 422, _) => match complaint(&body) {
+            Complaint::Fields => Stop(format!(
+                "the API does not know the fields asked for ({said}): set field_names to the other value, or narrow \
+                 fields and expansions"
+            )),
+            Complaint::TooMany => BatchTooLarge(said),
+            Complaint::Other => BadRequest(said),
+        },
+        (..300, _) => BadAnswer(said),
+        _ => Outage(said),
+    }
+}
+
+/// What a malformed request is said to be malformed in.
+enum Complaint {
+    Fields,
+    TooMany,
+    Other,
+}
+
+fn complaint(body: &Value) -> Complaint {
+    let errors = body["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let parameters: Vec<&str> = errors
+        .iter()
+        .filter_map(|error| error["parameters"].as_object())
+        .flat_map(|parameters| parameters.keys().map(String::as_str))
+        .collect();
+    // "The number of values in the `ids` query parameter list [101] is not between 1 and 100".
+    let too_many = |error: &Value| error["message"].as_str().is_some_and(|text| text.contains("is not between"));
+    if parameters.contains(&"ids") {
+        if errors.iter().any(too_many) { Complaint::TooMany } else { Complaint::Other }
+    } else if parameters.iter().any(|name| name.ends_with(".fields") || *name == "expansions") {
+        Complaint::Fields
+    } else {
+        Complaint::Other
+    }
+}
+
+/// A 429 for a day's window, whose headers only some plans have: the quarter of an hour's has calls left then
+/// (plhery/node-twitter-api-v2#495, #553).
+fn day(reply: &Reply) -> Option<LookupError> {
+    let used_up = ["app", "user"].into_iter().filter_map(|whose| {
+        let names = ["limit", "remaining", "reset"].map(|what| format!("x-{whose}-limit-24hour-{what}"));
+        of_headers(reply, names.each_ref().map(String::as_str)).filter(|day| day.remaining == 0)
+    });
+    let pause = clock::span(used_up.map(|day| day.reset_in).max()?).clamp(Duration::from_secs(1), LONGEST_DAY);
+    Some(LookupError::Throttled { status: reply.status, pause, quota: quota(reply) })
+}
+
+fn of_headers(reply: &Reply, names: [&str; 3]) -> Option<Quota> {
+    window(reply, names, |reset, _| Some(Millis::from(reset.parse::<u32>().ok()?) * 1000))
+}

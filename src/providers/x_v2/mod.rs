@@ -1,0 +1,167 @@
+//! X API v2, `GET /2/tweets`: up to 100 posts a call.
+//!
+//! X counts calls per 15 minutes, and charges for each post that it returns, once in a UTC day however often it
+//! is asked for ([`Charge::PerIdPerUtcDay`]). Users cost extra, so no author is expanded unless the settings say so:
+//! a post has its author's id and no handle.
+//!
+//! Since August 2026 X has two documents for it, in which the fields have two names (`retweet_count`,
+//! `repost_count`). Answers are read by both; what is asked for goes by [`FieldNames`].
+//!
+//! Reading order: this file makes the call; `fields` says what it asks for; `answer` turns a body into outcomes, one `post` at a time; `errors`
+//! turns a refusal into a decision. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
+//! documents 2.166 and 2.167, recorded answers of 2021.
+
+pub mod answer;
+pub mod errors;
+pub mod fields;
+pub mod post;
+pub mod stream;
+pub mod timeline;
+
+use async_trait::async_trait;
+use reqwest::{Request, Url};
+
+pub use self::answer::read as read_answer;
+pub use self::fields::{FieldNames, Fields};
+pub use self::post::id_of;
+use super::asked::batch;
+use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
+use crate::base::clock::Millis;
+use crate::model::post::{Tweet, TweetId};
+use crate::providers::auth::{Authority, asked_as};
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, Usage, unreadable};
+use crate::quota::{Credential, CredentialKind};
+
+/// Ids in one call: X's limit.
+pub const BATCH_LIMIT: usize = 100;
+
+/// What it can take.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerIdPerUtcDay, endpoint: "tweets" };
+
+const LOOKUP_PATH: &str = "2/tweets";
+const USAGE_PATH: &str = "2/usage/tweets";
+const ME_PATH: &str = "2/users/me";
+
+/// Where the API is, and the bounds of a call.
+#[derive(Debug, Clone)]
+pub struct XV2Options {
+    /// `https://api.x.com`, or an emulator's address; a path is kept in front of the endpoint's.
+    pub base_url: String,
+    /// What is asked for of each post.
+    pub fields: Fields,
+    /// The bounds of a call. A post with all its fields has about 3 KB, a long one up to 30 KB.
+    pub http: HttpOptions,
+}
+
+impl Default for XV2Options {
+    fn default() -> Self {
+        Self { base_url: "https://api.x.com".to_owned(), fields: Fields::default(), http: HttpOptions::default() }
+    }
+}
+
+/// The provider.
+#[derive(Debug, Clone)]
+pub struct XV2 {
+    http: HttpClient,
+    endpoint: Url,
+    usage: Url,
+    me: Url,
+    fields: Fields,
+    authority: Authority,
+}
+
+impl XV2 {
+    /// Builds it without calling anybody; an error where the options make no sense, in words for the
+    /// person who set them.
+    pub fn new(options: XV2Options) -> Result<Self, String> {
+        let base = base(&options.base_url)?;
+        let http = HttpClient::new(&options.http)?;
+        Ok(Self {
+            endpoint: below(&base, LOOKUP_PATH)?,
+            usage: below(&base, USAGE_PATH)?,
+            me: below(&base, ME_PATH)?,
+            fields: options.fields,
+            // Its 401 tells no more than that.
+            authority: Authority::new(http.clone(), &base, |reply| reply.status == 401)?,
+            http,
+        })
+    }
+
+    fn lookup_request(&self, ids: &[&str]) -> Result<Request, LookupError> {
+        let mut address = self.endpoint.clone();
+        address.query_pairs_mut().append_pair("ids", &ids.join(",")).extend_pairs(self.fields.parameters());
+        self.http.client().get(address).build().map_err(cannot_build)
+    }
+
+    /// What a refusal means. A clock that is off is corrected by it.
+    fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
+        let error = errors::decide(reply);
+        self.authority.heed(&error);
+        asked_as(error, credential)
+    }
+}
+
+/// Reads one post of API v2.
+///
+/// # Errors
+/// It is none; says in a few words what is wrong with it.
+pub fn parse_post(raw: &str) -> Result<Tweet, String> {
+    let raw = raw.trim();
+    post::Post::parse(raw)?.returned(raw)
+}
+
+#[async_trait]
+impl Lookup for XV2 {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        TweetId::date_of(id)
+    }
+
+    fn versions_have_ids(&self) -> bool {
+        true
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        let batch = batch(ids, BATCH_LIMIT)?;
+        if batch.is_empty() {
+            return Ok(Answer::empty());
+        }
+        let reply = self.authority.call(&|| self.lookup_request(&batch), credential).await?;
+        if reply.status != 200 {
+            return Err(self.refused(&reply, credential));
+        }
+        reply.is_json()?;
+        let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer::new(outcomes, errors::quota(&reply), unasked))
+    }
+
+    /// Asks who calls, as a user, or what an application has used of its plan: neither says anything of the
+    /// lookup's window.
+    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
+        let address = match credential.kind {
+            CredentialKind::User(_) => &self.me,
+            CredentialKind::App(_) | CredentialKind::Bearer(_) | CredentialKind::Anonymous => &self.usage,
+        };
+        let request = || self.http.client().get(address.clone()).build().map_err(cannot_build);
+        let reply = self.authority.call(&request, credential).await?;
+        if reply.status != 200 {
+            return Err(self.refused(&reply, credential));
+        }
+        reply.is_json()?;
+        Ok(None)
+    }
+
+    async fn usage(&self, credential: &Credential) -> Result<Option<Usage>, LookupError> {
+        let request = || self.http.client().get(self.usage.clone()).build().map_err(cannot_build);
+        let reply = self.authority.call(&request, credential).await?;
+        if reply.status != 200 {
+            return Err(self.refused(&reply, credential));
+        }
+        reply.is_json()?;
+        answer::read_usage(&reply.body).map(Some).map_err(|error| unreadable(error, &reply))
+    }
+}

@@ -1,0 +1,198 @@
+//! A post of X API v2, read from its JSON text, under the names of both of X's documents.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::model::post::{Details, Metrics, Tweet, TweetId};
+use crate::providers::scalar::{self, not_a_date, present};
+
+/// Withheld everywhere because of a copyright complaint: as v1.1 writes it.
+const COPYRIGHT: &str = "XY";
+
+/// Characters after which a post's text is cut, where the whole is in its note. An address takes up to 23 of them, however
+/// long it is, so a cut text may have fewer.
+const LONG: usize = 240;
+
+/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+#[derive(Deserialize)]
+pub struct Post<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    /// The whole text of a post of more than 280 characters.
+    #[serde(borrow)]
+    note_tweet: Option<&'a RawValue>,
+    #[serde(borrow)]
+    note_post: Option<&'a RawValue>,
+    #[serde(borrow)]
+    author_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    public_metrics: Option<&'a RawValue>,
+    #[serde(borrow)]
+    withheld: Option<&'a RawValue>,
+    #[serde(borrow)]
+    edit_history_tweet_ids: Option<&'a RawValue>,
+    #[serde(borrow)]
+    edit_history_post_ids: Option<&'a RawValue>,
+    #[serde(borrow)]
+    lang: Option<&'a RawValue>,
+    #[serde(borrow)]
+    conversation_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reply_settings: Option<&'a RawValue>,
+    #[serde(borrow)]
+    referenced_tweets: Option<&'a RawValue>,
+    #[serde(borrow)]
+    referenced_posts: Option<&'a RawValue>,
+}
+
+/// A post that it refers to.
+#[derive(Deserialize)]
+struct Reference<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    id: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Note<'a> {
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Withheld<'a> {
+    copyright: Option<bool>,
+    #[serde(borrow, default)]
+    country_codes: Vec<Cow<'a, str>>,
+}
+
+/// The id of a post, whatever else is in it.
+#[must_use]
+pub fn id_of(raw: &str) -> Option<String> {
+    Some(Post::parse(raw).ok()?.id().ok()?.to_string())
+}
+
+impl<'a> Post<'a> {
+    /// Splits an object into its fields.
+    pub fn parse(raw: &'a str) -> Result<Self, String> {
+        // serde_json's text would quote the input.
+        serde_json::from_str(raw).map_err(|_| "not a JSON object with each field once".to_owned())
+    }
+
+    /// Its id: that of this version.
+    pub fn id(&self) -> Result<TweetId, String> {
+        let id = present(self.id).ok_or("no id")?;
+        scalar::id(id).map_err(|bad| format!("id: {bad}"))
+    }
+
+    /// The ids of all its versions, its own among them.
+    pub fn history(&self) -> Vec<String> {
+        let ids = present(self.edit_history_tweet_ids).or(present(self.edit_history_post_ids));
+        let ids: Vec<&RawValue> = ids.and_then(|ids| serde_json::from_str(ids.get()).ok()).unwrap_or_default();
+        ids.into_iter().filter_map(|id| scalar::id(id).ok()).map(|id| id.to_string()).collect()
+    }
+
+    /// The ids of the versions after one, oldest first: ids rise.
+    fn newer_than(&self, id: TweetId) -> Vec<String> {
+        let history = self.history();
+        let mut newer: Vec<TweetId> = history.iter().filter_map(|version| TweetId::parse(version).ok()).collect();
+        newer.retain(|version| *version > id);
+        newer.sort_unstable();
+        newer.into_iter().map(|version| version.to_string()).collect()
+    }
+
+    /// Reads it whole.
+    pub fn returned(&self, raw: &str) -> Result<Tweet, String> {
+        let id = self.id()?;
+        let created_at = match present(self.created_at) {
+            None => None,
+            Some(date) => {
+                let read = scalar::string(date).and_then(|text| scalar::rfc3339(&text));
+                Some(read.ok_or_else(|| not_a_date("created_at", date))?)
+            }
+        };
+        let note = self.note();
+        let text = match note.or(present(self.text)) {
+            None => None,
+            // HTML entities (&amp;) stay as sent: the stored text is the API's.
+            Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
+        };
+        let withheld_in = self.withheld_in();
+        let details = self.details(text.as_deref(), note.is_some());
+        if text.is_none() && withheld_in.is_none() {
+            return Err("no text".to_owned());
+        }
+        Ok(Tweet {
+            newer: self.newer_than(id),
+            id: id.to_string(),
+            created_at,
+            text: text.filter(|text| withheld_in.is_none() || scalar::notice_about(text).is_none()),
+            author_id: present(self.author_id).and_then(|id| scalar::id(id).ok()).map(|id| id.to_string()),
+            author_name: None,
+            metrics: self.metrics(),
+            details,
+            withheld_in,
+            raw: raw.to_owned(),
+        })
+    }
+
+    /// A retweet's text is cut to 140 characters, and one of a long post to 280; the rest of them is in another object.
+    fn details(&self, text: Option<&str>, is_note: bool) -> Details {
+        let references = present(self.referenced_tweets).or(present(self.referenced_posts));
+        let references: Vec<Reference<'_>> =
+            references.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+        let to = |kinds: &[&str]| {
+            let of = references.iter().find(|reference| kinds.contains(&&*reference.kind))?;
+            Some(scalar::id(of.id).ok()?.to_string())
+        };
+        let retweet_of = to(&["retweeted", "reposted"]);
+        Details {
+            lang: present(self.lang).and_then(scalar::string),
+            reply_to: to(&["replied_to"]),
+            quote_of: to(&["quoted"]),
+            conversation_id: present(self.conversation_id).and_then(|id| Some(scalar::id(id).ok()?.to_string())),
+            reply_settings: present(self.reply_settings).and_then(scalar::string),
+            truncated: text.map(|text| {
+                !is_note && text.ends_with('\u{2026}') && (retweet_of.is_some() || text.chars().count() >= LONG)
+            }),
+            retweet_of,
+        }
+    }
+
+    fn note(&self) -> Option<&'a RawValue> {
+        let note = present(self.note_tweet).or(present(self.note_post))?;
+        present(serde_json::from_str::<Note<'_>>(note.get()).ok()?.text)
+    }
+
+    /// Its counts. Those that it does not have, or not as numbers, are not known.
+    fn metrics(&self) -> Metrics {
+        let counts: HashMap<Cow<'_, str>, &RawValue> = present(self.public_metrics)
+            .and_then(|metrics| serde_json::from_str(metrics.get()).ok())
+            .unwrap_or_default();
+        let count = |name: &str| counts.get(name).and_then(|raw| scalar::count(raw));
+        Metrics {
+            retweet_count: count("retweet_count").or_else(|| count("repost_count")),
+            favorite_count: count("like_count"),
+            reply_count: count("reply_count"),
+            quote_count: count("quote_count"),
+            bookmark_count: count("bookmark_count"),
+            impression_count: count("impression_count"),
+        }
+    }
+
+    fn withheld_in(&self) -> Option<String> {
+        let withheld: Withheld<'_> = serde_json::from_str(present(self.withheld)?.get()).ok()?;
+        if !withheld.country_codes.is_empty() {
+            return Some(withheld.country_codes.join(","));
+        }
+        (withheld.copyright == Some(true)).then(|| COPYRIGHT.to_owned())
+    }
+}

@@ -1,0 +1,143 @@
+//! The filtered stream of X API v2, `GET /2/tweets/search/stream`: posts that match one of the account's rules.
+//!
+//! Which rules there are is between the account and X (`POST /2/tweets/search/stream/rules`): they are read here, never
+//! written. Sources: docs.x.com (x-api/posts/filtered-stream, x-api/fundamentals/handling-disconnections).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::model::post::Ingested;
+use crate::providers::auth::Authority;
+use crate::providers::http::{HttpClient, Opened, base, below, cannot_build};
+use crate::providers::lookup::LookupError;
+use crate::providers::stream::{Broken, Chunks, Message, Stream};
+use crate::providers::x_v2::{Fields, errors, id_of, parse_post};
+use crate::quota::Credential;
+
+const STREAM_PATH: &str = "2/tweets/search/stream";
+const RULES_PATH: &str = "2/tweets/search/stream/rules";
+
+/// A blank line comes at least every 20 s. One that is sent in time may be on its way for a while, above all behind a
+/// burst; a quarter more is given to that, so that a connection which is well is not taken for dead.
+const SILENCE: Duration = Duration::from_secs(25);
+
+/// The stream.
+#[derive(Debug)]
+pub struct SearchStream {
+    http: HttpClient,
+    stream: Url,
+    rules: Url,
+    authority: Authority,
+    credential: Arc<Credential>,
+}
+
+impl SearchStream {
+    /// A stream of the API at that address, like `https://api.x.com`; nobody is called yet.
+    ///
+    /// # Errors
+    /// It is no address, in words for the person who set it.
+    pub fn new(http: HttpClient, base_url: &str, fields: &Fields, credential: Arc<Credential>) -> Result<Self, String> {
+        let base = base(base_url)?;
+        let (mut stream, rules) = (below(&base, STREAM_PATH)?, below(&base, RULES_PATH)?);
+        stream.query_pairs_mut().extend_pairs(fields.parameters());
+        let authority = Authority::new(http.clone(), &base, |reply| reply.status == 401)?;
+        Ok(Self { http, stream, rules, authority, credential })
+    }
+
+    /// A stream without a rule is connected, and silent for ever.
+    async fn has_rules(&self) -> Result<(), Broken> {
+        let request = || self.http.client().get(self.rules.clone()).build().map_err(cannot_build);
+        let reply = self.authority.call(&request, &self.credential).await.map_err(Broken::unanswered)?;
+        if reply.status != 200 {
+            return Err(self.refused(errors::decide(&reply)));
+        }
+        let rules: Value = serde_json::from_slice(&reply.body)
+            .map_err(|_| Broken::Http(format!("it does not list the stream's rules: {}", reply.what())))?;
+        match rules["data"].as_array().map_or(0, Vec::len) {
+            0 => Err(Broken::Refused(
+                "the account has no rules, so nothing can come: add some by POST /2/tweets/search/stream/rules"
+                    .to_owned(),
+            )),
+            count => {
+                tracing::debug!(count, "rules of a stream");
+                Ok(())
+            }
+        }
+    }
+
+    fn refused(&self, error: LookupError) -> Broken {
+        self.authority.heed(&error);
+        Broken::refused(error)
+    }
+}
+
+#[async_trait]
+impl Stream for SearchStream {
+    async fn connect(&self) -> Result<Box<dyn Chunks>, Broken> {
+        self.has_rules().await?;
+        let request = || self.http.client().get(self.stream.clone()).build().map_err(cannot_build);
+        match self.authority.open(&request, &self.credential).await.map_err(Broken::unanswered)? {
+            Opened::Open(body) => Ok(Box::new(body)),
+            Opened::Refused(reply) => Err(self.refused(errors::decide(&reply))),
+        }
+    }
+
+    fn silence(&self) -> Duration {
+        SILENCE
+    }
+
+    fn read(&self, line: &str) -> Message {
+        read(line)
+    }
+}
+
+/// A line: a post with the rules that it matches, or errors; with a post, they are about what it refers to.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(default)]
+    errors: Vec<Value>,
+}
+
+/// Reads a line of it.
+#[must_use]
+pub fn read(line: &str) -> Message {
+    let parts: Line<'_> = match serde_json::from_str(line) {
+        Ok(parts) => parts,
+        // serde_json's own text may quote the line.
+        Err(error) => return Message::Unreadable(format!("it is no JSON object, at column {}", error.column())),
+    };
+    if let Some(data) = parts.data.map(RawValue::get) {
+        return match parse_post(data) {
+            Ok(post) => Message::Post { post: Box::new(post.into()), broken: None },
+            Err(why) => match id_of(data) {
+                Some(id) => Message::Post { post: Box::new(Ingested::bare(id)), broken: Some(why) },
+                None => Message::Unreadable(why),
+            },
+        };
+    }
+    let Some(error) = parts.errors.first() else {
+        return Message::Unreadable("it has neither a post nor errors".to_owned());
+    };
+    // `"title": "operational-disconnect", "disconnect_type": "UpstreamOperationalDisconnect"`, and
+    // `"title": "ConnectionException", "connection_issue": "TooManyConnections"`.
+    if error["connection_issue"] == "TooManyConnections" {
+        return Message::Ended(Broken::RateLimited {
+            why: "too many connections".to_owned(),
+            at_least: Duration::ZERO,
+        });
+    }
+    let is_end = error["disconnect_type"].is_string()
+        || error["type"].as_str().is_some_and(|kind| kind.ends_with("operational-disconnect"));
+    match is_end {
+        true => Message::Ended(Broken::Network("the API ended the connection (operational-disconnect)".to_owned())),
+        false => Message::Notice("an error without a post".to_owned()),
+    }
+}

@@ -1,0 +1,246 @@
+//! Timelines of X API v2: recent search, and what a user wrote.
+//!
+//! Sources: docs.x.com (x-api/posts/search/integrate/paginate, x-api/posts/timelines), its OpenAPI documents: `since_id` and
+//! `until_id` are exclusive; posts are filtered after they were paged, so a page may be short, or empty, with another behind
+//! it; the last has no `next_token`. A `since_id` older than a search's seven days is refused (rooteco/tweetscape#421).
+//!
+//! **Tokens.** A token belongs to the parameters of the page that gave it, so `Word` keeps both. One that is refused is
+//! dropped, and the round goes on below the last post it had.
+//!
+//! **A search is behind.** It shows nothing younger than 30 seconds (`end_time` in the reference), so the moment at which it
+//! looked is that long before the one at which it was asked.
+
+mod body;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::Url;
+
+pub use self::body::read;
+use crate::base::clock::{self, Millis};
+use crate::providers::auth::{Authority, asked_as};
+use crate::providers::http::{HttpClient, base, cannot_build};
+use crate::providers::lookup::LookupError;
+use crate::providers::since::IdLayout;
+use crate::providers::timeline::{Ask, More, Rules};
+use crate::providers::timeline::{Departure, Page, Timeline, of_target};
+use crate::providers::x_v2::{Fields, errors};
+use crate::quota::Credential;
+
+const DAY_MS: Millis = 86_400_000;
+
+/// How far a search is behind.
+const SEARCH_BEHIND: Duration = Duration::from_secs(30);
+
+/// Which timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// What matches a query, of the last seven days.
+    Search {
+        /// At most 512 characters, or as many as the plan allows.
+        query: String,
+    },
+    /// What a user wrote, reposts included: the newest 3,200.
+    User {
+        /// The user's id: a number, not the handle.
+        user_id: String,
+    },
+}
+
+impl Kind {
+    /// The endpoint's name in the quota ledger.
+    #[must_use]
+    pub fn endpoint(&self) -> &'static str {
+        match self {
+            Self::Search { .. } => "tweets/search/recent",
+            Self::User { .. } => "users/tweets",
+        }
+    }
+
+    fn rules(&self, k: Millis) -> Rules {
+        let (depth, window) = match self {
+            Self::Search { .. } => (None, Some(7 * DAY_MS)),
+            Self::User { .. } => (Some(3_200), None),
+        };
+        // It says which page is the last, and each post costs: no known one is asked for.
+        Rules { layout: IdLayout::TWITTER, k, count: 100, anchored: false, depth, window }
+    }
+
+    fn behind(&self) -> Duration {
+        match self {
+            Self::Search { .. } => SEARCH_BEHIND,
+            Self::User { .. } => Duration::ZERO,
+        }
+    }
+}
+
+/// The API. Clones share the connections and what is known of its clock.
+#[derive(Debug, Clone)]
+pub struct XApi {
+    http: HttpClient,
+    /// Ends with a slash.
+    base: Url,
+    fields: Fields,
+    authority: Authority,
+}
+
+/// One timeline.
+#[derive(Debug, Clone)]
+pub struct XTimeline {
+    api: XApi,
+    kind: Kind,
+    rules: Rules,
+}
+
+impl XApi {
+    /// The API at that address, like `https://api.x.com`.
+    ///
+    /// # Errors
+    /// It is no address, in words for the person who set it.
+    pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, String> {
+        let base = base(base_url)?;
+        let authority = Authority::new(http.clone(), &base, |reply| reply.status == 401)?;
+        Ok(Self { http, base, fields, authority })
+    }
+
+    /// A timeline of it, whose ids are out of order by no more than `k`.
+    #[must_use]
+    pub fn timeline(&self, kind: Kind, k: Duration) -> XTimeline {
+        let rules = kind.rules(clock::millis(k));
+        XTimeline { api: self.clone(), kind, rules }
+    }
+}
+
+impl XTimeline {
+    fn address(&self, word: &Word, count: u32) -> Result<Url, LookupError> {
+        let (segments, token_name) = match &self.kind {
+            Kind::Search { .. } => (["tweets", "search", "recent"], "next_token"),
+            Kind::User { user_id } => (["users", user_id, "tweets"], "pagination_token"),
+        };
+        let mut address = self.api.base.join("2/").map_err(|error| LookupError::Stop(error.to_string()))?;
+        if let Ok(mut path) = address.path_segments_mut() {
+            path.pop_if_empty().extend(segments);
+        }
+        let mut query = address.query_pairs_mut();
+        if let Kind::Search { query: text } = &self.kind {
+            query.append_pair("query", text);
+        }
+        query.append_pair("max_results", &count.to_string()).extend_pairs(self.api.fields.parameters());
+        if let Some(since) = word.since {
+            query.append_pair("since_id", &since.to_string());
+        }
+        if let Some(below) = word.below {
+            query.append_pair("until_id", &below.to_string());
+        }
+        if let Some(token) = &word.token {
+            query.append_pair(token_name, token);
+        }
+        drop(query);
+        Ok(address)
+    }
+
+    /// What a refusal means. A clock that is off is corrected by it.
+    fn refused(&self, error: LookupError, credential: &Credential) -> LookupError {
+        self.api.authority.heed(&error);
+        match error {
+            LookupError::BadRequest(said) | LookupError::BatchTooLarge(said) => of_target(&said),
+            other => asked_as(other, credential),
+        }
+    }
+}
+
+#[async_trait]
+impl Timeline for XTimeline {
+    fn endpoint(&self) -> &'static str {
+        self.kind.endpoint()
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    fn behind(&self) -> Duration {
+        self.kind.behind()
+    }
+
+    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let word = Word::of(ask);
+        let address = self.address(&word, ask.count)?;
+        let departure = Departure::now();
+        let request = || self.api.http.client().get(address.clone()).build().map_err(cannot_build);
+        let reply = self.api.authority.call(&request, credential).await?;
+        let reading = departure.reading(&reply, self.kind.behind());
+        let quota = errors::quota(&reply);
+        if reply.status == 400 && ask.token.is_some() {
+            // What else may be wrong with it shows without the token, too.
+            tracing::info!("a page's token is refused: going on by ids");
+            return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
+        }
+        if reply.status != 200 {
+            let error = match errors::decide(&reply) {
+                // No such user, by an answer in the API's own words.
+                LookupError::Outage(said) if reply.status == 404 && body::is_problem(&reply.body) => {
+                    LookupError::BadRequest(said)
+                }
+                other => other,
+            };
+            return Err(self.refused(error, credential));
+        }
+        reply.is_json()?;
+        let body::Read { posts, broken, next_token } = read(&reply.body)?;
+        let more = next_token.map_or(More::No, |token| More::Token(word.next(token).to_string()));
+        Ok(Page { posts, broken, more, reading, quota })
+    }
+}
+
+/// What a page is asked for by: a token with the ids it was given for, or ids alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    since: Option<u64>,
+    below: Option<u64>,
+    token: Option<String>,
+}
+
+impl Word {
+    /// Of what is asked: the token's own ids, where there is one, and not those that were reckoned since.
+    fn of(ask: &Ask) -> Self {
+        let by_ids = Self { since: ask.since, below: ask.below, token: None };
+        ask.token.as_deref().and_then(Self::read).unwrap_or(by_ids)
+    }
+
+    /// The page behind this one.
+    fn next(&self, token: String) -> Self {
+        Self { token: Some(token), ..self.clone() }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, ' ');
+        let mut id = || Some(parts.next()?.parse::<u64>().ok()).map(|id| id.filter(|id| *id > 0));
+        let (since, below) = (id()?, id()?);
+        Some(Self { since, below, token: Some(parts.next()?.to_owned()) })
+    }
+}
+
+impl std::fmt::Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (since, below) = (self.since.unwrap_or(0), self.below.unwrap_or(0));
+        write!(f, "{since} {below} {}", self.token.as_deref().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_sent_with_what_it_was_given_for() {
+        let ask = |token: Option<String>| Ask { since: Some(7), below: Some(90), token, count: 100 };
+        let first = Word { since: Some(5), below: None, token: None };
+        let next = first.next("b26 v8".to_owned());
+        assert_eq!(Word::of(&ask(Some(next.to_string()))), next, "not with 7 and 90");
+        let alone = Word { since: Some(7), below: Some(90), token: None };
+        assert_eq!(Word::of(&ask(None)), alone);
+        assert_eq!(Word::of(&ask(Some("another version's".to_owned()))), alone);
+    }
+}

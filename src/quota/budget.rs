@@ -1,0 +1,382 @@
+//! The budget of reads of a provider that charges for each post it returns, once in a UTC day.
+//!
+//! What is read is counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the ledger, so no number of
+//! workers goes over the budget together, and one that dies errs to the safe side. An id that was counted today is
+//! free; what turns out not to have been read ([`Credentials::settle`](super::Credentials::settle)) is taken back.
+//!
+//! The provider's clock says on which day a post was read. Within [`Budget::margin`] of a UTC midnight nobody here
+//! knows it, so an id counts for both days then.
+//!
+//! The rules here are pure; `lua/reads.lua` says the same in Redis, and the contract suite holds the two together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::base::clock::{self, Millis};
+use crate::quota::windows::day;
+
+/// A UTC day, in ms.
+pub const DAY_MS: Millis = 86_400_000;
+/// The longest margin that tells apart the days around one midnight.
+const LONGEST_MARGIN_MS: Millis = DAY_MS / 2;
+/// Days whose reads are kept: more than the longest period has.
+pub(super) const DAYS_KEPT: i64 = 62;
+
+/// How many posts may be read in which period.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Posts that may be read in a period; 0: there is no bound.
+    pub reads: u64,
+    /// The period.
+    pub per: Period,
+    /// Within so long of a UTC midnight, ms, nobody knows on which side of it the provider counts a read: how long a
+    /// call may take, and how far clocks may differ. At most half a day of it counts.
+    pub margin: Millis,
+    /// US dollars for a post.
+    pub price_per_read: f64,
+}
+
+/// What a budget is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// A calendar month, UTC, that begins on that day of it: 1 to 28.
+    Month {
+        /// The day.
+        from_day: u32,
+    },
+    /// So many ms, aligned to the Unix epoch: 86,400,000 are the UTC days.
+    Every(Millis),
+}
+
+/// One period: where a read counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// Whole UTC days, as numbers of days since the epoch: from the first on, and before the second.
+    Days(i64, i64),
+    /// Of a length in ms that is no whole number of days, the period of that number.
+    Part(Millis, i64),
+}
+
+impl Period {
+    /// The period in which a read at `now` counts for that UTC day.
+    #[must_use]
+    pub fn span(self, day: i64, now: Millis) -> Span {
+        match self {
+            Self::Month { from_day } => {
+                let (year, month, of_month) = civil(day);
+                let from = i64::from(from_day.clamp(1, 28));
+                let (year, month) = if of_month >= from { (year, month) } else { (year, month - 1) };
+                Span::Days(day_of(year, month, from), day_of(year, month + 1, from))
+            }
+            Self::Every(length) if length >= DAY_MS && length % DAY_MS == 0 => {
+                let days = length / DAY_MS;
+                let first = day.div_euclid(days) * days;
+                Span::Days(first, first + days)
+            }
+            // The ledger's clock decides: no provider knows of such a period.
+            Self::Every(length) => Span::Part(length.max(1), now.div_euclid(length.max(1))),
+        }
+    }
+
+    /// As scripts take it: a length in ms, 0 for a month; and the day that a month begins on.
+    pub(super) fn arguments(self) -> (Millis, u32) {
+        match self {
+            Self::Month { from_day } => (0, from_day.clamp(1, 28)),
+            Self::Every(length) => (length.max(1), 0),
+        }
+    }
+}
+
+/// Year, month (1 to 12) and day of the month of a number of days since the epoch. Howard Hinnant's
+/// `civil_from_days`: years that begin in March end with the leap day.
+fn civil(day: i64) -> (i64, i64, i64) {
+    let day = day + 719_468;
+    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * from_march + 2) / 5 + 1)
+}
+
+/// The way back, `days_from_civil`; month 0 is the December before, 13 the January after.
+fn day_of(year: i64, month: i64, of_month: i64) -> i64 {
+    let months = year * 12 + month - 1;
+    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + of_month - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+impl Budget {
+    /// The UTC days for which the provider may charge a call that goes out at `now`, each with the period in which
+    /// that counts: one as a rule, two around midnight.
+    #[must_use]
+    pub fn days(&self, now: Millis) -> Vec<(i64, Span)> {
+        let margin = self.margin();
+        let (first, last) = (day(now - margin), day(now + margin));
+        let with_span = |day| (day, self.per.span(day, now));
+        if first == last { vec![with_span(first)] } else { vec![with_span(first), with_span(last)] }
+    }
+
+    /// The margin that counts, ms.
+    pub(super) fn margin(&self) -> Millis {
+        self.margin.clamp(0, LONGEST_MARGIN_MS)
+    }
+
+    /// What has been read, by what a ledger has counted.
+    #[must_use]
+    pub fn reads(&self, counted: &Counted) -> Reads {
+        let Counted { now, by_day, .. } = counted;
+        let days = self.days(*now);
+        let costs = |span: Span| days.iter().filter(|(_, of)| *of == span).count() as u64;
+        let is_full = |span: Span, more: u64| self.reads > 0 && counted.of(span).saturating_add(more) > self.reads;
+        let has_room = !days.iter().any(|(_, span)| is_full(*span, costs(*span)));
+        // Around the end of a period, the one that is full; it ends when the provider's clock has to be past it.
+        let last = days.iter().map(|(_, span)| *span).rfind(|span| is_full(*span, 1));
+        let shown = last.or_else(|| days.first().map(|(_, span)| *span)).unwrap_or(Span::Part(1, *now));
+        let (start, reset) = match shown {
+            Span::Days(from, to) => (from * DAY_MS, to * DAY_MS + self.margin()),
+            Span::Part(length, number) => (number * length, (number + 1) * length),
+        };
+        let read = counted.of(shown);
+        Reads {
+            reads: read,
+            limit: (self.reads > 0).then_some(self.reads),
+            spent: is_full(shown, 1),
+            since_ms: start,
+            reset_in_ms: (reset - now).max(1),
+            today: by_day.get(&day(*now)).copied().unwrap_or(0),
+            dollars: read as f64 * self.price_per_read,
+            has_room,
+        }
+    }
+}
+
+/// What a ledger has counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The ledger's clock, ms since the epoch.
+    pub now: Millis,
+    /// Reads by UTC day.
+    pub by_day: BTreeMap<i64, u64>,
+    /// Reads of a period that is no whole number of days: its number, and how many.
+    pub part: Option<(i64, u64)>,
+}
+
+impl Counted {
+    /// Reads of that period.
+    #[must_use]
+    pub fn of(&self, span: Span) -> u64 {
+        match span {
+            Span::Days(from, to) => self.by_day.range(from..to).map(|(_, reads)| reads).sum(),
+            Span::Part(_, number) => self.part.filter(|(of, _)| *of == number).map_or(0, |(_, reads)| reads),
+        }
+    }
+}
+
+/// How a budget is spent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reads {
+    /// Posts that were read in this period, or may have been.
+    pub reads: u64,
+    /// Posts that may be read in it; `None` where there is no bound.
+    pub limit: Option<u64>,
+    /// Whether it is used up: nothing is read until its reset.
+    pub spent: bool,
+    /// When the period began, ms since the epoch.
+    pub since_ms: Millis,
+    /// How long until it begins anew, ms.
+    pub reset_in_ms: Millis,
+    /// Posts that were read since midnight UTC.
+    pub today: u64,
+    /// What the reads of this period cost at the most, US dollars.
+    pub dollars: f64,
+    /// Whether one more may be read at this moment.
+    #[serde(skip)]
+    pub has_room: bool,
+}
+
+/// What came of the ids of a call that was reserved for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settlement {
+    /// Asked, and not read: what is not returned is not charged.
+    pub unread: Vec<String>,
+    /// Asked, and read as another id: the last version of a post that was edited. That is what is charged.
+    pub edited: Vec<(String, String)>,
+}
+
+/// `month`, or a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadsPer {
+    /// A calendar month.
+    Month,
+    /// So long, aligned to the Unix epoch.
+    Every(Duration),
+}
+
+impl ReadsPer {
+    /// The period, where a month begins on that day.
+    #[must_use]
+    pub fn period(self, from_day: u32) -> Period {
+        match self {
+            Self::Month => Period::Month { from_day },
+            Self::Every(length) => Period::Every(clock::millis(length)),
+        }
+    }
+}
+
+/// Neither of the two.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no period: write \"month\", or a duration from 1s to 31d, like \"1d\"")]
+pub struct BadPeriod(String);
+
+impl FromStr for ReadsPer {
+    type Err = BadPeriod;
+
+    fn from_str(text: &str) -> Result<Self, BadPeriod> {
+        if text.trim() == "month" {
+            return Ok(Self::Month);
+        }
+        let length = humantime::parse_duration(text.trim()).map_err(|_| BadPeriod(text.to_owned()))?;
+        let allowed = Duration::from_secs(1)..=Duration::from_secs(31 * 86_400);
+        if allowed.contains(&length) { Ok(Self::Every(length)) } else { Err(BadPeriod(text.to_owned())) }
+    }
+}
+
+impl fmt::Display for ReadsPer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Month => f.write_str("month"),
+            Self::Every(length) => humantime::format_duration(*length).fmt(f),
+        }
+    }
+}
+
+impl Serialize for ReadsPer {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for ReadsPer {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn days(text: &str) -> i64 {
+        let at = humantime::parse_rfc3339_weak(&format!("{text} 00:00:00")).unwrap();
+        i64::try_from(at.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()).unwrap() / 86_400
+    }
+
+    fn month(from_day: u32, on: &str) -> (i64, i64) {
+        match (Period::Month { from_day }).span(days(on), 0) {
+            Span::Days(from, to) => (from, to),
+            Span::Part(..) => panic!("a month is whole days"),
+        }
+    }
+
+    #[test]
+    fn the_calendar_goes_there_and_back() {
+        for day in -1_000..60_000 {
+            let (year, month, of_month) = civil(day);
+            assert_eq!(day_of(year, month, of_month), day);
+            let text = format!("{year:04}-{month:02}-{of_month:02}");
+            if day >= 0 {
+                assert_eq!(days(&text), day, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_month_begins_on_its_day() {
+        for (from_day, on, from, to) in [
+            (1, "2026-02-06", "2026-02-01", "2026-03-01"),
+            (1, "2024-02-29", "2024-02-01", "2024-03-01"),
+            (7, "2026-02-06", "2026-01-07", "2026-02-07"),
+            (7, "2026-02-07", "2026-02-07", "2026-03-07"),
+            (28, "2026-01-01", "2025-12-28", "2026-01-28"),
+            (15, "2025-12-31", "2025-12-15", "2026-01-15"),
+        ] {
+            assert_eq!(month(from_day, on), (days(from), days(to)), "{from_day} on {on}");
+        }
+    }
+
+    fn budget(reads: u64, per: Period) -> Budget {
+        Budget { reads, per, margin: 30_000, price_per_read: 0.005 }
+    }
+
+    #[test]
+    fn around_midnight_a_read_counts_for_both_days() {
+        let month = budget(10, Period::Month { from_day: 1 });
+        let midnight = days("2026-03-01") * DAY_MS;
+        let counts_for = |at: Millis| month.days(midnight + at).into_iter().map(|(day, _)| day).collect::<Vec<_>>();
+        let (before, after) = (days("2026-02-28"), days("2026-03-01"));
+        assert_eq!(counts_for(-30_001), [before]);
+        assert_eq!(counts_for(-30_000), [before, after]);
+        assert_eq!(counts_for(29_999), [before, after]);
+        assert_eq!(counts_for(30_000), [after]);
+        // And in both months.
+        let [(_, february), (_, march)] = month.days(midnight)[..] else { panic!("two days") };
+        assert_eq!((february, march), (Span::Days(before - 27, after), Span::Days(after, after + 31)));
+        // A part of a day is the ledger's own: it counts once for each day, in the one period.
+        let hour = budget(10, Period::Every(3_600_000)).days(midnight);
+        assert!(hour.len() == 2 && hour[0].1 == hour[1].1, "{hour:?}");
+    }
+
+    #[test]
+    fn it_is_spent_until_the_providers_clock_has_to_be_past_the_reset() {
+        let per = Period::Month { from_day: 1 };
+        let (february, march) = (days("2026-02-01"), days("2026-03-01"));
+        let at = |now: Millis, of_february: u64, of_march: u64| {
+            let by_day = [(february, of_february), (march, of_march)].into();
+            budget(10, per).reads(&Counted { now, by_day, part: None })
+        };
+        let (middle, midnight) = ((february + 10) * DAY_MS, march * DAY_MS);
+        let some = at(middle + 60_000, 9, 0);
+        assert_eq!((some.reads, some.limit, some.spent, some.has_room), (9, Some(10), false, true));
+        assert_eq!((some.since_ms, some.today, some.dollars), (february * DAY_MS, 0, 0.045));
+        // One is left, and at midnight it would count twice.
+        assert!(!at(middle, 9, 0).has_room && !at(middle, 9, 0).spent);
+        let spent = at(middle + 60_000, 10, 0);
+        assert_eq!((spent.spent, spent.has_room), (true, false));
+        assert_eq!(spent.reset_in_ms, midnight + 30_000 - middle - 60_000);
+        let just_after = at(midnight + 10_000, 10, 3);
+        assert_eq!((just_after.spent, just_after.has_room, just_after.reset_in_ms), (true, false, 20_000));
+        let after = at(midnight + 30_000, 10, 3);
+        assert_eq!((after.reads, after.spent, after.has_room, after.today), (3, false, true, 3));
+        // Without a bound there is always room, and it is counted all the same.
+        let endless = Budget { reads: 0, ..budget(0, per) };
+        let reads = endless.reads(&Counted { now: middle, by_day: [(february, 99)].into(), part: None });
+        assert_eq!((reads.reads, reads.limit, reads.spent, reads.has_room), (99, None, false, true));
+    }
+
+    #[test]
+    fn a_period_is_a_month_or_a_duration() {
+        for (text, period) in [
+            ("month", Period::Month { from_day: 7 }),
+            ("1d", Period::Every(DAY_MS)),
+            (" 3s ", Period::Every(3_000)),
+            ("31d", Period::Every(31 * DAY_MS)),
+        ] {
+            assert_eq!(text.parse::<ReadsPer>().unwrap().period(7), period);
+        }
+        for text in ["", "week", "0s", "999ms", "32d", "-1d"] {
+            let error = text.parse::<ReadsPer>().unwrap_err().to_string();
+            assert!(error.contains("month") && error.contains(&format!("{text:?}")), "{error}");
+        }
+        assert_eq!("1day 2h".parse::<ReadsPer>().unwrap().to_string(), "1day 2h");
+        assert_eq!(ReadsPer::Month.to_string().parse(), Ok(ReadsPer::Month));
+    }
+}

@@ -1,0 +1,316 @@
+//! The quota ledger in the embedded queue's file: several processes of a machine may share it.
+
+mod reads;
+
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Row, Sqlite, Transaction};
+
+use super::budget::{Budget, Counted, Period, Settlement};
+use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
+use crate::base::backend::sqlite::{self, Opened, decide};
+use crate::base::clock::{self, Millis};
+use crate::quota::windows::{Book, LONGEST_WAIT_MS, day, wait};
+
+/// Connections of a process to the file.
+const CONNECTIONS: u32 = 2;
+
+type Tx = Transaction<'static, Sqlite>;
+
+/// The ledger of one provider in a SQLite file.
+#[derive(Debug, Clone)]
+pub struct EmbeddedLedger {
+    pool: SqlitePool,
+    file: Opened,
+    provider: String,
+}
+
+/// A credential's window with what surrounds it.
+#[derive(Debug, Default)]
+struct Entry {
+    book: Book,
+    outstanding: i64,
+    parked_until: Millis,
+    parked_why: Option<String>,
+    parked_everywhere: bool,
+    calls_today: i64,
+}
+
+impl EmbeddedLedger {
+    /// Opens the file, making it and its tables where they are missing.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unavailable`] when it cannot be opened or made.
+    pub async fn open(path: &Path, provider: &str, busy_timeout: Duration) -> Result<Self, LedgerError> {
+        let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
+        let ledger = Self { pool, file, provider: provider.to_owned() };
+        let mut tx = ledger.begin().await?;
+        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
+        sqlite::add_column(&mut tx, "quota_window", "length", "INTEGER NOT NULL DEFAULT 0").await?;
+        tx.commit().await.map_err(decide)?;
+        Ok(ledger)
+    }
+
+    async fn begin(&self) -> Result<Tx, LedgerError> {
+        sqlite::begin(&self.pool, &self.file).await
+    }
+
+    async fn entry(&self, tx: &mut Tx, name: &str, endpoint: &str, now: Millis) -> Result<Entry, LedgerError> {
+        let row = sqlx::query(
+            "SELECT w.quota, w.remaining, w.reset_at, w.reset, w.next_at, w.parked_until, w.parked_why,
+                    c.parked_until, c.parked_why, c.day, c.calls_today,
+                    (SELECT count(*) FROM quota_permit AS p
+                     WHERE p.provider = ?1 AND p.name = ?2 AND p.endpoint = ?3 AND p.expiry > ?4),
+                    w.told, w.opening_until, w.length
+             FROM (SELECT 1) LEFT JOIN quota_window AS w ON w.provider = ?1 AND w.name = ?2 AND w.endpoint = ?3
+             LEFT JOIN quota_credential AS c ON c.provider = ?1 AND c.name = ?2",
+        )
+        .bind(&self.provider)
+        .bind(name)
+        .bind(endpoint)
+        .bind(now)
+        .fetch_one(&mut **tx)
+        .await
+        .map_err(decide)?;
+        let number = |at: usize| row.get::<Option<i64>, _>(at).unwrap_or(0);
+        let (here, everywhere) = (number(5), number(7));
+        let why: Option<String> = row.get(if everywhere >= here { 8 } else { 6 });
+        Ok(Entry {
+            book: Book {
+                limit: number(0),
+                remaining: number(1),
+                reset_at: number(2),
+                reset: number(3),
+                next_at: number(4),
+                told: number(12),
+                opening_until: number(13),
+                length: number(14),
+            },
+            outstanding: number(11),
+            parked_until: here.max(everywhere),
+            parked_why: why,
+            parked_everywhere: everywhere > now,
+            calls_today: if number(9) == day(now) { number(10) } else { 0 },
+        })
+    }
+
+    async fn write(&self, tx: &mut Tx, name: &str, endpoint: &str, book: &Book) -> Result<(), LedgerError> {
+        sqlx::query(
+            "INSERT INTO quota_window (provider, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until, length)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             ON CONFLICT DO UPDATE SET quota = ?4, remaining = ?5, reset_at = ?6, reset = ?7, next_at = ?8, told = ?9,
+                                       opening_until = ?10, length = ?11",
+        )
+        .bind(&self.provider)
+        .bind(name)
+        .bind(endpoint)
+        .bind(book.limit)
+        .bind(book.remaining)
+        .bind(book.reset_at)
+        .bind(book.reset)
+        .bind(book.next_at)
+        .bind(book.told)
+        .bind(book.opening_until)
+        .bind(book.length)
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        Ok(())
+    }
+
+    async fn count_call(&self, tx: &mut Tx, name: &str, by: i64, now: Millis) -> Result<(), LedgerError> {
+        sqlx::query(
+            "INSERT INTO quota_credential (provider, name, day, calls_today) VALUES (?1, ?2, ?3, max(0, ?4))
+             ON CONFLICT DO UPDATE SET calls_today = CASE WHEN day = ?3 THEN calls_today + ?4 ELSE max(0, ?4) END, day = ?3",
+        )
+        .bind(&self.provider)
+        .bind(name)
+        .bind(day(now))
+        .bind(by)
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        Ok(())
+    }
+
+    /// Takes the permit off; answers whether it was out.
+    async fn remove(&self, tx: &mut Tx, name: &str, endpoint: &str, permit: &str) -> Result<bool, LedgerError> {
+        let removed =
+            sqlx::query("DELETE FROM quota_permit WHERE provider = ? AND name = ? AND endpoint = ? AND permit = ?")
+                .bind(&self.provider)
+                .bind(name)
+                .bind(endpoint)
+                .bind(permit)
+                .execute(&mut **tx)
+                .await
+                .map_err(decide)?;
+        Ok(removed.rows_affected() > 0)
+    }
+}
+
+#[async_trait]
+impl Ledger for EmbeddedLedger {
+    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        // The same permit again: the first reply was lost.
+        let repeated: Option<String> =
+            sqlx::query_scalar("SELECT name FROM quota_permit WHERE provider = ? AND endpoint = ? AND permit = ?")
+                .bind(&self.provider)
+                .bind(ask.endpoint)
+                .bind(ask.permit)
+                .fetch_optional(&mut *tx)
+                .await
+                .map_err(decide)?;
+        if let Some(name) = repeated {
+            return Ok(Grant::Granted(name));
+        }
+        // Permits that ran out are spent: the call may have gone out.
+        sqlx::query("DELETE FROM quota_permit WHERE provider = ? AND expiry <= ?")
+            .bind(&self.provider)
+            .bind(now)
+            .execute(&mut *tx)
+            .await
+            .map_err(decide)?;
+        let mut entries = Vec::with_capacity(ask.names.len());
+        for name in ask.names {
+            entries.push((name, self.entry(&mut tx, name, ask.endpoint, now).await?));
+        }
+        let usable = |entry: &Entry| entry.book.is_open(now) && entry.parked_until <= now;
+        let left: i64 =
+            entries.iter().filter(|(_, entry)| usable(entry)).map(|(_, entry)| entry.book.remaining.max(0)).sum();
+        let paced = i64::try_from(ask.backlog).unwrap_or(i64::MAX) > left;
+        let mut wake = now + LONGEST_WAIT_MS;
+        let mut best: Option<(Millis, &String, Book)> = None;
+        for (name, entry) in &entries {
+            let free_at = if entry.parked_until > now { entry.parked_until } else { entry.book.free_at(now, paced) };
+            if free_at > now {
+                wake = wake.min(free_at);
+                continue;
+            }
+            // Whose calls expire soonest; one whose window is not open yet opens it first.
+            let expires = if entry.book.is_open(now) { entry.book.reset_at } else { 0 };
+            if best.as_ref().is_none_or(|(soonest, ..)| expires < *soonest) {
+                best = Some((expires, name, entry.book));
+            }
+        }
+        let Some((_, name, mut book)) = best else {
+            tx.commit().await.map_err(decide)?;
+            return Ok(wait(wake, now));
+        };
+        book.grant(now);
+        self.write(&mut tx, name, ask.endpoint, &book).await?;
+        sqlx::query("INSERT INTO quota_permit (provider, name, endpoint, permit, expiry) VALUES (?, ?, ?, ?, ?)")
+            .bind(&self.provider)
+            .bind(name)
+            .bind(ask.endpoint)
+            .bind(ask.permit)
+            .bind(now + clock::millis(ask.expiry))
+            .execute(&mut *tx)
+            .await
+            .map_err(decide)?;
+        self.count_call(&mut tx, name, 1, now).await?;
+        tx.commit().await.map_err(decide)?;
+        Ok(Grant::Granted(name.clone()))
+    }
+
+    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        let was_out = self.remove(&mut tx, name, endpoint, permit).await?;
+        let mut entry = self.entry(&mut tx, name, endpoint, now).await?;
+        // What was told without a permit opens a window, but says nothing of the call that is about to.
+        if was_out || used.window.is_some() {
+            entry.book.opening_until = 0;
+        }
+        if let Some(window) = &used.window {
+            entry.book.told(window, entry.outstanding, now);
+        }
+        self.write(&mut tx, name, endpoint, &entry.book).await?;
+        if let Some(park) = &used.park {
+            let sql = if park.everywhere {
+                "INSERT INTO quota_credential (provider, name, parked_until, parked_why) VALUES (?1, ?2, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET parked_until = ?4, parked_why = ?5 WHERE parked_until < ?4"
+            } else {
+                "INSERT INTO quota_window (provider, name, endpoint, parked_until, parked_why) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET parked_until = ?4, parked_why = ?5 WHERE parked_until < ?4"
+            };
+            sqlx::query(sql)
+                .bind(&self.provider)
+                .bind(name)
+                .bind(endpoint)
+                .bind(now.saturating_add(clock::millis(park.pause)))
+                .bind(&park.why)
+                .execute(&mut *tx)
+                .await
+                .map_err(decide)?;
+        }
+        tx.commit().await.map_err(decide)
+    }
+
+    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        if self.remove(&mut tx, name, endpoint, permit).await? {
+            let mut entry = self.entry(&mut tx, name, endpoint, now).await?;
+            entry.book.returned(now);
+            self.write(&mut tx, name, endpoint, &entry.book).await?;
+            self.count_call(&mut tx, name, -1, now).await?;
+        }
+        tx.commit().await.map_err(decide)
+    }
+
+    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        let mut tx = self.begin().await?;
+        let freed = sqlx::query(
+            "UPDATE quota_credential SET parked_until = 0, parked_why = NULL
+             WHERE provider = ? AND name = ? AND parked_until > ?",
+        )
+        .bind(&self.provider)
+        .bind(name)
+        .bind(clock::wall_ms())
+        .execute(&mut *tx)
+        .await
+        .map_err(decide)?;
+        tx.commit().await.map_err(decide)?;
+        Ok(freed.rows_affected() > 0)
+    }
+
+    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+        let mut tx = self.pool.begin().await.map_err(decide)?;
+        let now = clock::wall_ms();
+        let mut accounts = Vec::with_capacity(names.len());
+        for name in names {
+            let entry = self.entry(&mut tx, name, endpoint, now).await?;
+            let book = entry.book;
+            let account = Account {
+                name: name.clone(),
+                outstanding: u32::try_from(entry.outstanding).unwrap_or(0),
+                parked_for_ms: (entry.parked_until - now).max(0),
+                parked_why: entry.parked_why.filter(|_| entry.parked_until > now),
+                parked_everywhere: entry.parked_everywhere,
+                calls_today: u64::try_from(entry.calls_today).unwrap_or(0),
+                ..Account::default()
+            };
+            let reset_in = (book.reset_at - now).max(0);
+            let kept = Kept { limit: book.limit, remaining: book.remaining, reset_in, length: book.length };
+            accounts.push(account.with_window(kept));
+        }
+        Ok(accounts)
+    }
+
+    async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
+        self.reserve_at(clock::wall_ms(), call, ids, budget).await
+    }
+
+    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+        self.settle_at(clock::wall_ms(), call, settlement, budget).await
+    }
+
+    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+        self.counted_at(clock::wall_ms(), per).await
+    }
+}

@@ -1,0 +1,267 @@
+//! What has been read, in the embedded file: the tables `quota_reads`, `quota_charged` and `quota_period`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{EmbeddedLedger, Tx, decide};
+use crate::base::clock::Millis;
+use crate::quota::budget::{Budget, Counted, DAYS_KEPT, Period, Settlement, Span};
+use crate::quota::ledger::LedgerError;
+use crate::quota::windows::day;
+
+impl EmbeddedLedger {
+    /// [`Ledger::reserve`](crate::quota::Ledger::reserve) at `now` by the file's clock, ms since the epoch.
+    ///
+    /// # Errors
+    /// The file is out.
+    pub async fn reserve_at(
+        &self,
+        now: Millis,
+        call: &str,
+        ids: &[String],
+        budget: &Budget,
+    ) -> Result<Vec<bool>, LedgerError> {
+        let mut tx = self.begin().await?;
+        let counted = self.counted_in(&mut tx, now, budget.per).await?;
+        let days = budget.days(now);
+        let mut charged: HashMap<(i64, String), String> = HashMap::new();
+        for (day, _) in &days {
+            charged.extend(self.charged(&mut tx, *day, ids).await?.into_iter().map(|(id, by)| ((*day, id), by)));
+        }
+        let mut reads: Vec<(Span, u64)> = Vec::new();
+        for (_, span) in &days {
+            if !reads.iter().any(|(of, _)| of == span) {
+                reads.push((*span, counted.of(*span)));
+            }
+        }
+        let mut granted = Vec::with_capacity(ids.len());
+        let (mut new, mut shared) = (vec![Vec::new(); days.len()], vec![Vec::new(); days.len()]);
+        for id in ids {
+            let by: Vec<Option<&String>> = days.iter().map(|(day, _)| charged.get(&(*day, id.clone()))).collect();
+            let is_fresh = |at: &usize| by[*at].is_none();
+            let is_of_another = |at: &usize| by[*at].is_some_and(|by| !by.is_empty() && by != call);
+            let fresh: Vec<usize> = (0..days.len()).filter(is_fresh).collect();
+            let of_another: Vec<usize> = (0..days.len()).filter(is_of_another).collect();
+            let costs = |span: Span| fresh.iter().filter(|at| days[**at].1 == span).count() as u64;
+            let has_room = |(span, of): &(Span, u64)| costs(*span) == 0 || of + costs(*span) <= budget.reads;
+            let fits = budget.reads == 0 || reads.iter().all(has_room);
+            granted.push(fits);
+            if fits {
+                for (span, of) in &mut reads {
+                    *of += costs(*span);
+                }
+                for at in fresh {
+                    new[at].push(id.clone());
+                    charged.insert((days[at].0, id.clone()), call.to_owned());
+                }
+                for at in of_another {
+                    shared[at].push(id.clone());
+                }
+            }
+        }
+        for (at, (day, span)) in days.iter().enumerate() {
+            self.share(&mut tx, *day, &shared[at]).await?;
+            self.charge(&mut tx, *day, *span, &new[at], call).await?;
+        }
+        self.forget(&mut tx, now).await?;
+        tx.commit().await.map_err(decide)?;
+        Ok(granted)
+    }
+
+    /// [`Ledger::settle`](crate::quota::Ledger::settle) at `now` by the file's clock, ms since the epoch.
+    ///
+    /// # Errors
+    /// The file is out.
+    pub async fn settle_at(
+        &self,
+        now: Millis,
+        call: &str,
+        settlement: &Settlement,
+        budget: &Budget,
+    ) -> Result<(), LedgerError> {
+        let mut tx = self.begin().await?;
+        for id in &settlement.unread {
+            self.take_back(&mut tx, now, call, id, None).await?;
+        }
+        for (asked, read) in &settlement.edited {
+            self.take_back(&mut tx, now, call, asked, Some(read)).await?;
+            // Also for a day on which the asked id was another call's.
+            for (day, span) in budget.days(now) {
+                let read = std::slice::from_ref(read);
+                if self.charged(&mut tx, day, read).await?.is_empty() {
+                    self.charge(&mut tx, day, span, read, "").await?;
+                }
+            }
+        }
+        tx.commit().await.map_err(decide)
+    }
+
+    /// [`Ledger::counted`](crate::quota::Ledger::counted) at `now` by the file's clock, ms since the epoch.
+    ///
+    /// # Errors
+    /// The file is out.
+    pub async fn counted_at(&self, now: Millis, per: Period) -> Result<Counted, LedgerError> {
+        let mut tx = self.pool.begin().await.map_err(decide)?;
+        self.counted_in(&mut tx, now, per).await
+    }
+
+    async fn counted_in(&self, tx: &mut Tx, now: Millis, per: Period) -> Result<Counted, LedgerError> {
+        let days: Vec<(i64, i64)> = sqlx::query_as("SELECT day, reads FROM quota_reads WHERE provider = ?")
+            .bind(&self.provider)
+            .fetch_all(&mut **tx)
+            .await
+            .map_err(decide)?;
+        let part: Option<(i64, i64)> =
+            sqlx::query_as("SELECT number, reads FROM quota_period WHERE provider = ? AND length = ?")
+                .bind(&self.provider)
+                .bind(per.arguments().0)
+                .fetch_optional(&mut **tx)
+                .await
+                .map_err(decide)?;
+        let whole = |reads: i64| u64::try_from(reads).unwrap_or(0);
+        let by_day: BTreeMap<i64, u64> = days.into_iter().map(|(day, reads)| (day, whole(reads))).collect();
+        Ok(Counted { now, by_day, part: part.map(|(number, reads)| (number, whole(reads))) })
+    }
+
+    /// Which of the ids were counted for that day, and by which call.
+    async fn charged(&self, tx: &mut Tx, day: i64, ids: &[String]) -> Result<HashMap<String, String>, LedgerError> {
+        let ids = serde_json::Value::from(ids).to_string();
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "WITH asked AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?3))
+             SELECT c.id, c.call FROM asked CROSS JOIN quota_charged AS c
+             ON c.provider = ?1 AND c.day = ?2 AND c.id = asked.id",
+        )
+        .bind(&self.provider)
+        .bind(day)
+        .bind(ids)
+        .fetch_all(&mut **tx)
+        .await
+        .map_err(decide)?;
+        Ok(rows.into_iter().collect())
+    }
+
+    /// Takes back what this call alone has counted, once; where another id was read for it, that takes its place.
+    async fn take_back(
+        &self,
+        tx: &mut Tx,
+        now: Millis,
+        call: &str,
+        id: &str,
+        read: Option<&String>,
+    ) -> Result<(), LedgerError> {
+        let ours: Vec<(i64, Millis, i64)> = sqlx::query_as(
+            "DELETE FROM quota_charged WHERE provider = ? AND id = ? AND call = ? AND day BETWEEN ? AND ?
+             RETURNING day, length, number",
+        )
+        .bind(&self.provider)
+        .bind(id)
+        .bind(call)
+        .bind(day(now) - 1)
+        .bind(day(now) + 1)
+        .fetch_all(&mut **tx)
+        .await
+        .map_err(decide)?;
+        for (day, length, number) in &ours {
+            let placed = sqlx::query(
+                "INSERT INTO quota_charged (provider, day, id, call, length, number) SELECT ?1, ?2, ?3, '', ?4, ?5
+                 WHERE ?3 IS NOT NULL ON CONFLICT DO NOTHING",
+            )
+            .bind(&self.provider)
+            .bind(day)
+            .bind(read)
+            .bind(length)
+            .bind(number)
+            .execute(&mut **tx)
+            .await
+            .map_err(decide)?;
+            if placed.rows_affected() == 0 {
+                let part = Some((*length, *number)).filter(|(length, _)| *length > 0);
+                self.count(tx, *day, part, -1).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A second call asks for these: neither can take them back, since one of the two may have been charged.
+    async fn share(&self, tx: &mut Tx, day: i64, ids: &[String]) -> Result<(), LedgerError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        sqlx::query(
+            "UPDATE quota_charged SET call = '' WHERE provider = ? AND day = ? AND id IN (SELECT value FROM json_each(?))",
+        )
+        .bind(&self.provider)
+        .bind(day)
+        .bind(serde_json::Value::from(ids).to_string())
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        Ok(())
+    }
+
+    /// Counts ids for that day.
+    async fn charge(&self, tx: &mut Tx, day: i64, span: Span, ids: &[String], call: &str) -> Result<(), LedgerError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let part = match span {
+            Span::Days(..) => None,
+            Span::Part(length, number) => Some((length, number)),
+        };
+        let (length, number) = part.unwrap_or_default();
+        sqlx::query(
+            "INSERT INTO quota_charged (provider, day, id, call, length, number)
+             SELECT ?1, ?2, value, ?4, ?5, ?6 FROM json_each(?3)",
+        )
+        .bind(&self.provider)
+        .bind(day)
+        .bind(serde_json::Value::from(ids).to_string())
+        .bind(call)
+        .bind(length)
+        .bind(number)
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        self.count(tx, day, part, i64::try_from(ids.len()).unwrap_or(i64::MAX)).await
+    }
+
+    /// Counts a read of a day, and of a part of one; a part that is over takes nothing back.
+    async fn count(&self, tx: &mut Tx, day: i64, part: Option<(Millis, i64)>, by: i64) -> Result<(), LedgerError> {
+        sqlx::query(
+            "INSERT INTO quota_reads (provider, day, reads) VALUES (?1, ?2, ?3)
+             ON CONFLICT DO UPDATE SET reads = reads + ?3",
+        )
+        .bind(&self.provider)
+        .bind(day)
+        .bind(by)
+        .execute(&mut **tx)
+        .await
+        .map_err(decide)?;
+        let Some((length, number)) = part else { return Ok(()) };
+        let sql = if by > 0 {
+            "INSERT INTO quota_period (provider, length, number, reads) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET reads = CASE WHEN number = ?3 THEN reads + ?4 ELSE ?4 END, number = ?3"
+        } else {
+            "UPDATE quota_period SET reads = reads + ?4 WHERE provider = ?1 AND length = ?2 AND number = ?3"
+        };
+        sqlx::query(sql)
+            .bind(&self.provider)
+            .bind(length)
+            .bind(number)
+            .bind(by)
+            .execute(&mut **tx)
+            .await
+            .map_err(decide)?;
+        Ok(())
+    }
+
+    /// What is older than it can matter goes.
+    async fn forget(&self, tx: &mut Tx, now: Millis) -> Result<(), LedgerError> {
+        for (sql, kept) in [
+            ("DELETE FROM quota_charged WHERE provider = ? AND day < ?", 1),
+            ("DELETE FROM quota_reads WHERE provider = ? AND day < ?", DAYS_KEPT),
+        ] {
+            sqlx::query(sql).bind(&self.provider).bind(day(now) - kept).execute(&mut **tx).await.map_err(decide)?;
+        }
+        Ok(())
+    }
+}

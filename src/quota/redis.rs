@@ -1,0 +1,150 @@
+//! The quota ledger in Redis, on the server's clock. Every key carries the provider's hash tag.
+//!
+//! | key | type | holds |
+//! |---|---|---|
+//! | `{provider}:credential:<name>` | HASH | parked_until, parked_why; day, calls_today |
+//! | `{provider}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the provider's), next_at, told (the least), opening_until, length; parked_until, parked_why |
+//! | `{provider}:credentials` | ZSET | name:endpoint → its last permit, ms since the epoch: for people |
+//! | `{provider}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
+//! | `{provider}:reads` | HASH | UTC day (days since the epoch) → posts read, or reserved: of the last 62 days |
+//! | `{provider}:charged:<day>` | HASH | id read on that day → the call that counted it and the part of the day; empty once a second call asked for it; expires |
+//! | `{provider}:period:<length>` | HASH | number, reads: of a period that is no whole number of days; expires |
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use ::redis::Script;
+use async_trait::async_trait;
+
+use super::budget::{Budget, Counted, Period, Settlement};
+use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
+use crate::base::backend::redis::{ALLOW_OOM, Call, NO_WRITES, RedisPool, script};
+use crate::base::clock::{self, Millis};
+
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/acquire.lua")));
+static USED: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/used.lua")));
+static GIVE_BACK: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/give_back.lua")));
+static FREE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/free.lua")));
+static ACCOUNTS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/accounts.lua")));
+static RESERVE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/reserve.lua")));
+static SETTLE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/settle_reads.lua")));
+static COUNTED: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/counted.lua")));
+
+/// A script about reads, with what these share.
+fn reads_script(flags: &str, own: &str) -> Script {
+    script(flags, &format!("{}\n{own}", include_str!("lua/reads.lua")))
+}
+
+/// What `counted.lua` returns.
+type CountedRow = (Millis, BTreeMap<i64, u64>, String, u64);
+
+/// What `accounts.lua` returns for each name.
+type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
+
+/// The ledger of one provider in Redis.
+#[derive(Debug, Clone)]
+pub struct RedisLedger {
+    pool: RedisPool,
+    prefix: String,
+}
+
+impl RedisLedger {
+    /// The ledger of that provider (`twitter`).
+    #[must_use]
+    pub fn new(pool: RedisPool, provider: &str) -> Self {
+        Self { pool, prefix: format!("{{{provider}}}:") }
+    }
+}
+
+#[async_trait]
+impl Ledger for RedisLedger {
+    async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
+        let mut call = Call::new(&ACQUIRE, &self.prefix);
+        call.arg(ask.endpoint).arg(ask.permit).arg(clock::millis(ask.expiry)).arg(ask.backlog).arg(ask.names);
+        let (word, value): (String, String) = self.pool.invoke(&call).await?;
+        match (&*word, value.parse()) {
+            ("wait", Ok(wait)) => Ok(Grant::Wait(clock::span(wait))),
+            ("granted", _) => Ok(Grant::Granted(value)),
+            _ => Err(LedgerError::Refused("Redis answered an acquire in a shape we do not know".to_owned())),
+        }
+    }
+
+    async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
+        let mut call = Call::new(&USED, &self.prefix);
+        call.arg(name).arg(endpoint).arg(permit);
+        match &used.window {
+            Some(window) => {
+                call.arg(window.limit).arg(window.remaining).arg(window.reset_at).arg(window.reset_in);
+            }
+            None => {
+                call.arg("").arg("").arg("").arg("");
+            }
+        }
+        if let Some(park) = &used.park {
+            call.arg(clock::millis(park.pause)).arg(&park.why).arg(if park.everywhere { "everywhere" } else { "" });
+        } else {
+            call.arg("").arg("").arg("");
+        }
+        self.pool.invoke(&call).await
+    }
+
+    async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
+        let mut call = Call::new(&GIVE_BACK, &self.prefix);
+        call.arg(name).arg(endpoint).arg(permit);
+        self.pool.invoke(&call).await
+    }
+
+    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+        let mut call = Call::new(&FREE, &self.prefix);
+        call.arg(name);
+        self.pool.invoke(&call).await
+    }
+
+    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+        let mut call = Call::new(&ACCOUNTS, &self.prefix);
+        call.arg(endpoint).arg(names);
+        let rows: Vec<Row> = self.pool.invoke(&call).await?;
+        let account = |(name, row): (&String, Row)| {
+            let (limit, remaining, reset_in, length, outstanding, parked_for_ms, why, everywhere, calls_today) = row;
+            let parked_why = (!why.is_empty()).then_some(why);
+            let parked_everywhere = everywhere;
+            Account {
+                name: name.clone(),
+                outstanding,
+                parked_for_ms,
+                parked_why,
+                parked_everywhere,
+                calls_today,
+                ..Account::default()
+            }
+            .with_window(Kept { limit, remaining, reset_in, length })
+        };
+        Ok(names.iter().zip(rows).map(account).collect())
+    }
+
+    async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
+        let mut reserve = Call::new(&RESERVE, &self.prefix);
+        let (length, from_day) = budget.per.arguments();
+        reserve.arg(call).arg(budget.reads).arg(length).arg(from_day).arg(budget.margin()).arg(ids);
+        let granted: String = self.pool.invoke(&reserve).await?;
+        Ok(granted.bytes().map(|granted| granted == b'1').collect())
+    }
+
+    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+        let mut settle = Call::new(&SETTLE, &self.prefix);
+        let (length, from_day) = budget.per.arguments();
+        let Settlement { unread, edited } = settlement;
+        settle.arg(call).arg(length).arg(from_day).arg(budget.margin()).arg(unread.len()).arg(unread);
+        for (asked, read) in edited {
+            settle.arg(asked).arg(read);
+        }
+        self.pool.invoke(&settle).await
+    }
+
+    async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
+        let mut call = Call::new(&COUNTED, &self.prefix);
+        call.arg(per.arguments().0);
+        let (now, by_day, number, reads): CountedRow = self.pool.invoke(&call).await?;
+        Ok(Counted { now, by_day, part: number.parse().ok().map(|number| (number, reads)) })
+    }
+}

@@ -1,0 +1,107 @@
+//! The rules of a window, pure; `lua/acquire.lua` and `lua/used.lua` say the same in Redis, and the
+//! contract suite holds the two together.
+
+use super::ledger::{Grant, Window};
+use crate::base::clock::{self, Millis};
+
+/// A window as it is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Book {
+    /// Calls per window; 0: nothing is known yet.
+    pub limit: i64,
+    /// Calls that may still be granted.
+    pub remaining: i64,
+    /// When the window ends, by the ledger's clock, ms since the epoch.
+    pub reset_at: Millis,
+    /// The provider's own figure for it, which names the window.
+    pub reset: Millis,
+    /// When the next call may go out, if calls are spread.
+    pub next_at: Millis,
+    /// The least any answer of this window told.
+    pub told: i64,
+    /// Until when the call that opens the window is awaited.
+    pub opening_until: Millis,
+    /// How long a window is: the longest that any answer told of one with this limit.
+    pub length: Millis,
+}
+
+impl Book {
+    /// Whether an answer has told what this window holds.
+    pub fn is_open(&self, now: Millis) -> bool {
+        self.limit > 0 && now < self.reset_at
+    }
+
+    /// When a call may be granted: now, or later.
+    pub fn free_at(&self, now: Millis, paced: bool) -> Millis {
+        match self.is_open(now) {
+            // One call opens the window; its answer is awaited, for a while.
+            false => self.opening_until.clamp(now, now + OPENING_POLL_MS),
+            true if self.remaining <= 0 => self.reset_at,
+            true if paced && self.next_at > now => self.next_at,
+            true => now,
+        }
+    }
+
+    /// Takes one call.
+    pub fn grant(&mut self, now: Millis) {
+        if self.is_open(now) {
+            // Evenly over what is left, and a little faster, so that the last call does not miss the end.
+            let gap = (self.reset_at - now) * 98 / 100 / self.remaining.max(1);
+            self.next_at = now + gap;
+            self.remaining -= 1;
+        } else {
+            self.opening_until = now + OPENING_MS;
+        }
+    }
+
+    /// Takes an answer's word, with so many other permits out whose calls it may not have counted.
+    pub fn told(&mut self, window: &Window, others: i64, now: Millis) {
+        let told = i64::from(window.remaining);
+        let free = (told - others).max(0);
+        let reset_in = window.reset_in.max(0);
+        let reset_at = now + reset_in;
+        if self.limit > 0 && window.reset_at == self.reset {
+            // Answers overtake each other: inside one window the least figure is the truest. While other
+            // permits are out, their calls may be in it or not: what they may cost is held back, and freed
+            // when all is quiet. The end is told in whole seconds and from afar: the earliest is the truest.
+            self.told = self.told.min(told);
+            self.remaining = if others == 0 { self.told } else { self.remaining.min(free) };
+            self.reset_at = self.reset_at.min(reset_at);
+            self.length = self.length.max(reset_in);
+        } else if window.reset_at > self.reset || !self.is_open(now) {
+            let limit = i64::from(window.limit);
+            // With another limit it is another plan: how long its windows are is learnt anew.
+            let length = if limit == self.limit { self.length.max(reset_in) } else { reset_in };
+            *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, length, ..Self::default() };
+        } // else a late answer from a window that has ended: of no use
+    }
+
+    /// Takes an unused permit back.
+    pub fn returned(&mut self, now: Millis) {
+        self.opening_until = 0;
+        if self.is_open(now) {
+            self.remaining = (self.remaining + 1).min(self.limit);
+            self.next_at = now;
+        }
+    }
+}
+
+/// How long the answer of the call that opens a window is awaited, before another may try: its worker
+/// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.
+pub(super) const OPENING_MS: Millis = 1_000;
+
+/// How long to wait for that answer before asking again.
+pub(super) const OPENING_POLL_MS: Millis = 50;
+
+/// The longest wait a ledger answers: a parked credential may be freed by hand.
+pub(super) const LONGEST_WAIT_MS: Millis = 5_000;
+
+/// The day a moment lies in, as a number of days since the epoch (UTC).
+pub(super) fn day(now: Millis) -> i64 {
+    now.div_euclid(86_400_000)
+}
+
+/// A wait within bounds.
+pub(super) fn wait(until: Millis, now: Millis) -> Grant {
+    Grant::Wait(clock::span((until - now).clamp(1, LONGEST_WAIT_MS)))
+}

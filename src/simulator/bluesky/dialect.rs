@@ -1,0 +1,108 @@
+//! Bluesky: ids are at-uris, whose last part holds the time; what is missing is left out in silence.
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde_json::json;
+
+use crate::base::clock::Millis;
+use crate::model::post::TweetId;
+use crate::simulator::dialect::{INVALID, MoreCounts, NONE, Shown, TOO_MANY};
+use crate::simulator::render::{iso, said};
+use crate::simulator::reply::success;
+use crate::simulator::text::screen_name;
+use crate::simulator::windows::Window;
+use crate::simulator::world::SimulatedTweet;
+
+/// The digits of a TID (atproto.com/specs/tid), in their order.
+const DIGITS: &[u8; 32] = b"234567abcdefghijklmnopqrstuvwxyz";
+const DID: &str = "did:plc:ewvi7nxzyoun6zhxrhs64oiz";
+
+/// Posts of somebody else's.
+pub const STRANGERS: [&str; 3] = [
+    "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l",
+    "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2m",
+    "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2n",
+];
+
+/// The uri of a simulated post made then (ms since the epoch). `sequence` is below 1,000,000.
+#[must_use]
+pub fn bluesky_uri(at: Millis, sequence: u32) -> String {
+    // The clock's id has 10 bits, the rest of the sequence are microseconds.
+    let tid = ((at * 1000 + Millis::from(sequence >> 10)) << 10) | Millis::from(sequence & 0x3ff);
+    let digit = |place: u32| char::from(DIGITS[(tid >> (5 * place) & 31) as usize]);
+    let key: String = (0..13).rev().map(digit).collect();
+    format!("at://{DID}/app.bsky.feed.post/{key}")
+}
+
+pub fn tweet_id(uri: &str) -> Option<TweetId> {
+    let key = uri.rsplit('/').next().filter(|key| key.len() == 13)?;
+    let tid = key.bytes().try_fold(0u64, |tid, byte| {
+        let digit = DIGITS.iter().position(|known| *known == byte)?;
+        Some((tid << 5) | digit as u64)
+    })?;
+    let (us, clock_id) = (tid >> 10, tid & 0x3ff);
+    let at = Millis::try_from(us / 1000).ok()?;
+    Some(TweetId::at(at, (((us % 1000) << 10) | clock_id) as u32)).filter(|tweet| tweet.created_at().is_some())
+}
+
+/// The fields that recorded posts have, as far as anybody reads them.
+pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
+    let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
+    let did = uri.split('/').nth(2).unwrap_or_default();
+    let mut object = json!({
+        "uri": uri,
+        "cid": "bafyreiewgdr4ccuuhbl2l4xs3i2sqzemq3jaotm33pd5mj6xx64thqe3gi",
+        "author": { "did": did, "handle": format!("{}.bsky.example.org", screen_name(tweet.author)) },
+        "record": {
+            "$type": "app.bsky.feed.post",
+            "createdAt": iso(tweet.created_at),
+            "text": said(shown.world, tweet).text,
+        },
+        "bookmarkCount": more.bookmarks,
+        "replyCount": more.replies,
+        "repostCount": tweet.retweet_count,
+        "likeCount": tweet.favorite_count,
+        "quoteCount": more.quotes,
+        "indexedAt": iso(tweet.created_at + 400),
+        "labels": [],
+    });
+    if !shown.padding.is_empty() {
+        object["padding"] = shown.padding.replace('\\', "").into();
+    }
+    object.to_string()
+}
+
+pub fn refusal(status: u16, code: u32) -> Response {
+    let (name, text) = match (status, code) {
+        (_, INVALID) => ("InvalidRequest", "Error: uris/0 must be a valid at-uri"),
+        (_, NONE) => ("InvalidRequest", "Error: Params must have the property \"uris\""),
+        (_, TOO_MANY) => ("InvalidRequest", "Error: uris must not have more than 25 elements"),
+        (400 | 401, _) => ("InvalidToken", "Token could not be verified"),
+        (403, _) => ("AccountTakedown", "Account has been taken down"),
+        (404, _) => ("XRPCNotSupported", "XRPCNotSupported"),
+        (429, _) => ("RateLimitExceeded", "Rate Limit Exceeded"),
+        (503, _) => ("NotEnoughResources", "Not Enough Resources"),
+        _ => ("InternalServerError", "Internal Server Error"),
+    };
+    let mut response = success(json!({ "error": name, "message": text }).to_string());
+    let status = if code == 215 { 401 } else { status };
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}
+
+/// A call whose parameters are refused, and why.
+pub fn invalid(why: &str) -> Response {
+    let mut response = success(json!({ "error": "InvalidRequest", "message": why }).to_string());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
+/// `RateLimit-*`; the reset is in seconds since the epoch, whatever the draft says.
+pub fn tell(window: Window, headers: &mut HeaderMap) {
+    headers.insert("ratelimit-limit", HeaderValue::from(window.limit));
+    headers.insert("ratelimit-remaining", HeaderValue::from(window.remaining));
+    headers.insert("ratelimit-reset", HeaderValue::from(window.reset));
+    if let Ok(policy) = HeaderValue::from_str(&format!("{};w=300", window.limit)) {
+        headers.insert("ratelimit-policy", policy);
+    }
+}

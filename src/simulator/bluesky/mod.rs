@@ -1,0 +1,4 @@
+//! Bluesky, simulated.
+
+pub mod dialect;
+pub mod timelines;

@@ -1,0 +1,153 @@
+//! `GET /xrpc/app.bsky.feed.getAuthorFeed`, `/xrpc/app.bsky.feed.searchPosts`: what is gone is left out after the page was cut,
+//! also where nothing is left of it. An author feed's cursor is a time, a search's is a count of posts, and refused to
+//! whoever shows no token.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use serde_json::json;
+
+use crate::base::clock::Millis;
+use crate::model::post::TweetId;
+use crate::simulator::api::timelines::{Network, Slice};
+use crate::simulator::api::{Api, Entered};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::{Dialect, bluesky_invalid, bluesky_uri};
+use crate::simulator::render::{View, instant, iso};
+use crate::simulator::reply::success;
+
+/// What the handle of an actor that is not there begins with, and its DID ends with,
+const NOBODY: &str = "nobody";
+/// and a search that is for those with a token.
+const MEMBERS_ONLY: &str = "members";
+
+/// Where the handles of simulated users end.
+const DOMAIN: &str = ".bsky.example.org";
+
+/// Posts that a search's cursor counts, at the most.
+const DEEPEST: usize = 10_000;
+
+/// Why a call is refused, in the words of its lexicon.
+type Refused = String;
+
+/// The addresses.
+pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    let author = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => api.bluesky_page(&call, Api::author_feed).await,
+        Err(refused) => refused,
+    };
+    let search = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => api.bluesky_page(&call, Api::search_posts).await,
+        Err(refused) => refused,
+    };
+    router.route("/xrpc/app.bsky.feed.getAuthorFeed", get(author)).route("/xrpc/app.bsky.feed.searchPosts", get(search))
+}
+
+impl Api {
+    async fn bluesky_page(&self, call: &Call, page: fn(&Self, &Call) -> Result<String, Refused>) -> Response {
+        let dialect = Dialect::Bluesky;
+        self.pause(self.options.latency).await;
+        let limit = |pool| dialect.limit(&self.options, pool);
+        let window = match self.enter(dialect, call, dialect.endpoint(), limit) {
+            Ok(Entered { window, .. }) => window,
+            Err(refused) => return refused,
+        };
+        let is_members_only = call.parameter("q").is_some_and(|query| query == MEMBERS_ONLY);
+        if call.authorization.is_none() && call.parameter("q").is_some() {
+            // The server in front of it decides this, and knows no lexicon.
+            if is_members_only || call.parameter("cursor").is_some() {
+                let page = "<html><body><h1>403 Forbidden</h1>Request forbidden by administrative rules.</body></html>";
+                return (StatusCode::FORBIDDEN, Html(page)).into_response();
+            }
+        }
+        let response = page(self, call).map_or_else(|why| bluesky_invalid(&why), success);
+        dialect.with(window, response)
+    }
+
+    fn author_feed(&self, call: &Call) -> Result<String, Refused> {
+        let actor = given(call, "actor")?;
+        let name = actor.strip_prefix("did:plc:").or_else(|| actor.split_once('.').map(|(name, _)| name));
+        let name = name.ok_or("Error: actor must be a valid did or a handle")?;
+        let count = limit(call, 50)?;
+        if name == NOBODY {
+            return Err("Profile not found".to_owned());
+        }
+        let cursor = call.parameter("cursor");
+        if cursor.is_some_and(|cursor| cursor.contains("::")) {
+            return Ok(json!({ "feed": [] }).to_string()); // an older server's
+        }
+        let below = cursor.map(|cursor| instant(cursor).ok_or("Malformed cursor")).transpose()?;
+        let target = format!("@{}", actor.strip_suffix(DOMAIN).unwrap_or(actor));
+        let ids: Vec<u64> = self.ids(Network::Twitter, &target, self.sliced(None, below)).take(count).collect();
+        let feed: Vec<String> = self.views(&ids).map(|view| format!("{{\"post\":{view}}}")).collect();
+        Ok(body("feed", &feed, ids.last().map(|least| iso(Network::Twitter.made_at(*least)))))
+    }
+
+    fn search_posts(&self, call: &Call) -> Result<String, Refused> {
+        let query = given(call, "q")?;
+        let count = limit(call, 25)?;
+        let date = |name: &str| match call.parameter(name) {
+            None => Ok(None),
+            Some(text) => match instant(text).or_else(|| instant(&format!("{text}T00:00:00Z"))) {
+                Some(at) => Ok(Some(at)),
+                None => Err(format!("Error: {name} must be a datetime or a date")),
+            },
+        };
+        let slice = self.sliced(date("since")?, date("until")?);
+        let cursor = call.parameter("cursor").map(|cursor| cursor.parse::<usize>().map_err(|_| "Malformed cursor"));
+        let passed = cursor.transpose()?.unwrap_or(0);
+        let mut ids: Vec<u64> = self.ids(Network::Twitter, query, slice).skip(passed).take(count + 1).collect();
+        let goes_on = ids.len() > count && passed + count < DEEPEST;
+        ids.truncate(count);
+        let posts: Vec<String> = self.views(&ids).collect();
+        Ok(body("posts", &posts, goes_on.then(|| (passed + count).to_string())))
+    }
+
+    /// What was made from `since` on and before `until`, ms since the epoch.
+    fn sliced(&self, since: Option<Millis>, until: Option<Millis>) -> Slice {
+        let first = |at: Millis| TweetId::at(at, 0).get();
+        Slice {
+            since: since.map_or(0, |at| first(at).saturating_sub(1)),
+            below: until.map_or(u64::MAX, first),
+            depth: None,
+            oldest: 0,
+            now: self.now(),
+        }
+    }
+
+    /// The posts with these ids that are still there.
+    fn views(&self, ids: &[u64]) -> impl Iterator<Item = String> {
+        let view = View { extended: true, trim_user: false, entities: false };
+        let shown = self.shown(self.now(), view);
+        ids.iter().filter_map(move |id| self.object(Dialect::Bluesky, &uri(*id), &shown))
+    }
+}
+
+/// The at-uri of a post with this id of the world.
+pub fn uri(id: u64) -> String {
+    bluesky_uri(Network::Twitter.made_at(id), (id & 0x3f_ffff) as u32)
+}
+
+fn given<'a>(call: &'a Call, name: &str) -> Result<&'a str, Refused> {
+    let text = call.parameter(name).filter(|text| !text.is_empty());
+    text.ok_or_else(|| format!("Error: Params must have the property \"{name}\""))
+}
+
+fn limit(call: &Call, usual: usize) -> Result<usize, Refused> {
+    let number = |text: &str| text.parse::<i64>().map_err(|_| "Error: limit must be an integer");
+    match call.parameter("limit").map(number).transpose()? {
+        None => Ok(usual),
+        Some(..1) => Err("Error: limit can not be less than 1".to_owned()),
+        Some(limit @ 1..=100) => Ok(limit as usize),
+        Some(_) => Err("Error: limit can not be greater than 100".to_owned()),
+    }
+}
+
+fn body(name: &str, objects: &[String], cursor: Option<String>) -> String {
+    let cursor = cursor.map(|cursor| format!(",\"cursor\":\"{cursor}\"")).unwrap_or_default();
+    format!("{{\"{name}\":[{}]{cursor}}}", objects.join(","))
+}

@@ -1,0 +1,4 @@
+//! Mastodon, simulated.
+
+pub mod dialect;
+pub mod timelines;

@@ -1,0 +1,122 @@
+//! `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses`: what is gone is left out before the
+//! count is applied, and what is answered without a token may be kept on the way.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, LINK};
+use axum::response::Response;
+use axum::routing::get;
+
+use crate::base::clock::{self, Millis};
+use crate::simulator::api::timelines::{Network, Slice};
+use crate::simulator::api::{Api, Entered, with_slash};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::render::View;
+use crate::simulator::reply::success;
+
+/// An account that is not there,
+const NOBODY: &str = "404";
+/// and a hashtag that is for those with a token.
+const MEMBERS_ONLY: &str = "#members";
+
+/// Statuses in a page.
+const COUNT: (usize, usize) = (20, 40);
+
+/// Answers kept on the way, by what was asked: until when, and the ids.
+pub type Kept = Mutex<HashMap<String, (Millis, Vec<u64>)>>;
+
+/// The addresses.
+pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    let public = async |State(api): State<Arc<Api>>, request: Request| api.statuses("public".to_owned(), request).await;
+    let tag = async |State(api): State<Arc<Api>>, Path(tag): Path<String>, request: Request| {
+        api.statuses(format!("#{tag}"), request).await
+    };
+    let account =
+        async |State(api): State<Arc<Api>>, Path(id): Path<String>, request: Request| api.statuses(id, request).await;
+    let router = with_slash(router, "/api/v1/timelines/public", get(public));
+    let router = with_slash(router, "/api/v1/timelines/tag/{hashtag}", get(tag));
+    with_slash(router, "/api/v1/accounts/{id}/statuses", get(account))
+}
+
+impl Api {
+    async fn statuses(&self, target: String, request: Request) -> Response {
+        let asked = request.uri().to_string();
+        let call = match Call::read(request).await {
+            Ok(call) => call,
+            Err(refused) => return refused,
+        };
+        let dialect = Dialect::Mastodon;
+        self.pause(self.options.latency).await;
+        let limit = |pool| dialect.limit(&self.options, pool);
+        let window = match self.enter(dialect, &call, dialect.endpoint(), limit) {
+            Ok(Entered { window, .. }) => window,
+            Err(refused) => return refused,
+        };
+        let is_anonymous = call.authorization.is_none();
+        match target.as_str() {
+            NOBODY => return dialect.with(window, dialect.refusal(404, 34)),
+            MEMBERS_ONLY if is_anonymous => return dialect.with(window, dialect.refusal(422, 0)),
+            _ => {}
+        }
+        let ids = match is_anonymous {
+            true => self.kept(&asked, || self.status_ids(&target, &call)),
+            false => self.status_ids(&target, &call),
+        };
+        let view = View { extended: true, trim_user: false, entities: false };
+        let shown = self.shown(self.now(), view);
+        let objects: Vec<String> = ids.iter().filter_map(|id| self.object(dialect, &id.to_string(), &shown)).collect();
+        let mut response = success(format!("[{}]", objects.join(",")));
+        let control = if is_anonymous { "max-age=15, public, stale-while-revalidate=30" } else { "private, no-store" };
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(control));
+        if let (Some(first), Some(last)) = (ids.first(), ids.last()) {
+            let link = format!(
+                "<{}?max_id={last}>; rel=\"next\", <{}?min_id={first}>; rel=\"prev\"",
+                call.address, call.address
+            );
+            if let Ok(link) = HeaderValue::from_str(&link) {
+                response.headers_mut().insert(LINK, link);
+            }
+        }
+        dialect.with(window, response)
+    }
+
+    /// The ids of a page, newest first.
+    fn status_ids(&self, target: &str, call: &Call) -> Vec<u64> {
+        let number = |name| call.number(name);
+        let now = self.now();
+        let count = number("limit").map_or(COUNT.0, |limit| limit as usize).clamp(1, COUNT.1);
+        let min = number("min_id");
+        let slice = Slice {
+            since: min.or(number("since_id")).unwrap_or(0),
+            below: number("max_id").unwrap_or(u64::MAX),
+            depth: None,
+            oldest: 0,
+            now,
+        };
+        let is_there = |id: &u64| {
+            let post = Dialect::Mastodon.tweet_id(&id.to_string());
+            post.is_some_and(|post| self.world.tweet(post, now).is_some())
+        };
+        let ids = self.ids(Network::Mastodon, target, slice).filter(is_there);
+        let mut ids: Vec<u64> = if min.is_some() { ids.collect() } else { ids.take(count).collect() };
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        // `min_id` asks for those just above it.
+        let newer = ids.len().saturating_sub(count);
+        ids.drain(..newer);
+        ids
+    }
+
+    /// What was answered before, while it is kept.
+    fn kept(&self, asked: &str, answer: impl Fn() -> Vec<u64>) -> Vec<u64> {
+        let now = self.now();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, (until, _)| *until > now);
+        let until = now + clock::millis(self.options.mastodon_kept);
+        kept.entry(asked.to_owned()).or_insert_with(|| (until, answer())).1.clone()
+    }
+}

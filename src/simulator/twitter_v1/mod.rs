@@ -1,0 +1,4 @@
+//! Twitter v1.1, simulated.
+
+pub mod timelines;
+pub mod users;

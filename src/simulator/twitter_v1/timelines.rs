@@ -1,0 +1,202 @@
+//! `search/tweets`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline`: the count is applied first, and
+//! what is gone is left out afterwards.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::get;
+
+use serde_json::json;
+
+use crate::model::post::TweetId;
+use crate::simulator::SimulatorOptions;
+use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
+use crate::simulator::api::{Api, Entered};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::gate::{Pool, Refused};
+use crate::simulator::render::{View, instant};
+use crate::simulator::reply::{success, twitter_refusal};
+use crate::simulator::windows::Limit;
+
+/// A user that is not there, by handle and by id,
+const NOBODY: [&str; 2] = ["@nobody", "404"];
+/// and one whose posts are not for everybody.
+const PROTECTED: [&str; 2] = ["@protected", "403"];
+
+/// An endpoint's limits.
+#[derive(Debug, Clone, Copy)]
+struct Endpoint {
+    path: &'static str,
+    /// Calls per window of a user and of an application.
+    calls: (u32, u32),
+    /// Posts in a page, at the most.
+    count: usize,
+    /// Only so many of the newest, and only those of so many days.
+    depth: Option<i64>,
+    days: Option<i64>,
+    of: Of,
+}
+
+/// What an endpoint's timelines are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// `q`.
+    Query,
+    /// `screen_name` or `user_id`.
+    User,
+    /// `list_id`, or `slug` with its owner.
+    List,
+    /// Who calls.
+    Caller,
+}
+
+const ENDPOINTS: [Endpoint; 4] = [
+    Endpoint { path: "/search/tweets", calls: (180, 450), count: 100, depth: None, days: Some(7), of: Of::Query },
+    Endpoint {
+        path: "/statuses/user_timeline",
+        calls: (900, 1_500),
+        count: 200,
+        depth: Some(3_200),
+        days: None,
+        of: Of::User,
+    },
+    Endpoint { path: "/lists/statuses", calls: (900, 900), count: 200, depth: None, days: None, of: Of::List },
+    Endpoint {
+        path: "/statuses/home_timeline",
+        calls: (15, 0),
+        count: 200,
+        depth: Some(800),
+        days: None,
+        of: Of::Caller,
+    },
+];
+
+/// The limits of each, for `rate_limit_status`.
+pub fn limits(options: &SimulatorOptions, pool: Pool) -> impl Iterator<Item = (&'static str, Limit)> {
+    let is_there = move |endpoint: &&Endpoint| pool == Pool::Users || endpoint.calls.1 > 0;
+    let limit = move |endpoint: &Endpoint| (endpoint.path, Dialect::TwitterV1.limit_of(options, pool, endpoint.calls));
+    ENDPOINTS.iter().filter(is_there).map(limit)
+}
+
+/// The addresses.
+pub fn routes(mut router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    for endpoint in ENDPOINTS {
+        let answer = async move |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+            Ok(call) => api.timeline(&endpoint, &call).await,
+            Err(refused) => refused,
+        };
+        router = router.route(&format!("/1.1{}.json", endpoint.path), get(answer));
+    }
+    router
+}
+
+impl Api {
+    async fn timeline(&self, endpoint: &Endpoint, call: &Call) -> Response {
+        self.pause(self.options.latency).await;
+        let (caller, window) = match self.enter_own(Dialect::TwitterV1, call, endpoint.path, endpoint.calls) {
+            Ok(Entered { caller, .. }) if caller.pool == Pool::Applications && endpoint.calls.1 == 0 => {
+                return twitter_refusal(403, 220);
+            }
+            Ok(Entered { caller, window }) => (caller, window),
+            Err(refused) => return refused,
+        };
+        let target = match target(endpoint.of, call) {
+            Err((status, code)) => return Dialect::TwitterV1.with(window, twitter_refusal(status, code)),
+            Ok(Some(target)) if NOBODY.contains(&target.as_str()) => {
+                return Dialect::TwitterV1.with(window, twitter_refusal(404, 34));
+            }
+            Ok(Some(target)) if PROTECTED.contains(&target.as_str()) => {
+                let mut response = success(r#"{"request":"","error":"Not authorized."}"#.to_owned());
+                *response.status_mut() = axum::http::StatusCode::UNAUTHORIZED;
+                return Dialect::TwitterV1.with(window, response);
+            }
+            Ok(Some(target)) => target,
+            Ok(None) => caller.name,
+        };
+        let (ids, objects) = self.page(endpoint, &target, call);
+        let list = format!("[{}]", objects.join(","));
+        let body = match endpoint.of {
+            Of::Query => format!("{{\"statuses\":{list},\"search_metadata\":{}}}", metadata(call, &ids)),
+            _ => list,
+        };
+        Dialect::TwitterV1.with(window, success(body))
+    }
+
+    /// The ids of a page, newest first, and the objects of those that are still there.
+    fn page(&self, endpoint: &Endpoint, target: &str, call: &Call) -> (Vec<u64>, Vec<String>) {
+        let now = self.now();
+        let mut slice = Slice {
+            since: call.number("since_id").unwrap_or(0),
+            below: call.number("max_id").map_or(u64::MAX, |id| id.saturating_add(1)),
+            depth: endpoint.depth,
+            oldest: endpoint.days.map_or(0, |days| now - days * DAY_MS),
+            now,
+        };
+        if endpoint.of == Of::Query {
+            let word = |name: &str| target.split(' ').find_map(|word| word.strip_prefix(name));
+            let day = |text: &str| instant(&format!("{text}T00:00:00Z"));
+            let until = call.parameter("until").or_else(|| word("until:")).and_then(day);
+            slice.below = slice.below.min(until.map_or(u64::MAX, |until| TweetId::at(until, 0).get()));
+            slice.oldest = slice.oldest.max(word("since:").and_then(day).unwrap_or(0));
+        }
+        // The days are no part of what is searched for.
+        let is_a_day =
+            |word: &&str| endpoint.of == Of::Query && (word.starts_with("until:") || word.starts_with("since:"));
+        let words: Vec<&str> = target.split(' ').filter(|word| !is_a_day(word)).collect();
+        let count = call.number("count").map_or(20, |count| count as usize).clamp(1, endpoint.count);
+        let shown = self.shown(now, View::of(call));
+        let mut ids: Vec<u64> = self.ids(Network::Twitter, &words.join(" "), slice).take(count).collect();
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        let is_shown = |id: &u64| call.flag("include_rts") != Some(false) || !self.is_retweet(*id, now);
+        let there = ids.iter().filter(|id| is_shown(id));
+        let objects = there.filter_map(|id| self.object(Dialect::TwitterV1, &id.to_string(), &shown)).collect();
+        (ids, objects)
+    }
+}
+
+/// The target of a timeline; `None` where it is the caller's own.
+fn target(of: Of, call: &Call) -> Result<Option<String>, Refused> {
+    let given = |name| call.parameter(name).filter(|text| !text.is_empty());
+    let handle = |name| given(name).map(|handle| format!("@{}", handle.trim_start_matches('@')));
+    match of {
+        Of::Query => given("q").map(|query| Some(query.to_owned())).ok_or((403, 38)),
+        Of::User => {
+            let user = given("user_id").map(str::to_owned).or_else(|| handle("screen_name"));
+            user.map(Some).ok_or((403, 38))
+        }
+        Of::List => {
+            let owner = || given("owner_id").map(str::to_owned).or_else(|| handle("owner_screen_name"));
+            let by_slug = || Some(format!("list {}/{}", owner()?, given("slug")?));
+            let list = given("list_id").map(|id| format!("list {id}")).or_else(by_slug);
+            match owner().filter(|owner| NOBODY.contains(&owner.as_str())) {
+                Some(_) => Err((404, 34)),
+                None => list.map(Some).ok_or((400, 112)),
+            }
+        }
+        Of::Caller => Ok(None),
+    }
+}
+
+/// What a search says of itself.
+fn metadata(call: &Call, ids: &[u64]) -> String {
+    let query = call.parameter("q").unwrap_or_default();
+    let encoded = percent_encoding::utf8_percent_encode(query, percent_encoding::NON_ALPHANUMERIC).to_string();
+    let newest = ids.first().copied().unwrap_or_default();
+    let mut metadata = json!({
+        "completed_in": 0.01,
+        "max_id": newest,
+        "max_id_str": newest.to_string(),
+        "query": encoded,
+        "refresh_url": format!("?since_id={newest}&q={encoded}&include_entities=1"),
+        "count": call.number("count").unwrap_or(15).min(100),
+        "since_id": call.number("since_id").unwrap_or(0),
+        "since_id_str": call.number("since_id").unwrap_or(0).to_string(),
+    });
+    if let Some(oldest) = ids.last() {
+        metadata["next_results"] = format!("?max_id={}&q={encoded}&include_entities=1", oldest - 1).into();
+    }
+    metadata.to_string()
+}

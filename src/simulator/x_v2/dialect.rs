@@ -1,0 +1,195 @@
+//! X API v2: found posts in `data`, the others as problems in `errors`.
+
+mod fields;
+mod includes;
+mod users;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+pub use self::fields::{Fields, Unknown};
+pub use self::includes::includes;
+pub use self::users::users;
+use crate::simulator::dialect::{INVALID, MoreCounts, NONE, Shown, TOO_MANY};
+use crate::simulator::render::{iso, said};
+use crate::simulator::reply::{Found, success, twitter_refusal};
+use crate::simulator::text::{Text, screen_name, user_id};
+use crate::simulator::world::{EDITABLE_MS, MOST_EDITS, SimulatedTweet, Version, created_at, is_later_version, mix};
+
+/// The fields that recorded answers have, as far as they were asked for. Those that a post does not have are left out.
+pub fn object(shown: &Shown<'_>, version: &Version) -> String {
+    let Version { tweet, history } = version;
+    let text = said(shown.world, tweet);
+    let first = history.first().copied().unwrap_or(tweet.id);
+    let edits = history.iter().take_while(|earlier| **earlier < tweet.id).count();
+    let all = [
+        ("id", tweet.id.to_string().into()),
+        ("text", text.text.as_str().into()),
+        ("edit_history_tweet_ids", history.iter().map(ToString::to_string).collect::<Vec<_>>().into()),
+        ("author_id", user_id(tweet.author).to_string().into()),
+        ("conversation_id", first.to_string().into()),
+        ("created_at", iso(tweet.created_at).into()),
+        (
+            "edit_controls",
+            json!({
+                "is_edit_eligible": tweet.original.is_none(),
+                "editable_until": iso(created_at(first) + EDITABLE_MS),
+                "edits_remaining": MOST_EDITS - edits,
+            }),
+        ),
+        ("entities", entities(&text)),
+        ("lang", "en".into()),
+        ("possibly_sensitive", false.into()),
+        ("public_metrics", metrics(&shown.fields, tweet)),
+        (
+            "referenced_tweets",
+            tweet.original.as_ref().map(|of| json!([{ "type": "retweeted", "id": of.id.to_string() }])).into(),
+        ),
+        ("reply_settings", "everyone".into()),
+        ("source", "Twitter Web App".into()),
+        (
+            "withheld",
+            tweet.withheld.then(|| json!({ "copyright": true, "country_codes": ["XY"], "scope": "tweet" })).into(),
+        ),
+    ];
+    let seen = all.into_iter().filter(|(name, value)| shown.fields.has(name) && !value.is_null());
+    // Without padding: it is a field that nobody asks for.
+    let object: Map<String, Value> = seen.map(|(name, value)| (shown.fields.word(name), value)).collect();
+    Value::from(object).to_string()
+}
+
+fn metrics(fields: &Fields, tweet: &SimulatedTweet) -> Value {
+    let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
+    json!({
+        fields.word("retweet_count"): tweet.retweet_count,
+        "reply_count": more.replies,
+        "like_count": tweet.favorite_count,
+        "quote_count": more.quotes,
+        "bookmark_count": more.bookmarks,
+        "impression_count": more.impressions,
+    })
+}
+
+/// `null` where there are none.
+fn entities(text: &Text) -> Value {
+    let hashtags = text.hashtags.iter().map(|(from, to, tag)| json!({ "start": from, "end": to, "tag": tag }));
+    let mentions = text.mentions.iter().map(|(from, to, author)| {
+        let (id, username) = (user_id(*author).to_string(), screen_name(*author));
+        json!({ "start": from, "end": to, "id": id, "username": username })
+    });
+    let urls = text.urls.iter().map(|(from, to, url)| {
+        let (expanded, display) = ("https://example.org/", "example.org");
+        json!({ "start": from, "end": to, "url": url, "expanded_url": expanded, "display_url": display })
+    });
+    let all: [(&str, Vec<Value>); 3] =
+        [("hashtags", hashtags.collect()), ("mentions", mentions.collect()), ("urls", urls.collect())];
+    let some = all.into_iter().filter(|(_, of)| !of.is_empty());
+    let some: Map<String, Value> = some.map(|(kind, of)| (kind.to_owned(), of.into())).collect();
+    if some.is_empty() { Value::Null } else { some.into() }
+}
+
+pub fn write(found: &Found<'_>) -> String {
+    let missing = found.ids.iter().zip(&found.objects).filter(|(_, object)| object.is_none());
+    let errors: Vec<String> = missing.map(|(id, _)| problem(id, "ids").to_string()).collect();
+    let data = found.present();
+    let includes = found.includes.as_ref().map(|of| format!(",\"includes\":{of}")).unwrap_or_default();
+    match (data.is_empty(), errors.is_empty()) {
+        (true, _) => format!("{{\"errors\":[{}]}}", errors.join(",")),
+        (false, true) => format!("{{\"data\":[{data}]{includes}}}"),
+        (false, false) => format!("{{\"data\":[{data}]{includes},\"errors\":[{}]}}", errors.join(",")),
+    }
+}
+
+/// The body of `GET /2/tweets/{id}`.
+pub fn write_one(found: &Found<'_>) -> String {
+    let includes = found.includes.as_ref().map(|of| format!(",\"includes\":{of}")).unwrap_or_default();
+    match &found.objects[..] {
+        [Some(object)] => format!("{{\"data\":{object}{includes}}}"),
+        _ => {
+            let errors: Vec<Value> = found.ids.iter().map(|id| problem(id, "id")).collect();
+            json!({ "errors": errors }).to_string()
+        }
+    }
+}
+
+/// Of those that are not there, one in four is protected or suspended; a version that is not there was never made.
+fn problem(id: &str, parameter: &str) -> Value {
+    let (title, detail, kind) = if is_hidden(id) {
+        ("Authorization Error", "Sorry, you are not authorized to see the Tweet with", "not-authorized-for-resource")
+    } else {
+        ("Not Found Error", "Could not find tweet with", "resource-not-found")
+    };
+    json!({
+        "value": id,
+        "detail": format!("{detail} {parameter}: [{id}]."),
+        "title": title,
+        "resource_type": "tweet",
+        "parameter": parameter,
+        "resource_id": id,
+        "type": format!("https://api.twitter.com/2/problems/{kind}"),
+    })
+}
+
+/// True for a missing post that is said to be protected.
+pub fn is_hidden(id: &str) -> bool {
+    id.parse().is_ok_and(|id: u64| mix(id).is_multiple_of(4) && !is_later_version(id))
+}
+
+/// A success without what was asked for: a user, say.
+pub fn not_there(id: &str, kind: &str) -> String {
+    let problem = json!({
+        "value": id,
+        "detail": format!("Could not find user with id: [{id}]."),
+        "title": "Not Found Error",
+        "resource_type": "user",
+        "parameter": "id",
+        "resource_id": id,
+        "type": format!("https://api.twitter.com/2/problems/{kind}"),
+    });
+    json!({ "errors": [problem] }).to_string()
+}
+
+/// A parameter that is refused.
+pub fn refusal_of((parameter, message): &Unknown) -> Response {
+    let body = json!({
+        "errors": [{ "parameters": { parameter: [] }, "message": message }],
+        "title": "Invalid Request",
+        "detail": "One or more parameters to your request was invalid.",
+        "type": "https://api.twitter.com/2/problems/invalid-request",
+    });
+    let mut response = success(body.to_string());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
+/// Problems; v1.1's form for what stands in front of the API.
+pub fn refusal(status: u16, code: u32) -> Response {
+    let about_ids = |message: &str| {
+        json!({
+            "errors": [{ "parameters": { "ids": [] }, "message": message }],
+            "title": "Invalid Request",
+            "detail": "One or more parameters to your request was invalid.",
+            "type": "https://api.twitter.com/2/problems/invalid-request",
+        })
+    };
+    let plain = |title: &str| json!({ "title": title, "detail": title, "type": "about:blank", "status": status });
+    let body = match (status, code) {
+        (_, INVALID) => about_ids("The `ids` query parameter value is not valid"),
+        (_, NONE) => about_ids("The `ids` query parameter can not be empty"),
+        (_, TOO_MANY) => about_ids("The number of values in the `ids` query parameter list is not between 1 and 100"),
+        (401, 135) | (403, 64 | 326 | 453) => return twitter_refusal(status, code),
+        (400 | 401, _) => plain("Unauthorized"),
+        (403, _) => plain("Forbidden"),
+        (429, _) => plain("Too Many Requests"),
+        (404, _) => plain("Not Found"),
+        (405, _) => plain("Method Not Allowed"),
+        (503, _) => plain("Service Unavailable"),
+        _ => plain("Something is not right"),
+    };
+    // Without any credential, too, it is a 401.
+    let status = if code == 215 { 401 } else { status };
+    let mut response = success(body.to_string());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}

@@ -1,0 +1,4 @@
+//! X API v2, simulated.
+
+pub mod dialect;
+pub mod timelines;

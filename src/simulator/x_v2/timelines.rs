@@ -1,0 +1,236 @@
+//! `GET /2/tweets/search/recent`, `GET /2/users/{id}/tweets`: pages by tokens that belong to their parameters, filtered after
+//! they were cut; a search is of seven days, and behind.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::json;
+
+use crate::base::clock::{self, Millis};
+use crate::model::post::TweetId;
+use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
+use crate::simulator::api::{Api, Entered};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::{Dialect, Fields, Shown, x_not_there, x_refusal_of};
+use crate::simulator::render::{View, instant};
+use crate::simulator::reply::success;
+use crate::simulator::world::mix;
+
+/// A user that is not there,
+const NOBODY: &str = "404";
+/// and one whose posts are not for everybody.
+const PROTECTED: &str = "403";
+
+/// An endpoint's limits.
+#[derive(Debug, Clone, Copy)]
+struct Endpoint {
+    name: &'static str,
+    /// Calls per window of a user and of an application.
+    calls: (u32, u32),
+    /// Posts in a page, at the least and at the most.
+    count: (u64, u64),
+    /// The token's name.
+    token: &'static str,
+    depth: Option<i64>,
+    days: Option<i64>,
+    /// Its parameters, beside [`PARAMETERS`].
+    own: &'static [&'static str],
+}
+
+/// Parameters of every timeline.
+const PARAMETERS: [&str; 6] = ["max_results", "since_id", "until_id", "start_time", "end_time", "pagination_token"];
+
+const SEARCH: Endpoint = Endpoint {
+    name: "/2/tweets/search/recent",
+    calls: (300, 450),
+    count: (10, 100),
+    token: "next_token",
+    depth: None,
+    days: Some(7),
+    own: &["query", "next_token", "sort_order"],
+};
+const USER: Endpoint = Endpoint {
+    name: "/2/users/:id/tweets",
+    calls: (900, 10_000),
+    count: (5, 100),
+    token: "pagination_token",
+    depth: Some(3_200),
+    days: None,
+    own: &["exclude"],
+};
+
+/// The addresses.
+pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    let search = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
+        Ok(call) => {
+            let query = call.parameter("query").unwrap_or_default().to_owned();
+            api.x_timeline(&SEARCH, &query, &call).await
+        }
+        Err(refused) => refused,
+    };
+    let user = async |State(api): State<Arc<Api>>, Path(user): Path<String>, request: Request| match Call::read(request)
+        .await
+    {
+        Ok(call) => api.x_timeline(&USER, &user, &call).await,
+        Err(refused) => refused,
+    };
+    router.route("/2/tweets/search/recent", get(search)).route("/2/users/{id}/tweets", get(user))
+}
+
+/// A parameter that is refused, and why.
+type Refused = (&'static str, &'static str);
+
+impl Api {
+    async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Response {
+        self.pause(self.options.latency).await;
+        let window = match self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls) {
+            Ok(Entered { window, .. }) => window,
+            Err(refused) => return refused,
+        };
+        let own: Vec<&str> = PARAMETERS.iter().chain(endpoint.own).copied().collect();
+        let fields = match Dialect::XV2.fields(call, &own) {
+            Ok(fields) => fields,
+            Err(unknown) => return Dialect::XV2.with(window, x_refusal_of(&unknown)),
+        };
+        let body = match (endpoint.days, target) {
+            (Some(_), "") => Err(("query", "can not be empty")),
+            (None, NOBODY) => Ok(x_not_there(NOBODY, "resource-not-found")),
+            (None, PROTECTED) => Ok(x_not_there(PROTECTED, "not-authorized-for-resource")),
+            _ => self.x_page(endpoint, target, call, fields),
+        };
+        let response = match body {
+            Ok(body) => success(body),
+            Err((parameter, why)) => {
+                x_refusal_of(&(parameter.to_owned(), format!("The `{parameter}` query parameter {why}")))
+            }
+        };
+        Dialect::XV2.with(window, response)
+    }
+
+    fn x_page(&self, endpoint: &Endpoint, target: &str, call: &Call, fields: Fields) -> Result<String, Refused> {
+        let number = |name| match call.parameter(name).map(str::parse::<u64>) {
+            None => Ok(None),
+            Some(Ok(number)) => Ok(Some(number)),
+            Some(Err(_)) => Err((name, "is not valid")),
+        };
+        let now = self.now();
+        let oldest = endpoint.days.map_or(0, |days| now - days * DAY_MS);
+        let (since, until) = (number("since_id")?, number("until_id")?);
+        for (name, id) in [("since_id", since), ("until_id", until)] {
+            if id.is_some_and(|id| Network::Twitter.made_at(id) < oldest) {
+                return Err((name, "must be a post id created after the oldest that can be had"));
+            }
+        }
+        let (since, until) = within(call, since, until, oldest, now)?;
+        let count = number("max_results")?.unwrap_or(10);
+        if !(endpoint.count.0..=endpoint.count.1).contains(&count) {
+            return Err(("max_results", "is not between the least and the most"));
+        }
+        // What a token was given for.
+        let exclude = call.parameter("exclude").unwrap_or_default();
+        if !exclude.split(',').all(|one| matches!(one, "" | "replies" | "retweets")) {
+            return Err(("exclude", "value is not one of [replies,retweets]"));
+        }
+        let asked = format!("{target} {since:?} {until:?} {count} {exclude}");
+        let asked = asked.bytes().fold(self.options.seed, |sum, byte| mix(sum ^ u64::from(byte)));
+        let token = [endpoint.token, "pagination_token"].into_iter().find_map(|name| call.parameter(name));
+        let below = match token {
+            None => until.unwrap_or(u64::MAX),
+            Some(token) => self.below(token, asked, now).ok_or((endpoint.token, "is not valid"))?,
+        };
+        let behind = if endpoint.days.is_some() { clock::millis(self.options.x_search_behind) } else { 0 };
+        let slice = Slice { since: since.unwrap_or(0), below, depth: endpoint.depth, oldest, now: now - behind };
+        let mut raw = self.newest_versions(target, slice, count as usize + 1);
+        let is_last = raw.len() <= count as usize;
+        raw.truncate(count as usize);
+        let next_token = raw.last().filter(|_| !is_last).map(|least| self::token(now, *least, asked));
+        if exclude.split(',').any(|one| one == "retweets") {
+            // Filtered after the page was cut, as the real one does.
+            raw.retain(|id| !self.is_retweet(*id, now));
+        }
+        let view = View { extended: true, trim_user: true, entities: false };
+        let shown = Shown { fields, ..self.shown(now, view) };
+        let posts: Vec<(u64, String)> =
+            raw.iter().filter_map(|id| Some((*id, self.object(Dialect::XV2, &id.to_string(), &shown)?))).collect();
+        self.charge_for(posts.iter().map(|(id, _)| id.to_string()));
+        let mut meta = json!({ "result_count": posts.len() });
+        if let (Some((newest, _)), Some((oldest, _))) = (posts.first(), posts.last()) {
+            meta["newest_id"] = newest.to_string().into();
+            meta["oldest_id"] = oldest.to_string().into();
+        }
+        if let Some(token) = next_token {
+            meta["next_token"] = token.into();
+        }
+        let data: Vec<&str> = posts.iter().map(|(_, object)| object.as_str()).collect();
+        let ids: Vec<String> = posts.iter().map(|(id, _)| id.to_string()).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let includes = self.includes(&ids, &shown).map(|of| format!("\"includes\":{of},")).unwrap_or_default();
+        Ok(match data.is_empty() {
+            true => format!("{{\"meta\":{meta}}}"),
+            false => format!("{{\"data\":[{}],{includes}\"meta\":{meta}}}", data.join(",")),
+        })
+    }
+
+    /// The newest versions of a timeline's posts whose own ids are in the slice: the first so many, newest first.
+    fn newest_versions(&self, target: &str, slice: Slice, most: usize) -> Vec<u64> {
+        // An edit gives a post an id that may be an hour later.
+        let reach = self.world.edited_within().unsigned_abs() << 22;
+        let from_earlier = Slice { since: slice.since.saturating_sub(reach), ..slice };
+        let mut newest: Vec<u64> = Vec::with_capacity(most + 1);
+        for id in self.ids(Network::Twitter, target, from_earlier) {
+            if newest.len() == most && newest.last().is_some_and(|last| id.saturating_add(reach) < *last) {
+                break;
+            }
+            let history =
+                TweetId::parse(&id.to_string()).map(|id| self.world.history(id, slice.now)).unwrap_or_default();
+            let id = history.last().map_or(id, |version| version.get());
+            if id > slice.since && id < slice.below {
+                newest.insert(newest.partition_point(|known| *known > id), id);
+                newest.truncate(most);
+            }
+        }
+        newest
+    }
+
+    /// Where a token's page begins; `None` where it is none of ours, was given for something else, or has ended.
+    fn below(&self, token: &str, asked: u64, now: Millis) -> Option<u64> {
+        let part = |n| u64::from_str_radix(token.split('-').nth(n)?, 16).ok();
+        let (issued, below, given_for) = (part(0)?, part(1)?, part(2)?);
+        let age = now - Millis::try_from(issued).ok()?;
+        (given_for == asked && age < clock::millis(self.options.x_tokens_last)).then_some(below)
+    }
+}
+
+/// Narrows the ids of a page to `start_time` (inclusive) and `end_time` (exclusive).
+fn within(
+    call: &Call,
+    since: Option<u64>,
+    until: Option<u64>,
+    oldest: Millis,
+    now: Millis,
+) -> Result<(Option<u64>, Option<u64>), Refused> {
+    let read = |name| {
+        call.parameter(name).map(|text| instant(text).ok_or((name, "value is not a valid RFC 3339 date"))).transpose()
+    };
+    let (start, end) = (read("start_time")?, read("end_time")?);
+    if start.is_some_and(|start| start < oldest || start > now) {
+        return Err(("start_time", "must be after the oldest post that can be had, and not in the future"));
+    }
+    if end.is_some_and(|end| end > now - YOUNGEST_END || start.is_some_and(|start| start >= end)) {
+        return Err(("end_time", "must be 10 seconds in the past or more, and after 'start_time'"));
+    }
+    let id = |at: Millis| TweetId::at(at, 0).get();
+    let since = since.max(start.map(|start| id(start).saturating_sub(1)));
+    let until = [until, end.map(id)].into_iter().flatten().min();
+    Ok((since, until))
+}
+
+/// The end of a page is so long ago, at the least: in ms.
+const YOUNGEST_END: Millis = 10_000;
+
+fn token(now: Millis, below: u64, asked: u64) -> String {
+    format!("{now:x}-{below:x}-{asked:x}")
+}
