@@ -46,7 +46,7 @@ pub struct Postgres {
 
 /// What the server has counted.
 #[derive(Debug, Clone, Copy)]
-pub struct Figures {
+pub struct Snapshot {
     pub wal_bytes: f64,
     updates: f64,
     hot_updates: f64,
@@ -54,7 +54,7 @@ pub struct Figures {
     pub hot: f64,
 }
 
-impl Figures {
+impl Snapshot {
     pub fn since(self, before: &Self) -> Self {
         let (updates, hot_updates) = (self.updates - before.updates, self.hot_updates - before.hot_updates);
         Self { wal_bytes: self.wal_bytes - before.wal_bytes, updates, hot_updates, hot: hot_updates / updates.max(1.0) }
@@ -88,7 +88,7 @@ impl Postgres {
         file.lines().next().unwrap().parse().unwrap()
     }
 
-    pub async fn figures(&self) -> Figures {
+    pub async fn figures(&self) -> Snapshot {
         let mut connection = PgConnection::connect(&self.url()).await.unwrap();
         let (wal_bytes, updates, hot_updates) = sqlx::query_as(
             "SELECT (pg_current_wal_lsn() - '0/0')::float8, n_tup_upd::float8, n_tup_hot_upd::float8 \
@@ -98,7 +98,7 @@ impl Postgres {
         .await
         .unwrap();
         connection.close().await.unwrap();
-        Figures { wal_bytes, updates, hot_updates, hot: f64::NAN }
+        Snapshot { wal_bytes, updates, hot_updates, hot: f64::NAN }
     }
 }
 

@@ -520,7 +520,7 @@ async fn run(mut cli: Cli) -> Result<u8> {
         }
         Command::Dead(command) => look_after_the_dead(command, &settings).await,
         Command::Credentials { check, json } => {
-            let accounts = app::accounts(&settings, &settings.provider()?, check).await?;
+            let accounts = app::credentials_report(&settings, &settings.provider()?, check).await?;
             app::write_answer(json, &accounts, &accounts.to_string())?;
             Ok(if accounts.all_work() { 0 } else { exit::UNAVAILABLE })
         }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::app::{self, InForce, Overseen, Service, Updater, Watched};
 use crate::base::clock::{self, Millis, Stopwatch};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{QueueBackend, Settings, StoreBackend};
 use crate::engine::health::Health;
@@ -119,13 +119,13 @@ pub async fn run(
     let service = Service::new(&settings)?;
     let queue = service.queue(&provider.namespace()).await?;
     let store = app::open_store(&settings).await?;
-    let in_force = Live::new(InForce::new(settings.clone()));
+    let in_force = Reloadable::new(InForce::new(settings.clone()));
     let updater = Updater::open(&provider, in_force, &service, queue, store, stop.clone(), &watched).await?;
     let updater = updater.context("it was stopped before it began")?;
     let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
     let serving = match server {
         Some(server) => {
-            let terms = Live::new(app::terms(&settings));
+            let terms = Reloadable::new(app::terms(&settings));
             let budget = app::live_budget(&settings, &provider);
             // Its own: what it reads must not tell the workers that all is well.
             let (queue, health) = (queue.clone(), Arc::new(Health::new(Duration::MAX, stop.clone())));

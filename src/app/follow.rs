@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::logging::{self, LogLevel};
 use crate::base::clock::{self, Stopwatch};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Change, Files, Settings};
 use crate::engine::metrics::Metrics;
@@ -64,7 +64,7 @@ pub fn follow<T: Fn(&Settings) + Send>(
     take_over: T,
     stop: Stop,
 ) -> impl Future<Output = ()> + use<T> {
-    follower.run(Live::new(InForce::new(settings.clone())), take_over, Vec::new(), stop)
+    follower.run(Reloadable::new(InForce::new(settings.clone())), take_over, Vec::new(), stop)
 }
 
 /// Follows the files that `--config` names.
@@ -102,7 +102,7 @@ impl Follower {
     /// force and what was refused. Each of `metrics` counts it.
     pub async fn run(
         mut self,
-        in_force: Live<InForce>,
+        in_force: Reloadable<InForce>,
         take_over: impl Fn(&Settings) + Send,
         metrics: Vec<Arc<Metrics>>,
         stop: Stop,
@@ -184,7 +184,7 @@ impl Follower {
         &self,
         settings: &Settings,
         asked: bool,
-        in_force: &Live<InForce>,
+        in_force: &Reloadable<InForce>,
         take_over: &impl Fn(&Settings),
         metrics: &[Arc<Metrics>],
     ) {
@@ -235,7 +235,7 @@ impl Follower {
 }
 
 /// Loud, and once: the files are not looked at again before they change.
-fn refuse(why: String, in_force: &Live<InForce>, metrics: &[Arc<Metrics>]) {
+fn refuse(why: String, in_force: &Reloadable<InForce>, metrics: &[Arc<Metrics>]) {
     let before = in_force.load();
     tracing::error!(
         error = why,
@@ -311,7 +311,7 @@ mod tests {
     async fn what_is_refused_changes_nothing_and_what_waits_is_said_once() {
         let (follower, file, _folder) = followed();
         let settings = follower.load(&follower.known).unwrap();
-        let (in_force, metrics) = (Live::new(InForce::new(settings)), [Arc::new(Metrics::new())]);
+        let (in_force, metrics) = (Reloadable::new(InForce::new(settings)), [Arc::new(Metrics::new())]);
         let before = in_force.load();
         let taken_over = std::cell::Cell::new(0);
         let take_over = |_: &Settings| taken_over.set(taken_over.get() + 1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::InForce;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::health::{Health, Trouble};
 use crate::engine::metrics::Metrics;
@@ -30,7 +30,7 @@ pub(super) struct Heartbeat {
     pub queue: Arc<dyn Queue>,
     /// The worker's name.
     pub name: String,
-    pub in_force: Live<InForce>,
+    pub in_force: Reloadable<InForce>,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::heartbeat::BEAT_EVERY;
 use crate::base::clock::Millis;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
 use crate::ingest::{Living, Moment, Refresh, Which};
@@ -23,7 +23,7 @@ pub struct Maintenance {
     /// The worker's name.
     pub name: String,
     /// Where the handler reads whether there is a wave.
-    pub wave: Live<Option<Wave>>,
+    pub wave: Reloadable<Option<Wave>>,
     /// Brings look-ups forward after a wave.
     pub refresh: Refresh,
     /// How much later than its lane allows a post may be due: longer than any lease.

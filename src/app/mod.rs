@@ -42,14 +42,14 @@ pub use self::tuning::read_terms;
 pub use self::updater::Updater;
 pub use self::upkeep::{open_dead, open_rebuilds, open_refresh, run_rebuilds, run_refresh};
 pub use self::waiting::{Needed, wait_for_services};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::engine::queue::Queue;
 use crate::engine::schedule::age::AgeTable;
 use crate::ingest::{EnqueueOptions, Input, ProgressDisplay, Starter, Summary, enqueue};
 use crate::model::provider::Provider;
-use crate::ops::report::credentials::{self, Accounts};
+use crate::ops::report::credentials::{self, CredentialsReport};
 use crate::ops::report::plan::Fill;
 use crate::ops::report::status::{Report, Status};
 use crate::ops::{Answer, Reader, StoreAtHand, WholeQueue};
@@ -184,7 +184,7 @@ async fn status_of(
     store: &StoreAtHand,
 ) -> Result<Status> {
     let (queue, ledger) = (service.queue(&provider.namespace()).await?, service.ledger(provider).await?);
-    let terms = Live::new(terms(settings));
+    let terms = Reloadable::new(terms(settings));
     let whole = WholeQueue {
         queue: queue.clone(),
         provider: provider.ledger(),
@@ -196,12 +196,12 @@ async fn status_of(
         health: Arc::default(),
     };
     let seen = Reader::new(Arc::new(whole), store.clone(), terms).look_once().await;
-    let status = match &seen.figures {
+    let status = match &seen.snapshot {
         Some(figures) => figures.status.clone(),
         // Why they do not answer is said in their own words; a large file may only need more time.
         None => {
             let stats = queue.stats().await?;
-            let accounts = ledger.accounts(capabilities(provider).endpoint, names).await?;
+            let accounts = ledger.statuses(capabilities(provider).endpoint, names).await?;
             let reads = reads(settings, provider, &*ledger).await?;
             Status::new(stats, accounts, fill(settings, provider)).with_reads(reads)
         }
@@ -220,7 +220,7 @@ pub fn fill(settings: &Settings, provider: &Provider) -> Fill {
 ///
 /// # Errors
 /// The ledger is not there, or a secret is missing.
-pub async fn accounts(settings: &Settings, provider: &Provider, check: bool) -> Result<Accounts> {
+pub async fn credentials_report(settings: &Settings, provider: &Provider, check: bool) -> Result<CredentialsReport> {
     let callers = callers(settings, provider)?;
     let service = Service::new(settings)?;
     let unusable = || service.unusable("quota ledger");
@@ -228,17 +228,17 @@ pub async fn accounts(settings: &Settings, provider: &Provider, check: bool) -> 
     if !check {
         files::queue_is_there(settings)?;
         let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
-        let known = service.ledger(provider).await?.accounts(endpoint, &names).await.with_context(unusable)?;
+        let known = service.ledger(provider).await?.statuses(endpoint, &names).await.with_context(unusable)?;
         let reads = reads(settings, provider, &*service.ledger(provider).await?).await.with_context(unusable)?;
-        return Ok(Accounts::new(endpoint, callers, known).with_reads(reads));
+        return Ok(CredentialsReport::new(endpoint, callers, known).with_reads(reads));
     }
     let lookup = open_lookup(settings, provider)?;
     let credentials = open_credentials(settings, &service, provider).await?;
     let checks = credentials::check(&credentials, &*lookup).await.with_context(unusable)?;
-    let known = credentials.accounts(endpoint).await.with_context(unusable)?;
+    let known = credentials.statuses(endpoint).await.with_context(unusable)?;
     let reads = credentials.reads().await.with_context(unusable)?;
     let usage = credentials::usage(&credentials, &*lookup).await;
-    Ok(Accounts::new(endpoint, callers, known).with_checks(checks).with_reads(reads).with_usage(usage))
+    Ok(CredentialsReport::new(endpoint, callers, known).with_checks(checks).with_reads(reads).with_usage(usage))
 }
 
 /// How the budget of reads is spent, where the provider charges for them.
@@ -257,7 +257,7 @@ pub fn starter(
     provider: &Provider,
     queue: Arc<dyn Queue>,
     store: Option<Arc<dyn Store>>,
-    ages: impl Into<Live<AgeTable>>,
+    ages: impl Into<Reloadable<AgeTable>>,
 ) -> Starter {
     Starter::new(queue, store, ages, Arc::new(date_of(provider)), parse(provider))
 }

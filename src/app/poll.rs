@@ -14,7 +14,7 @@ use super::updater::{FAREWELL, worker_name};
 use super::{
     Follower, Service, Unavailable, Watched, credentials, follow, open_credentials, open_store_and_positions, starter,
 };
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
 use crate::engine::lateness::Lateness;
@@ -37,7 +37,7 @@ struct Shared {
     service: Service,
     store: Arc<dyn Store>,
     positions: Arc<dyn Positions>,
-    ages: Live<AgeTable>,
+    ages: Reloadable<AgeTable>,
 }
 
 /// Polls the sources until it is stopped; is seen from outside where it has an address.
@@ -108,7 +108,7 @@ async fn open_shared(
     let queues = service.queues(providers).await?;
     // A queue that is not there leaves no store behind.
     let (store, positions) = open_store_and_positions(settings).await?;
-    let ages = Live::new(settings.tweet_age.clone());
+    let ages = Reloadable::new(settings.tweet_age.clone());
     Ok((Shared { settings: settings.clone(), service, store, positions, ages }, queues))
 }
 
@@ -128,7 +128,7 @@ async fn open(
     let poll = &settings.poll;
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let (mut polls, mut pipelines) = (Polls::new(), Vec::new());
-    let concurrency = Live::new(settings.updater.concurrency);
+    let concurrency = Reloadable::new(settings.updater.concurrency);
     let namespaces = sources.keys().map(|endpoint| namespace_of(provider, endpoint));
     let in_common = InCommon::new(namespaces, Share::new(concurrency.clone()));
     for (endpoint, sources) in sources {
@@ -153,7 +153,7 @@ async fn open(
             save_timeout,
             in_common: in_common.clone(),
         });
-        pipelines.push(Pipeline { queue: queue.clone(), handler: handler.clone(), claims: Live::new(claims) });
+        pipelines.push(Pipeline { queue: queue.clone(), handler: handler.clone(), claims: Reloadable::new(claims) });
         polls.push((queue, handler));
     }
     let streams = streams::open(settings, openings, service, &polls, watched).await?;

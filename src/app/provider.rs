@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::{Service, Watched, tuning};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
 use crate::config::{BEARER, BadConfig, CallsWanted, Secrets, Settings};
@@ -183,8 +183,8 @@ pub async fn open_credentials(settings: &Settings, service: &Service, provider: 
 
 /// The budget of reads, where the provider charges for them.
 #[must_use]
-pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Live<Budget>> {
-    tuning::budget(settings, capabilities(provider)).map(Live::new)
+pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Reloadable<Budget>> {
+    tuning::budget(settings, capabilities(provider)).map(Reloadable::new)
 }
 
 /// Whether that is the API of Twitter or X itself, which answers nobody without a credential.

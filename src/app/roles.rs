@@ -15,7 +15,7 @@ use super::{
     Follower, InForce, Service, Updater, callers, credentials, follow, live_budget, open_lookup, open_store,
     open_store_and_positions, polled, starter, tuning, upkeep,
 };
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Settings, WithoutToken};
 use crate::engine::health::{Health, Vitals};
@@ -126,7 +126,7 @@ pub async fn run_updater(
         () = stop.draining() => return Ok(()), // while a service did not answer yet
     };
     let (store, service, queues) = opened?;
-    let in_force = Live::new(InForce::new(settings.clone()));
+    let in_force = Reloadable::new(InForce::new(settings.clone()));
     let metrics = crew.iter().map(|(_, watched, _)| watched.metrics.clone()).collect();
     tokio::spawn(follower.run(in_force.clone(), |_| (), metrics, stop.clone()));
     tokio::spawn({
@@ -179,7 +179,7 @@ pub async fn run_starter(
         () = stop.draining() => return Ok(()), // while a service did not answer yet
     };
     let (queues, store) = opened;
-    let ages = Live::new(settings.tweet_age.clone());
+    let ages = Reloadable::new(settings.tweet_age.clone());
     let starters: Vec<(String, Starter)> = providers
         .iter()
         .zip(&queues)
@@ -224,7 +224,7 @@ pub async fn run_ops(settings: &Settings, listen: Option<SocketAddr>, follower: 
         let budget = live_budget(settings, &provider);
         queues.push(Overseen { provider, queue, health, budget });
     }
-    let in_force = Live::new(terms(settings));
+    let in_force = Reloadable::new(terms(settings));
     let router = open_site(settings, in_force.clone(), &service, &queues).await?.router();
     let budgets: Vec<_> = queues.iter().map(|one| (capabilities(&one.provider), one.budget.clone())).collect();
     let take_over = move |settings: &Settings| {
@@ -261,7 +261,7 @@ pub struct Overseen {
     /// Hears whether it answers.
     pub health: Arc<Health>,
     /// The budget of reads, where the provider charges for them.
-    pub budget: Option<Live<Budget>>,
+    pub budget: Option<Reloadable<Budget>>,
 }
 
 /// The pages of these providers' queues, and all else that `ops` serves: with the credentials' names, and no secret of
@@ -271,7 +271,7 @@ pub struct Overseen {
 /// A setting is missing, or a ledger's file cannot be opened.
 pub async fn open_site(
     settings: &Settings,
-    terms: Live<Terms>,
+    terms: Reloadable<Terms>,
     service: &Service,
     queues: &[Overseen],
 ) -> Result<Arc<Site>> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::clock::{self, Millis};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::config::Settings;
 use crate::engine::schedule::age::{AgeTable, SameDay};
 use crate::engine::worker::ClaimSettings;
@@ -20,18 +20,18 @@ const ON_THE_WAY: Duration = Duration::from_secs(60);
 /// The values, as those who use them share them.
 #[derive(Clone)]
 pub(super) struct Tuning {
-    pub ages: Live<AgeTable>,
-    pub claims: Live<ClaimSettings>,
-    pub concurrency: Live<usize>,
-    pub same_day: Live<SameDay>,
+    pub ages: Reloadable<AgeTable>,
+    pub claims: Reloadable<ClaimSettings>,
+    pub concurrency: Reloadable<usize>,
+    pub same_day: Reloadable<SameDay>,
     /// Where the provider charges for reads.
-    budget: Option<Live<Budget>>,
+    budget: Option<Reloadable<Budget>>,
     capabilities: Capabilities,
 }
 
 impl Tuning {
     /// `budget` is that of the credentials.
-    pub fn new(settings: &Settings, capabilities: Capabilities, budget: Option<Live<Budget>>) -> Self {
+    pub fn new(settings: &Settings, capabilities: Capabilities, budget: Option<Reloadable<Budget>>) -> Self {
         Self {
             ages: settings.tweet_age.clone().into(),
             claims: claims(settings, capabilities).into(),

@@ -16,7 +16,7 @@ use super::upkeep::rebuild_of;
 use super::{InForce, Service, Unavailable, Watched, open_credentials, starter};
 use crate::base::clock;
 use crate::base::random;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
 use crate::engine::metrics::Metrics;
@@ -24,7 +24,7 @@ use crate::engine::queue::{Lane, MEND_SLACK, Queue};
 use crate::engine::worker::{Pipeline, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
 use crate::model::provider::Provider;
-use crate::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::store::{Store, Way};
 
 /// How long a worker whose time is up tries to give back what it holds, and then to leave the list.
@@ -67,7 +67,7 @@ pub struct Updater {
     pub store: Arc<dyn Store>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
-    in_force: Live<InForce>,
+    in_force: Reloadable<InForce>,
     tuning: Tuning,
     worker: Worker,
     drain: Drain,
@@ -86,7 +86,7 @@ impl Updater {
     /// A setting is missing, or a service is not there.
     pub async fn open(
         provider: &Provider,
-        in_force: Live<InForce>,
+        in_force: Reloadable<InForce>,
         service: &Service,
         queue: Arc<dyn Queue>,
         store: Arc<dyn Store>,
@@ -110,7 +110,7 @@ impl Updater {
         health.works();
         let updater = &settings.updater;
         let tuning = Tuning::new(settings, lookup.capabilities(), credentials.budget());
-        let wave = Live::new(None);
+        let wave = Reloadable::new(None);
         let handler = TweetUpdate {
             namespace,
             lookup,
@@ -129,7 +129,7 @@ impl Updater {
             max_deliveries: updater.max_deliveries,
             save_timeout: updater.save_timeout,
             metrics: metrics.clone(),
-            doubts: Doubts::default(),
+            suspicions: Suspicions::default(),
         };
         let worker = Worker {
             name: name.clone(),

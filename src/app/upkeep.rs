@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Service, files, open_store, write_answer};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
@@ -37,7 +37,7 @@ fn lanes(settings: &Settings, provider: &Provider) -> Lanes {
 pub async fn open_rebuilds(settings: &Settings, rate: Option<u32>) -> Result<Vec<Rebuild>> {
     let providers = settings.providers()?;
     let queues = Service::new(settings)?.queues(&providers).await?;
-    let (store, ages) = (open_store(settings).await?, Live::new(settings.tweet_age.clone()));
+    let (store, ages) = (open_store(settings).await?, Reloadable::new(settings.tweet_age.clone()));
     let rebuild = |(provider, queue)| {
         let rebuild = rebuild_of(settings, provider, queue, store.clone(), ages.clone());
         Rebuild { rate: rate.unwrap_or(rebuild.rate), ..rebuild }
@@ -51,7 +51,7 @@ pub(super) fn rebuild_of(
     provider: &Provider,
     queue: Arc<dyn Queue>,
     store: Arc<dyn Store>,
-    ages: Live<AgeTable>,
+    ages: Reloadable<AgeTable>,
 ) -> Rebuild {
     Rebuild {
         queue,

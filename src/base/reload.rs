@@ -9,14 +9,14 @@ use tokio::sync::watch;
 /// A value that one sets and many read. Clones are the same value.
 ///
 /// Who uses it more than once for one piece of work loads it once: what was loaded stays as it is.
-pub struct Live<T>(Arc<Cell<T>>);
+pub struct Reloadable<T>(Arc<Cell<T>>);
 
 struct Cell<T> {
     value: ArcSwap<T>,
     changed: watch::Sender<()>,
 }
 
-impl<T> Live<T> {
+impl<T> Reloadable<T> {
     /// That value, until it is [set](Live::set).
     pub fn new(value: T) -> Self {
         Self(Arc::new(Cell { value: ArcSwap::from_pointee(value), changed: watch::Sender::new(()) }))
@@ -41,25 +41,25 @@ impl<T> Live<T> {
     }
 }
 
-impl<T> Clone for Live<T> {
+impl<T> Clone for Reloadable<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> From<T> for Live<T> {
+impl<T> From<T> for Reloadable<T> {
     fn from(value: T) -> Self {
         Self::new(value)
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Live<T> {
+impl<T: fmt::Debug> fmt::Debug for Reloadable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.load().fmt(f)
     }
 }
 
-/// The changes of a [`Live`] value.
+/// The changes of a [`Reloadable`] value.
 #[derive(Debug)]
 pub struct Changes(watch::Receiver<()>);
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_was_loaded_stays_and_the_next_load_is_new() {
-        let live = Live::new(1);
+        let live = Reloadable::new(1);
         let (same, before) = (live.clone(), live.load());
         live.set(2);
         assert_eq!((*before, *live.load(), *same.load()), (1, 2, 2));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_change_before_the_wait_is_not_missed() {
-        let live = Live::new(1);
+        let live = Reloadable::new(1);
         let mut changes = live.changes();
         assert!(changes.next().now_or_never().is_none());
         live.set(2);

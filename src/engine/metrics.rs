@@ -100,7 +100,7 @@ counters! {
         /// Tweet objects we could not read.
         broken,
         /// Objects in answers that nobody asked for.
-        unasked,
+        unsolicited,
         /// Tweets whose life ended.
         ended,
         /// Tweets buried.

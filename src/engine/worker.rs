@@ -16,13 +16,13 @@ use tokio::task::JoinSet;
 use crate::base::clock::{self, Stopwatch};
 use crate::base::failpoint;
 use crate::base::random;
-use crate::base::reload::{Changes, Live};
+use crate::base::reload::{Changes, Reloadable};
 use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
-use crate::quota::{Credentials, Leave, Pacing, Permit};
+use crate::quota::{Acquired, Credentials, Pacing, Permit};
 
 /// The loop looks for work at least this often.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -105,7 +105,7 @@ pub struct Pipeline {
     /// Its handler.
     pub handler: Arc<dyn Handler>,
     /// How its batches are claimed, from the next claim on.
-    pub claims: Live<ClaimSettings>,
+    pub claims: Reloadable<ClaimSettings>,
 }
 
 /// The loops of one process, over all its pipelines.
@@ -118,7 +118,7 @@ pub struct Worker {
     pub credentials: Arc<Credentials>,
     /// Batches in flight, at the most. Lowered, those that are in flight are finished, and none is claimed
     /// until they are few enough.
-    pub concurrency: Live<usize>,
+    pub concurrency: Reloadable<usize>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
     /// What it knows of itself.
@@ -269,8 +269,8 @@ impl Worker {
                 let at = (turn.next + step) % self.pipelines.len();
                 let pipeline = &self.pipelines[at];
                 let permit = match self.permit(pipeline, at, &mut turn).await {
-                    Ok(Leave::Granted(permit)) => permit,
-                    Ok(Leave::Wait(until)) => {
+                    Ok(Acquired::Granted(permit)) => permit,
+                    Ok(Acquired::Wait(until)) => {
                         wait = wait.min(until);
                         continue;
                     }
@@ -325,9 +325,9 @@ impl Worker {
         format!("{}-{:016x}", self.name, random::number())
     }
 
-    /// Leave to make a call. More due than the quota carries is spread over the window, so how much is
+    /// Acquired to make a call. More due than the quota carries is spread over the window, so how much is
     /// due has to be known: roughly, so it is asked for now and then.
-    async fn permit(&self, pipeline: &Pipeline, at: usize, turn: &mut Turn) -> Result<Leave, QueueError> {
+    async fn permit(&self, pipeline: &Pipeline, at: usize, turn: &mut Turn) -> Result<Acquired, QueueError> {
         if self.credentials.pacing() == Pacing::Auto
             && turn.backlogs[at].is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
         {

@@ -43,7 +43,7 @@ pub use self::summary::{Refusal, Summary};
 pub use self::tweets::{Item, Tweets};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::engine::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::engine::schedule::age::AgeTable;
 use crate::model::post::Ingested;
@@ -127,7 +127,7 @@ impl Admitted {
 pub struct Starter {
     queue: Arc<dyn Queue>,
     store: Option<Arc<dyn Store>>,
-    ages: Live<AgeTable>,
+    ages: Reloadable<AgeTable>,
     id_date: IdDate,
     parse: Parse,
     way: Way,
@@ -141,7 +141,7 @@ impl Starter {
     pub fn new(
         queue: Arc<dyn Queue>,
         store: Option<Arc<dyn Store>>,
-        ages: impl Into<Live<AgeTable>>,
+        ages: impl Into<Reloadable<AgeTable>>,
         id_date: IdDate,
         parse: Parse,
     ) -> Self {
@@ -373,8 +373,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let queue = EmbeddedQueue::open(&folder.path().join("jobs.db"), "n", Duration::from_secs(20)).await.unwrap();
         let ages: AgeTable = "1d: 1h".parse().unwrap();
-        let starter = Starter::new(Arc::new(queue), None, ages, Arc::new(TweetId::date_of), |_| Ok(crate::model::post::Tweet::default()))
-            .within(Duration::from_millis(5));
+        let starter = Starter::new(Arc::new(queue), None, ages, Arc::new(TweetId::date_of), |_| {
+            Ok(crate::model::post::Tweet::default())
+        })
+        .within(Duration::from_millis(5));
         for who in ["store", "queue"] {
             let error = starter.in_time(who, Stopwatch::start(), std::future::pending::<()>()).await.unwrap_err();
             assert!(error.to_string().contains(&format!("the {who} did not answer within 5 ms")), "{error}");

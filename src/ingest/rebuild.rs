@@ -37,7 +37,7 @@ use super::{IdDate, StarterError};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::grouped;
 use crate::base::random;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::{Adopted, Job, Lane, Queue, Scheduled, Verdict, check_id};
@@ -55,7 +55,7 @@ const SPREAD_MS: Millis = 10 * 60_000;
 #[derive(Clone)]
 pub struct Lanes {
     /// How often, by age.
-    pub ages: Live<AgeTable>,
+    pub ages: Reloadable<AgeTable>,
     /// The lane of tweets the provider does not return.
     pub unavailable: Lane,
     /// What an id says of its date, where the store does not know it.

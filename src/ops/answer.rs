@@ -6,7 +6,7 @@ use crate::base::humanize::{figure, grouped, one_line, span, when};
 use crate::engine::queue::{Stats, WorkerStats};
 pub use crate::ops::report::status::{Answer, State};
 use crate::ops::report::status::{Known, Status};
-use crate::ops::snapshot::{Figures, Freshness, Outage, Seen};
+use crate::ops::snapshot::{Freshness, Outage, Seen, Snapshot};
 use crate::quota::Reads;
 
 /// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
@@ -42,19 +42,19 @@ impl Answer {
             return State::Unknown
                 .because(format!("Unknown: the queue does not answer since {since}: {}", one_line(why)));
         }
-        let Some(figures) = &seen.figures else {
+        let Some(snapshot) = &seen.snapshot else {
             return State::Unknown.because("Unknown: nothing has been read yet".to_owned());
         };
-        if let Some(why) = stopped(figures) {
+        if let Some(why) = stopped(snapshot) {
             return State::Stopped.because(format!("Stopped: {why}"));
         }
-        if let Some(why) = unknown(figures) {
+        if let Some(why) = unknown(snapshot) {
             return State::Unknown.because(format!("Unknown: {why}"));
         }
-        if let Some(sentence) = missing(figures).or_else(|| late(figures)) {
+        if let Some(sentence) = missing(snapshot).or_else(|| late(snapshot)) {
             return State::Late.because(sentence);
         }
-        State::Fresh.because(fresh(figures)).unless_pollers(seen.pollers.as_deref())
+        State::Fresh.because(fresh(snapshot)).unless_pollers(seen.pollers.as_deref())
     }
 
     /// The same, or that new posts are missed, for this reason, where it would be fresh otherwise.
@@ -98,9 +98,9 @@ impl State {
 }
 
 /// Why nothing is updated.
-fn stopped(figures: &Figures) -> Option<String> {
-    let stats = &figures.status.stats;
-    if let Some(Outage { why, since_ms }) = &figures.store_out {
+fn stopped(snapshot: &Snapshot) -> Option<String> {
+    let stats = &snapshot.status.stats;
+    if let Some(Outage { why, since_ms }) = &snapshot.store_out {
         let since = when(*since_ms);
         return Some(format!("the store does not answer since {since}, nothing can be saved: {}", one_line(why)));
     }
@@ -111,21 +111,21 @@ fn stopped(figures: &Figures) -> Option<String> {
         return Some(why);
     }
     // A lease that was longer than those of now is ahead as well: only stored answers prove it.
-    let ahead = figures.measured.of.iter().flatten().any(|of| of.ahead > 0);
-    if ahead && stats.fence_ahead_ms > figures.lease_ms + CLOCK_SLACK_MS {
-        let behind = span((stats.fence_ahead_ms - figures.lease_ms) / 1_000 * 1_000);
+    let ahead = snapshot.measured.of.iter().flatten().any(|of| of.ahead > 0);
+    if ahead && stats.fence_ahead_ms > snapshot.lease_ms + CLOCK_SLACK_MS {
+        let behind = span((stats.fence_ahead_ms - snapshot.lease_ms) / 1_000 * 1_000);
         return Some(format!(
             "the queue's clock stepped back by about {behind}: nothing comes due until it has caught up; set the clock right"
         ));
     }
-    if let Some(Reads { reads, limit: Some(limit), spent: true, reset_in_ms, .. }) = &figures.status.budget {
+    if let Some(Reads { reads, limit: Some(limit), spent: true, reset_in_ms, .. }) = &snapshot.status.budget {
         let [reads, limit] = [reads, limit].map(|count| grouped(*count));
         let left = to_the_second(*reset_in_ms);
         return Some(format!(
             "the budget of reads is spent, {reads} of {limit}; it goes on at the reset in {left}, or with more x.reads"
         ));
     }
-    parked(figures).or_else(|| troubled(stats))
+    parked(snapshot).or_else(|| troubled(stats))
 }
 
 /// That nobody works.
@@ -141,10 +141,10 @@ fn no_worker(stats: &Stats) -> Option<String> {
 }
 
 /// That every credential is left alone.
-fn parked(figures: &Figures) -> Option<String> {
-    let first = figures.accounts.iter().min_by_key(|account| account.parked_for_ms)?;
+fn parked(snapshot: &Snapshot) -> Option<String> {
+    let first = snapshot.accounts.iter().min_by_key(|account| account.parked_for_ms)?;
     (first.parked_for_ms > 0).then(|| {
-        let who = match figures.accounts.len() {
+        let who = match snapshot.accounts.len() {
             1 => "the only credential is".to_owned(),
             many => format!("all {many} credentials are"),
         };
@@ -168,22 +168,22 @@ fn troubled(stats: &Stats) -> Option<String> {
 }
 
 /// Why it cannot be told how fresh posts are.
-fn unknown(figures: &Figures) -> Option<String> {
-    let all = figures.freshness_of_all();
+fn unknown(snapshot: &Snapshot) -> Option<String> {
+    let all = snapshot.freshness_of_all();
     if all.ids == 0 {
         return None;
     }
-    let why = || figures.measured.error.as_deref().map_or_else(|| "they were not read yet".to_owned(), one_line);
-    let age = figures.measured.at_ms.map(|at| figures.at_ms() - at);
+    let why = || snapshot.measured.error.as_deref().map_or_else(|| "they were not read yet".to_owned(), one_line);
+    let age = snapshot.measured.at_ms.map(|at| snapshot.at_ms() - at);
     if all.late.is_none() || age.is_none_or(|age| age > MEASURED_FOR_MS) {
         return Some(format!("the stored answers cannot be read: {}", why()));
     }
     // A lane that came into being since then; what was drawn of the others says nothing of it.
-    let unmeasured: u64 = figures.freshness.iter().filter(|lane| lane.late.is_none()).map(|lane| lane.ids).sum();
+    let unmeasured: u64 = snapshot.freshness.iter().filter(|lane| lane.late.is_none()).map(|lane| lane.ids).sum();
     if unmeasured > few(all.ids) {
         return Some(format!("the answers of {} of {} posts were not read yet", grouped(unmeasured), grouped(all.ids)));
     }
-    let drawn = |of: fn(&Measured) -> u64| figures.measured.of.iter().flatten().map(of).sum::<u64>();
+    let drawn = |of: fn(&Measured) -> u64| snapshot.measured.of.iter().flatten().map(of).sum::<u64>();
     (drawn(|of| of.ahead) * 10 > drawn(|of| of.sampled)).then(|| {
         "stored answers are dated ahead of the queue's clock, which stepped back: newer ones are refused until it has \
          caught up; set the clock right"
@@ -192,8 +192,8 @@ fn unknown(figures: &Figures) -> Option<String> {
 }
 
 /// That posts which were found before are missing from the answers.
-fn missing(figures: &Figures) -> Option<String> {
-    let all = figures.freshness_of_all();
+fn missing(snapshot: &Snapshot) -> Option<String> {
+    let all = snapshot.freshness_of_all();
     let missing = all.missing.unwrap_or(0);
     (missing > FEW_MISSING.max(all.ids / MISSING_SHARE)).then(|| {
         format!(
@@ -206,18 +206,18 @@ fn missing(figures: &Figures) -> Option<String> {
 }
 
 /// That posts are overdue, and why.
-fn late(figures: &Figures) -> Option<String> {
-    let all = figures.freshness_of_all();
+fn late(snapshot: &Snapshot) -> Option<String> {
+    let all = snapshot.freshness_of_all();
     let late = all.late.unwrap_or(0);
-    let expired = figures.status.stats.expired;
-    let starves = |lane: &Freshness| lane.oldest_lateness_ms > lane.interval_ms + figures.buffer_ttl_ms;
-    let starving = figures.freshness.iter().any(|lane| lane.overdue > 0 && starves(lane));
-    if late <= few(all.ids) && !starving && expired <= figures.request_ids {
+    let expired = snapshot.status.stats.expired;
+    let starves = |lane: &Freshness| lane.oldest_lateness_ms > lane.interval_ms + snapshot.buffer_ttl_ms;
+    let starving = snapshot.freshness.iter().any(|lane| lane.overdue > 0 && starves(lane));
+    if late <= few(all.ids) && !starving && expired <= snapshot.request_ids {
         return None;
     }
-    let oldest = figures.oldest_answer_ms().max(all.oldest_lateness_ms);
+    let oldest = snapshot.oldest_answer_ms().max(all.oldest_lateness_ms);
     let (late, ids) = (grouped(late.max(expired).max(1)), grouped(all.ids));
-    let why = quota_falls_short(figures).unwrap_or_else(|| slow(figures));
+    let why = quota_falls_short(snapshot).unwrap_or_else(|| slow(snapshot));
     Some(format!("Late: {late} of {ids} posts are not up to date, the oldest is overdue by {}: {why}", span(oldest)))
 }
 
@@ -226,8 +226,8 @@ fn few(ids: u64) -> u64 {
     (ids / LATE_SHARE).max(1)
 }
 
-fn fresh(figures: &Figures) -> String {
-    let all = figures.freshness_of_all();
+fn fresh(snapshot: &Snapshot) -> String {
+    let all = snapshot.freshness_of_all();
     let (late, waiting) = (all.late.unwrap_or(0) + all.missing.unwrap_or(0), all.waiting.unwrap_or(0));
     let mut said = match (all.ids, late) {
         (0, _) => "No posts are scheduled".to_owned(),
@@ -239,23 +239,23 @@ fn fresh(figures: &Figures) -> String {
         said += &format!(", {} of them wait for their first look-up", grouped(waiting));
     }
     // While the quota of some credential is not known yet, it may suffice.
-    if let Some(over) = quota_falls_short(figures) {
+    if let Some(over) = quota_falls_short(snapshot) {
         said += &format!(", but that will not last: {over}");
     }
     said
 }
 
 /// What mends a quota that does not carry the demand.
-fn quota_falls_short(figures: &Figures) -> Option<String> {
-    let quota = &figures.status.quota;
+fn quota_falls_short(snapshot: &Snapshot) -> Option<String> {
+    let quota = &snapshot.status.quota;
     let (ratio, remedy) = quota.demand_by_quota.zip(quota.remedy)?;
     Some(format!("the demand is {ratio:.2} × the quota; to mend it: {remedy}"))
 }
 
 /// Why posts are overdue although the quota suffices.
-fn slow(figures: &Figures) -> String {
-    let stats = &figures.status.stats;
-    let count = |counter: &str| figures.lately.count(counter);
+fn slow(snapshot: &Snapshot) -> String {
+    let stats = &snapshot.status.stats;
+    let count = |counter: &str| snapshot.lately.count(counter);
     let (calls, failed) = (count("requests"), count("requests_failed"));
     let trouble = stats.workers.iter().find_map(|worker| worker.trouble());
     if failed * 2 > calls {
@@ -278,9 +278,9 @@ fn slow(figures: &Figures) -> String {
     if call_ms > SLOW_CALL_MS {
         return format!("calls to the API take {} on average", span(call_ms / 100 * 100));
     }
-    let lately = &figures.minutes[figures.minutes.len().saturating_sub(LATELY)..];
+    let lately = &snapshot.minutes[snapshot.minutes.len().saturating_sub(LATELY)..];
     let looked_up: i64 = lately.iter().map(|minute| minute.count("looked_up")).sum();
-    let seconds: f64 = lately.iter().map(|minute| figures.seconds_of(minute)).sum();
+    let seconds: f64 = lately.iter().map(|minute| snapshot.seconds_of(minute)).sum();
     let per_second = figure((looked_up as f64 / seconds.max(1.0) * 10.0).round() / 10.0);
     let workers = match stats.workers.len() {
         1 => "the only worker updates".to_owned(),
@@ -299,8 +299,8 @@ impl Seen {
     #[must_use]
     pub fn known(&self, namespace: &str) -> Known {
         let answer = Some(Answer::of(self));
-        let error = match (&self.figures, &self.outage) {
-            (Some(figures), None) => return Known::Status(Box::new(Status { answer, ..figures.status.clone() })),
+        let error = match (&self.snapshot, &self.outage) {
+            (Some(snapshot), None) => return Known::Status(Box::new(Status { answer, ..snapshot.status.clone() })),
             (_, Some(Outage { why, .. })) => why.clone(),
             (None, None) => "nothing has been read yet".to_owned(),
         };
@@ -321,7 +321,7 @@ mod tests {
     use crate::ops::snapshot::{Reading, Sampled, Terms};
     use crate::pipelines::wave;
     use crate::providers::twitter_v1::CAPABILITIES;
-    use crate::quota::Account;
+    use crate::quota::CredentialStatus;
     use crate::store::Standing;
 
     const NOW: i64 = 1_800_000_020_000;
@@ -355,7 +355,7 @@ mod tests {
                 workers: vec![worker],
                 ..Stats::default()
             },
-            accounts: vec![Account { limit: Some(900), window_ms: Some(900_000), ..named("main") }],
+            accounts: vec![CredentialStatus { limit: Some(900), window_ms: Some(900_000), ..named("main") }],
             reads: None,
             due: vec![due("18m"), due("1d")],
             minutes: vec![minute(NOW - NOW % MINUTE_MS - MINUTE_MS), minute(NOW - NOW % MINUTE_MS)],
@@ -364,8 +364,8 @@ mod tests {
         }
     }
 
-    fn named(name: &str) -> Account {
-        Account { name: name.to_owned(), ..Account::default() }
+    fn named(name: &str) -> CredentialStatus {
+        CredentialStatus { name: name.to_owned(), ..CredentialStatus::default() }
     }
 
     fn terms() -> Terms {
@@ -378,19 +378,19 @@ mod tests {
         }
     }
 
-    fn figures(reading: Reading, store_out: Option<Outage>) -> Figures {
-        Figures::new(reading, store_out, &terms(), CAPABILITIES)
+    fn snapshot(reading: Reading, store_out: Option<Outage>) -> Snapshot {
+        Snapshot::new(reading, store_out, &terms(), CAPABILITIES)
     }
 
-    fn seen(figures: Figures) -> Seen {
-        Seen { figures: Some(Arc::new(figures)), ..Seen::default() }
+    fn seen(snapshot: Snapshot) -> Seen {
+        Seen { snapshot: Some(Arc::new(snapshot)), ..Seen::default() }
     }
 
     /// What is answered when so much is changed of what is well.
     fn answers(change: impl FnOnce(&mut Reading)) -> (State, String) {
         let mut reading = reading();
         change(&mut reading);
-        let Answer { state, sentence } = Answer::of(&seen(figures(reading, None)));
+        let Answer { state, sentence } = Answer::of(&seen(snapshot(reading, None)));
         (state, sentence)
     }
 
@@ -410,7 +410,7 @@ mod tests {
 
     fn park(reading: &mut Reading) {
         let why = Some("its account is locked".to_owned());
-        reading.accounts[0] = Account { parked_for_ms: 60_001, parked_why: why, ..named("main") };
+        reading.accounts[0] = CredentialStatus { parked_for_ms: 60_001, parked_why: why, ..named("main") };
     }
 
     /// 96,000 ÷ 3,600 s and 4,000 ÷ 180 s are 44,000 in 15 min: 440 calls.
@@ -548,8 +548,8 @@ mod tests {
     #[test]
     fn new_posts_that_are_not_collected_are_told_of() {
         let polls_not =
-            |figures| Seen { pollers: Some("new posts are not collected: no poller".to_owned()), ..seen(figures) };
-        let answer = Answer::of(&polls_not(figures(reading(), None)));
+            |snapshot| Seen { pollers: Some("new posts are not collected: no poller".to_owned()), ..seen(snapshot) };
+        let answer = Answer::of(&polls_not(snapshot(reading(), None)));
         assert_eq!((answer.state, &*answer.sentence), (State::Late, "Late: new posts are not collected: no poller"));
     }
 
@@ -628,7 +628,7 @@ mod tests {
         assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);
         let out = Outage { why: "no route\nto host".to_owned(), since_ms: 1_769_851_800_000 };
         assert_eq!(
-            Answer::of(&seen(figures(reading(), Some(out)))).sentence,
+            Answer::of(&seen(snapshot(reading(), Some(out)))).sentence,
             "Stopped: the store does not answer since 2026-01-31T09:30:00Z, nothing can be saved: no route to host"
         );
     }
@@ -636,7 +636,7 @@ mod tests {
     #[test]
     fn unknown_is_what_cannot_be_told() {
         let outage = Some(Outage { why: "no route".to_owned(), since_ms: 1_769_851_800_000 });
-        let last = Seen { outage: outage.clone(), ..seen(figures(reading(), None)) };
+        let last = Seen { outage: outage.clone(), ..seen(snapshot(reading(), None)) };
         for seen in [last, Seen { outage, ..Seen::default() }] {
             assert_eq!(
                 Answer::of(&seen),
@@ -674,11 +674,11 @@ mod tests {
         late_by(&mut reading, 50);
         for (change, says) in changes {
             change(&mut reading);
-            let sentence = Answer::of(&seen(figures(reading.clone(), None))).sentence;
+            let sentence = Answer::of(&seen(snapshot(reading.clone(), None))).sentence;
             assert!(sentence.contains(says), "{says}: {sentence}");
         }
         let out = Outage { why: "no route".to_owned(), since_ms: 0 };
-        let mut worst = seen(figures(reading, Some(out.clone())));
+        let mut worst = seen(snapshot(reading, Some(out.clone())));
         assert!(Answer::of(&worst).sentence.contains("the store does not answer"));
         worst.outage = Some(out);
         assert!(Answer::of(&worst).sentence.contains("the queue does not answer"));
@@ -688,7 +688,7 @@ mod tests {
     fn a_wave_is_known_by_the_minutes() {
         let mut reading = reading();
         reading.minutes[1].counters = [(wave::MISSED.to_owned(), 400), (wave::FOUND.to_owned(), 400)].into();
-        assert!(figures(reading, None).wave.is_some_and(|wave| wave.lasts()));
+        assert!(snapshot(reading, None).wave.is_some_and(|wave| wave.lasts()));
     }
 
     /// A post of the generated world: its lane (`None`: leased), how old its last answer is, whether it is missing.
@@ -758,7 +758,7 @@ mod tests {
             reading.stats.paused = (paused && measured_ago > 30_000).then(|| "why".to_owned());
             reading.measured.at_ms = Some(NOW - measured_ago);
             let is_paused = reading.stats.paused.is_some();
-            if Answer::of(&seen(figures(reading, None))).state == State::Fresh {
+            if Answer::of(&seen(snapshot(reading, None))).state == State::Fresh {
                 let limit = |post: &Post| match post.0 {
                     Some(true) => 180_000 + BUFFER_TTL_MS,
                     Some(false) => 3_600_000 + BUFFER_TTL_MS,

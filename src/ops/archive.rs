@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::reader::StoreAtHand;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::ops::dead::Dead;
 
 /// How long a store that does not answer may hold up the rest.
@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Opened once, and tried again until it could be: the rest of the page does without.
 #[derive(Debug)]
 pub struct Archive {
-    dead: Live<Result<Dead, String>>,
+    dead: Reloadable<Result<Dead, String>>,
     store: StoreAtHand,
     /// Ends with the archive.
     _opening: AbortOnDropHandle<()>,
@@ -33,7 +33,7 @@ impl Archive {
         Opening: Future<Output = Result<Dead, String>> + Send,
     {
         let not_yet = || "it has not answered yet".to_owned();
-        let (dead, store) = (Live::new(Err(not_yet())), StoreAtHand::new(Err(not_yet())));
+        let (dead, store) = (Reloadable::new(Err(not_yet())), StoreAtHand::new(Err(not_yet())));
         let (tried, first) = tokio::sync::oneshot::channel();
         let opening = {
             let (dead, store) = (dead.clone(), store.clone());

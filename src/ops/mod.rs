@@ -39,7 +39,7 @@ pub use self::probes::router;
 pub use self::reader::{Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
 pub use self::snapshot::{
-    Coming, Figures, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, ids_per_request,
+    Coming, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, Terms, ids_per_request,
     moments,
 };
 pub use self::whole_queue::WholeQueue;

@@ -1,4 +1,4 @@
-//! Reads the [`Figures`] for whoever watches: once for all of them, and not at all while nobody does.
+//! Reads the [`Snapshot`] for whoever watches: once for all of them, and not at all while nobody does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::lately::History;
 use super::polled::Polled;
 use super::whole_queue::WholeQueue;
 use crate::base::clock::{self, Millis, Stopwatch};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::engine::queue::{Minute, QueueError, joined};
-use crate::ops::snapshot::{Figures, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Terms, moments};
+use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, Terms, moments};
 use crate::store::Store;
 
 /// How often it reads while somebody watches,
@@ -29,14 +29,14 @@ const STORE_PATIENCE: Duration = Duration::from_secs(3);
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// The store, or why it cannot be opened, in one line.
-pub type StoreAtHand = Live<Result<Arc<dyn Store>, String>>;
+pub type StoreAtHand = Reloadable<Result<Arc<dyn Store>, String>>;
 
 /// The one who reads, for all who watch in this process.
 #[derive(Debug)]
 pub struct Reader {
     whole: Arc<WholeQueue>,
     store: StoreAtHand,
-    terms: Live<Terms>,
+    terms: Reloadable<Terms>,
     /// The polled sources, where there may be some.
     polled: Option<Arc<Polled>>,
     seen: watch::Sender<Seen>,
@@ -46,7 +46,7 @@ pub struct Reader {
 /// What is kept from one reading to the next.
 #[derive(Debug, Default)]
 struct Known {
-    figures: Option<Arc<Figures>>,
+    snapshot: Option<Arc<Snapshot>>,
     outage: Option<Outage>,
     store_out: Option<Outage>,
     store_checked: Option<Stopwatch>,
@@ -60,14 +60,14 @@ struct Known {
 
 impl Known {
     fn seen(&self) -> Seen {
-        Seen { figures: self.figures.clone(), outage: self.outage.clone(), pollers: self.pollers.clone() }
+        Seen { snapshot: self.snapshot.clone(), outage: self.outage.clone(), pollers: self.pollers.clone() }
     }
 }
 
 impl Reader {
     /// Reads nothing before it [runs](Reader::run).
     #[must_use]
-    pub fn new(whole: Arc<WholeQueue>, store: StoreAtHand, terms: Live<Terms>) -> Self {
+    pub fn new(whole: Arc<WholeQueue>, store: StoreAtHand, terms: Reloadable<Terms>) -> Self {
         let (seen, somebody_watches) = (watch::Sender::default(), Notify::new());
         Self { whole, store, terms, polled: None, seen, somebody_watches }
     }
@@ -131,7 +131,7 @@ impl Reader {
     /// hangs must not hold up the next reading.
     async fn read(&self, known: &mut Known) -> Duration {
         let terms = self.terms.load();
-        let last = known.figures.clone();
+        let last = known.snapshot.clone();
         let minutes = last.as_ref().map_or(&[][..], |last| &last.minutes);
         let check_store = known.store_checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
         let check = async {
@@ -156,8 +156,8 @@ impl Reader {
                 self.measure(known, &terms, reading.stats.now_ms).await;
                 let lately = known.counted.add(&reading.stats.counters);
                 let reading = Reading { measured: known.measured.clone(), lately, ..reading };
-                let figures = Figures::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
-                (known.figures, known.outage) = (Some(Arc::new(figures)), None);
+                let snapshot = Snapshot::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
+                (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
                 asking
             }
             // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
@@ -222,7 +222,7 @@ impl Reader {
             }
         };
         let all =
-            async { tokio::try_join!(queue.stats(), whole.accounts(), whole.reads(), queue.due_by(&moments), minutes) };
+            async { tokio::try_join!(queue.stats(), whole.statuses(), whole.reads(), queue.due_by(&moments), minutes) };
         let (stats, accounts, reads, due, minutes) = whole.in_time(all).await?;
         Ok(Reading { stats, accounts, reads, due, minutes, ..Reading::default() })
     }

@@ -15,7 +15,7 @@ use crate::ops::report::plan::{Fill, Plan};
 use crate::ops::report::status::Status;
 use crate::pipelines::wave::{Wave, last_wave};
 use crate::providers::lookup::Capabilities;
-use crate::quota::{Account, Reads};
+use crate::quota::{CredentialStatus, Reads};
 
 /// Minutes that are shown: so many past ones, the current one included, and as many to come.
 pub const MINUTES_SHOWN: u32 = 60;
@@ -49,7 +49,7 @@ pub struct Reading {
     /// The queue.
     pub stats: Stats,
     /// The credentials.
-    pub accounts: Vec<Account>,
+    pub accounts: Vec<CredentialStatus>,
     /// How the budget of reads is spent, where the provider charges for them.
     pub reads: Option<Reads>,
     /// What is due, at the [`moments`].
@@ -75,12 +75,12 @@ pub struct Sampled {
 
 /// Everything the page shows of a moment.
 #[derive(Debug, Clone, Serialize)]
-pub struct Figures {
+pub struct Snapshot {
     /// What `twitter-updater status` says.
     #[serde(flatten)]
     pub status: Status,
     /// The credentials, in the order of the settings.
-    pub accounts: Vec<Account>,
+    pub accounts: Vec<CredentialStatus>,
     /// How fresh each lane is, the most impatient first.
     pub freshness: Vec<Freshness>,
     /// What comes due within an hour, by lane, the most impatient first.
@@ -110,7 +110,7 @@ pub struct Figures {
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// The last figures; `None` before the first.
-    pub figures: Option<Arc<Figures>>,
+    pub snapshot: Option<Arc<Snapshot>>,
     /// Why new posts of this provider are missed, in one line.
     pub pollers: Option<String>,
     /// Why there are no newer ones, where that is so: queue or ledger are out.
@@ -182,11 +182,11 @@ impl Seen {
     /// Whether anything was read, or could not be.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        self.figures.is_some() || self.outage.is_some()
+        self.snapshot.is_some() || self.outage.is_some()
     }
 }
 
-impl Figures {
+impl Snapshot {
     /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
@@ -349,8 +349,8 @@ mod tests {
         }
     }
 
-    fn figures(reading: Reading) -> Figures {
-        Figures::new(reading, None, &terms(), CAPABILITIES)
+    fn snapshot(reading: Reading) -> Snapshot {
+        Snapshot::new(reading, None, &terms(), CAPABILITIES)
     }
 
     fn lane(name: &str, delayed: u64) -> LaneStats {
@@ -383,15 +383,15 @@ mod tests {
             due: vec![due("1d", &[3, 8, 10, 20]), due("18m", &[1, 11, 11, 12])],
             ..Reading::default()
         };
-        let figures = figures(reading);
+        let snapshot = snapshot(reading);
         let of = |at: usize| {
-            let Freshness { lane, ids, due, overdue, .. } = &figures.freshness[at];
-            (lane.as_str(), *ids, *due, *overdue, &*figures.coming[at].per_minute)
+            let Freshness { lane, ids, due, overdue, .. } = &snapshot.freshness[at];
+            (lane.as_str(), *ids, *due, *overdue, &*snapshot.coming[at].per_minute)
         };
         assert_eq!(of(0), ("18m", 10, 10, 1, &[0, 1][..]));
         assert_eq!(of(1), ("1d", 90, 8, 3, &[2, 10][..]));
         assert_eq!(of(2), ("new", 5, 0, 0, &[][..]));
-        let all = figures.freshness_of_all();
+        let all = snapshot.freshness_of_all();
         assert_eq!((all.ids, all.due, all.overdue, all.oldest_lateness_ms), (105, 18, 4, 90));
         assert_eq!((all.late, all.share(), Freshness::default().share()), (None, None, None), "nothing was measured");
     }
@@ -416,12 +416,12 @@ mod tests {
             measured: Sampled { of: Some(of), at_ms: Some(0), error: None },
             ..Reading::default()
         };
-        let figures = figures(reading);
-        let late: Vec<_> = figures.freshness.iter().map(|lane| (lane.late, lane.missing)).collect();
+        let snapshot = snapshot(reading);
+        let late: Vec<_> = snapshot.freshness.iter().map(|lane| (lane.late, lane.missing)).collect();
         assert_eq!(late, [(Some(1), Some(0)), (Some(18), Some(9)), (None, None)]);
-        let all = figures.freshness_of_all();
-        assert_eq!((all.ids, all.late, all.missing, figures.oldest_answer_ms()), (9_065, Some(24), Some(9), 35));
-        assert_eq!(figures.freshness[1].share(), Some(8_973.0 / 9_000.0));
+        let all = snapshot.freshness_of_all();
+        assert_eq!((all.ids, all.late, all.missing, snapshot.oldest_answer_ms()), (9_065, Some(24), Some(9), 35));
+        assert_eq!(snapshot.freshness[1].share(), Some(8_973.0 / 9_000.0));
     }
 
     #[test]
@@ -430,14 +430,14 @@ mod tests {
         let minutes = vec![minute(60_000, &counted), minute(120_000, &counted)];
         let at = |now_ms| {
             let stats = Stats { now_ms, ..Stats::default() };
-            let figures = figures(Reading { stats, minutes: minutes.clone(), ..Reading::default() });
-            [0, 1].map(|minute| figures.per_second(&figures.minutes[minute], "claimed"))
+            let snapshot = snapshot(Reading { stats, minutes: minutes.clone(), ..Reading::default() });
+            [0, 1].map(|minute| snapshot.per_second(&snapshot.minutes[minute], "claimed"))
         };
         assert_eq!(at(150_000), [5.0, 10.0]);
         assert_eq!(at(120_010), [5.0, 300.0], "of the first second, all of it");
         // The minute has begun since the queue said its time.
         assert_eq!(at(119_990), [300.0 / 59.99, 300.0]);
-        assert_eq!(figures(Reading::default()).per_second(&minute(0, &[]), "claimed"), 0.0);
+        assert_eq!(snapshot(Reading::default()).per_second(&minute(0, &[]), "claimed"), 0.0);
     }
 
     #[test]
@@ -452,25 +452,26 @@ mod tests {
         // 200 in half an hour: 9,600 a day, and 24 updates each.
         let minutes: Vec<_> =
             (0..30).map(|at| minute(at * MINUTE_MS, if at < 2 { &[("scheduled", 100)] } else { &[] })).collect();
-        let quota = Account { limit: Some(100), window_ms: Some(900_000), ..Account::default() };
+        let quota = CredentialStatus { limit: Some(100), window_ms: Some(900_000), ..CredentialStatus::default() };
         let stats = Stats { now_ms: 30 * MINUTE_MS, ..Stats::default() };
         let reading = Reading { stats, minutes, accounts: vec![quota], ..Reading::default() };
-        let forecast = figures(reading.clone()).forecast.unwrap();
+        let forecast = snapshot(reading.clone()).forecast.unwrap();
         assert_eq!(forecast.plan.tweets_per_day, 9_600.0);
         assert_eq!(forecast.demand_by_quota, Some(forecast.plan.lookups_per_15_min / 100.0));
-        let unknown = Reading { accounts: vec![Account::default()], ..reading.clone() };
-        assert_eq!(figures(unknown).forecast.unwrap().demand_by_quota, None);
+        let unknown = Reading { accounts: vec![CredentialStatus::default()], ..reading.clone() };
+        assert_eq!(snapshot(unknown).forecast.unwrap().demand_by_quota, None);
         let none_came = Reading { minutes: vec![minute(0, &[("rescheduled", 9)])], ..reading.clone() };
         assert!(
-            figures(none_came).forecast.is_none() && figures(Reading { minutes: vec![], ..reading }).forecast.is_none()
+            snapshot(none_came).forecast.is_none()
+                && snapshot(Reading { minutes: vec![], ..reading }).forecast.is_none()
         );
     }
 
     #[test]
     fn they_are_told_as_json_with_what_status_says() {
-        let figures = figures(Reading::default());
-        let told = serde_json::to_value(&figures).unwrap();
-        let status = serde_json::to_value(&figures.status).unwrap();
+        let snapshot = snapshot(Reading::default());
+        let told = serde_json::to_value(&snapshot).unwrap();
+        let status = serde_json::to_value(&snapshot.status).unwrap();
         for (name, value) in status.as_object().unwrap() {
             assert_eq!(&told[name], value);
         }

@@ -16,14 +16,14 @@ use prometheus_client::registry::Registry;
 use super::answer::{Answer, State};
 use super::{exposition, polled};
 use crate::base::clock::Millis;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::engine::health::Health;
 use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
 use crate::ops::report::sources::Sources;
-use crate::ops::snapshot::{Figures, Seen, Terms};
+use crate::ops::snapshot::{Seen, Snapshot, Terms};
 use crate::pipelines::wave::Wave;
 use crate::providers::lookup::Capabilities;
-use crate::quota::{Account, Budget, Ledger, LedgerError, Reads};
+use crate::quota::{Budget, CredentialStatus, Ledger, LedgerError, Reads};
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
@@ -45,9 +45,9 @@ pub struct WholeQueue {
     /// What the lookup can take.
     pub capabilities: Capabilities,
     /// What of the configuration the demand is reckoned by.
-    pub terms: Live<Terms>,
+    pub terms: Reloadable<Terms>,
     /// The budget of reads, where the provider charges for them.
-    pub budget: Option<Live<Budget>>,
+    pub budget: Option<Reloadable<Budget>>,
     /// Hears whether they answered.
     pub health: Arc<Health>,
 }
@@ -61,8 +61,8 @@ impl WholeQueue {
     }
 
     /// What the ledger knows of each credential.
-    pub(super) async fn accounts(&self) -> Result<Vec<Account>, LedgerError> {
-        self.ledger.accounts(self.capabilities.endpoint, &self.names).await
+    pub(super) async fn statuses(&self) -> Result<Vec<CredentialStatus>, LedgerError> {
+        self.ledger.statuses(self.capabilities.endpoint, &self.names).await
     }
 
     /// What queue and ledger answer, if they do so in time; the process's health hears of it.
@@ -85,7 +85,7 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     let mut registry = exposition::registry();
     let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
     let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
-    let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.figures.is_some())));
+    let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.snapshot.is_some())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
     // A source that fails alone has alarms of its own, which wake nobody.
     let fresh = |whole: &WholeQueue, seen: &Seen| {
@@ -94,12 +94,13 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     };
     let fresh = all.iter().map(|(whole, seen)| (of(whole), flag(fresh(whole, seen))));
     show(&mut registry, "fresh", "1 while all but a hundredth of the posts are up to date, else 0", fresh);
-    let figures: Vec<(&WholeQueue, &Figures)> =
-        read().filter_map(|(whole, seen)| Some((&**whole, &**seen.figures.as_ref()?))).collect();
-    show_freshness(&mut registry, &figures);
-    show_queues(&mut registry, &figures.iter().map(|(_, of)| &of.status.stats).collect::<Vec<_>>());
-    show_quotas(&mut registry, &figures.iter().map(|(whole, of)| (*whole, &*of.accounts)).collect::<Vec<_>>());
-    let budgets: Vec<_> = figures.iter().filter_map(|(whole, of)| Some((*whole, of.status.budget.as_ref()?))).collect();
+    let snapshot: Vec<(&WholeQueue, &Snapshot)> =
+        read().filter_map(|(whole, seen)| Some((&**whole, &**seen.snapshot.as_ref()?))).collect();
+    show_freshness(&mut registry, &snapshot);
+    show_queues(&mut registry, &snapshot.iter().map(|(_, of)| &of.status.stats).collect::<Vec<_>>());
+    show_quotas(&mut registry, &snapshot.iter().map(|(whole, of)| (*whole, &*of.accounts)).collect::<Vec<_>>());
+    let budgets: Vec<_> =
+        snapshot.iter().filter_map(|(whole, of)| Some((*whole, of.status.budget.as_ref()?))).collect();
     if !budgets.is_empty() {
         show_budgets(&mut registry, &budgets);
     }
@@ -108,11 +109,11 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
 }
 
 /// What is known of how fresh the stored answers are.
-fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Figures)]) {
-    let known = |of: fn(&Figures) -> Option<f64>| {
-        all.iter().filter_map(move |(whole, figures)| Some((namespace(whole.queue.namespace()), of(figures)?)))
+fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot)]) {
+    let known = |of: fn(&Snapshot) -> Option<f64>| {
+        all.iter().filter_map(move |(whole, snapshot)| Some((namespace(whole.queue.namespace()), of(snapshot)?)))
     };
-    type Share = fn(&Figures) -> Option<f64>;
+    type Share = fn(&Snapshot) -> Option<f64>;
     let shown: [(&str, &str, Share); 5] = [
         ("posts_late", "Posts whose last answer is older than their interval, reckoned from a sample", |of| {
             Some(of.freshness_of_all().late? as f64)
@@ -187,8 +188,8 @@ fn show_queues(registry: &mut Registry, queues: &[&Stats]) {
     registry.register("queue_events", "The queue's counters since it was made, over all workers", events);
 }
 
-fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[Account])]) {
-    let labels = |whole: &WholeQueue, account: &Account| {
+fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[CredentialStatus])]) {
+    let labels = |whole: &WholeQueue, account: &CredentialStatus| {
         let own = [
             ("provider", whole.provider.clone()),
             ("credential", account.name.clone()),
@@ -197,8 +198,8 @@ fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[Account])]) {
         [namespace(whole.queue.namespace()), own.to_vec()].concat()
     };
     // What no answer has told yet is not shown: it is not nought.
-    let known = |of: fn(&Account) -> Option<f64>| {
-        let known = move |(whole, accounts): &(&WholeQueue, &[Account])| {
+    let known = |of: fn(&CredentialStatus) -> Option<f64>| {
+        let known = move |(whole, accounts): &(&WholeQueue, &[CredentialStatus])| {
             let known = accounts.iter().filter_map(|account| Some((labels(whole, account), of(account)?)));
             known.collect::<Vec<_>>()
         };

@@ -46,14 +46,14 @@ pub struct Asked<'a> {
     places: HashMap<&'a str, usize>,
     outcomes: Vec<Option<Outcome>>,
     /// Objects that nobody asked for.
-    pub unasked: Strangers,
+    pub unsolicited: Strangers,
 }
 
 impl<'a> Asked<'a> {
     /// Nothing has come yet.
     pub fn new(ids: &'a [String]) -> Self {
         let places = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
-        Self { ids, places, outcomes: vec![None; ids.len()], unasked: Strangers::default() }
+        Self { ids, places, outcomes: vec![None; ids.len()], unsolicited: Strangers::default() }
     }
 
     /// Where an id stands; `None` where nobody asked for it.
@@ -101,10 +101,10 @@ pub fn share(
         let (id, tweet) = read(raw.get());
         match id.as_deref().and_then(|id| asked.place(id)) {
             Some(place) => asked.put(place, || tweet.map_or_else(Outcome::Broken, Outcome::Found)),
-            None => asked.unasked.add(id),
+            None => asked.unsolicited.add(id),
         }
     }
-    let unasked = std::mem::take(&mut asked.unasked);
-    let other = if unasked.count > 0 { not_mentioned() } else { Outcome::Unavailable };
-    (asked.outcomes(&other), unasked)
+    let unsolicited = std::mem::take(&mut asked.unsolicited);
+    let other = if unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
+    (asked.outcomes(&other), unsolicited)
 }

@@ -54,7 +54,7 @@ pub fn asked_as_nobody(error: LookupError, reply: &Reply, kind: &CredentialKind,
 
 /// Puts credentials on calls. Clones share what was learned of the clock.
 #[derive(Debug, Clone)]
-pub struct Authority {
+pub struct Auth {
     http: HttpClient,
     token_endpoint: Url,
     /// Whether an answer says that the token that was sent is no longer good.
@@ -63,7 +63,7 @@ pub struct Authority {
     clock_offset: Arc<AtomicI64>,
 }
 
-impl Authority {
+impl Auth {
     /// Of the API whose endpoints are below `base`; an error where that cannot be extended.
     pub fn new(http: HttpClient, base: &Url, means_bad_token: fn(&Reply) -> bool) -> Result<Self, String> {
         let token_endpoint = below(base, TOKEN_PATH)?;

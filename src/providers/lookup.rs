@@ -83,7 +83,7 @@ pub struct Answer {
     /// What it said about the quota, if it did.
     pub quota: Option<Quota>,
     /// Objects in the answer that nobody asked for: logged, never stored.
-    pub unasked: usize,
+    pub unsolicited: usize,
     /// The id of one of them, where it has one.
     pub stranger: Option<String>,
 }
@@ -98,7 +98,7 @@ impl Answer {
     /// With these outcomes.
     #[must_use]
     pub fn new(outcomes: Vec<Outcome>, quota: Option<Quota>, strangers: Strangers) -> Self {
-        Self { outcomes, quota, unasked: strangers.count, stranger: strangers.first }
+        Self { outcomes, quota, unsolicited: strangers.count, stranger: strangers.first }
     }
 }
 

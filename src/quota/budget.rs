@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::base::clock::{self, Millis};
-use crate::quota::windows::day;
+use crate::quota::rate_window::day;
 
 /// A UTC day, in ms.
 pub const DAY_MS: Millis = 86_400_000;
@@ -204,7 +204,7 @@ pub struct Reads {
 
 /// What came of the ids of a call that was reserved for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settlement {
+pub struct ChargedReads {
     /// Asked, and not read: what is not returned is not charged.
     pub unread: Vec<String>,
     /// Asked, and read as another id: the last version of a post that was edited. That is what is charged.

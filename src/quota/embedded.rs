@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
-use super::budget::{Budget, Counted, Period, Settlement};
-use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
+use super::budget::{Budget, ChargedReads, Counted, Period};
+use super::ledger::{Ask, CredentialStatus, Grant, Kept, Ledger, LedgerError, Used};
 use crate::base::backend::sqlite::{self, Opened, decide};
 use crate::base::clock::{self, Millis};
-use crate::quota::windows::{Book, LONGEST_WAIT_MS, day, wait};
+use crate::quota::rate_window::{LONGEST_WAIT_MS, RateWindow, day, wait};
 
 /// Connections of a process to the file.
 const CONNECTIONS: u32 = 2;
@@ -31,7 +31,7 @@ pub struct EmbeddedLedger {
 /// A credential's window with what surrounds it.
 #[derive(Debug, Default)]
 struct Entry {
-    book: Book,
+    book: RateWindow,
     outstanding: i64,
     parked_until: Millis,
     parked_why: Option<String>,
@@ -79,7 +79,7 @@ impl EmbeddedLedger {
         let (here, everywhere) = (number(5), number(7));
         let why: Option<String> = row.get(if everywhere >= here { 8 } else { 6 });
         Ok(Entry {
-            book: Book {
+            book: RateWindow {
                 limit: number(0),
                 remaining: number(1),
                 reset_at: number(2),
@@ -97,7 +97,7 @@ impl EmbeddedLedger {
         })
     }
 
-    async fn write(&self, tx: &mut Tx, name: &str, endpoint: &str, book: &Book) -> Result<(), LedgerError> {
+    async fn write(&self, tx: &mut Tx, name: &str, endpoint: &str, book: &RateWindow) -> Result<(), LedgerError> {
         sqlx::query(
             "INSERT INTO quota_window (provider, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until, length)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
@@ -184,7 +184,7 @@ impl Ledger for EmbeddedLedger {
             entries.iter().filter(|(_, entry)| usable(entry)).map(|(_, entry)| entry.book.remaining.max(0)).sum();
         let paced = i64::try_from(ask.backlog).unwrap_or(i64::MAX) > left;
         let mut wake = now + LONGEST_WAIT_MS;
-        let mut best: Option<(Millis, &String, Book)> = None;
+        let mut best: Option<(Millis, &String, RateWindow)> = None;
         for (name, entry) in &entries {
             let free_at = if entry.parked_until > now { entry.parked_until } else { entry.book.free_at(now, paced) };
             if free_at > now {
@@ -279,21 +279,21 @@ impl Ledger for EmbeddedLedger {
         Ok(freed.rows_affected() > 0)
     }
 
-    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
         let mut tx = self.pool.begin().await.map_err(decide)?;
         let now = clock::wall_ms();
         let mut accounts = Vec::with_capacity(names.len());
         for name in names {
             let entry = self.entry(&mut tx, name, endpoint, now).await?;
             let book = entry.book;
-            let account = Account {
+            let account = CredentialStatus {
                 name: name.clone(),
                 outstanding: u32::try_from(entry.outstanding).unwrap_or(0),
                 parked_for_ms: (entry.parked_until - now).max(0),
                 parked_why: entry.parked_why.filter(|_| entry.parked_until > now),
                 parked_everywhere: entry.parked_everywhere,
                 calls_today: u64::try_from(entry.calls_today).unwrap_or(0),
-                ..Account::default()
+                ..CredentialStatus::default()
             };
             let reset_in = (book.reset_at - now).max(0);
             let kept = Kept { limit: book.limit, remaining: book.remaining, reset_in, length: book.length };
@@ -306,8 +306,8 @@ impl Ledger for EmbeddedLedger {
         self.reserve_at(clock::wall_ms(), call, ids, budget).await
     }
 
-    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
-        self.settle_at(clock::wall_ms(), call, settlement, budget).await
+    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
+        self.settle_at(clock::wall_ms(), call, charged, budget).await
     }
 
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {

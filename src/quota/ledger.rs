@@ -18,11 +18,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::Credential;
-use super::budget::{Budget, Counted, Period, Settlement};
+use super::budget::{Budget, ChargedReads, Counted, Period};
 pub use crate::base::backend::BackendError as LedgerError;
 use crate::base::clock::{self, Millis};
 use crate::base::random;
-use crate::quota::reservation::Purse;
+use crate::quota::reservation::BudgetState;
 
 /// A credential's window for one endpoint, as an answer told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Window {
 /// The limit of a window that has none.
 const UNMETERED: u32 = u32::MAX;
 
-/// Leave to make one call with one credential. It is used up by an answer or a failed call, and goes
+/// Acquired to make one call with one credential. It is used up by an answer or a failed call, and goes
 /// back by [`Credentials::give_back`] alone: when its worker dies it counts as spent, since the call
 /// may have gone out.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Permit {
 
 /// What asking for a permit answers.
 #[derive(Debug)]
-pub enum Leave {
+pub enum Acquired {
     /// Make one call.
     Granted(Permit),
     /// No credential may call now: wait this long.
@@ -142,7 +142,7 @@ pub struct Park {
 
 /// A credential as the ledger knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Account {
+pub struct CredentialStatus {
     /// The credential's name.
     pub name: String,
     /// Calls per window, as an answer told last; `None` where none has, or where there is no limit.
@@ -179,7 +179,7 @@ pub(super) struct Kept {
     pub length: Millis,
 }
 
-impl Account {
+impl CredentialStatus {
     pub(super) fn with_window(self, kept: Kept) -> Self {
         let told = u32::try_from(kept.limit).ok().filter(|limit| *limit > 0);
         let limit = told.filter(|limit| *limit < UNMETERED);
@@ -217,7 +217,7 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     async fn free(&self, name: &str) -> Result<bool, LedgerError>;
 
     /// What is known of each credential at that endpoint, in the order asked.
-    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError>;
+    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError>;
 
     /// Counts `ids` as read by that call, as far as the budget has room, in one step and by the ledger's clock; one
     /// that was counted for the same UTC day is free. Answers for each whether it may be asked for: the first that
@@ -226,7 +226,7 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
 
     /// Takes back what that call alone has counted and not read, once. What came as another id counts as that one,
     /// whatever room there is: it has been charged.
-    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError>;
+    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError>;
 
     /// What has been read, in the current day and in periods of that kind.
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError>;
@@ -241,7 +241,7 @@ pub struct Credentials {
     pacing: Pacing,
     expiry: Duration,
     /// Of a provider that charges for reads.
-    pub(super) purse: Option<Purse>,
+    pub(super) budget_state: Option<BudgetState>,
 }
 
 impl Credentials {
@@ -250,7 +250,7 @@ impl Credentials {
     pub fn new(credentials: Vec<Credential>, ledger: Arc<dyn Ledger>, pacing: Pacing, expiry: Duration) -> Self {
         let names = credentials.iter().map(|credential| credential.name.clone()).collect();
         let credentials = credentials.into_iter().map(Arc::new).collect();
-        Self { credentials, names, ledger, pacing, expiry, purse: None }
+        Self { credentials, names, ledger, pacing, expiry, budget_state: None }
     }
 
     /// The credentials.
@@ -269,9 +269,9 @@ impl Credentials {
     ///
     /// # Errors
     /// The ledger is out.
-    pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Leave, LedgerError> {
+    pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Acquired, LedgerError> {
         if let Some(wait) = self.out_of_budget().await? {
-            return Ok(Leave::Wait(wait));
+            return Ok(Acquired::Wait(wait));
         }
         let backlog = match self.pacing {
             Pacing::Auto => backlog,
@@ -286,9 +286,9 @@ impl Credentials {
             answer => answer?,
         };
         Ok(match grant {
-            Grant::Wait(wait) => Leave::Wait(wait),
+            Grant::Wait(wait) => Acquired::Wait(wait),
             Grant::Granted(name) => match self.credentials.iter().find(|credential| credential.name == name) {
-                Some(credential) => Leave::Granted(Permit { credential: credential.clone(), endpoint, id }),
+                Some(credential) => Acquired::Granted(Permit { credential: credential.clone(), endpoint, id }),
                 // Only names that were asked for are granted.
                 None => return Err(LedgerError::Refused(format!("the ledger granted an unknown credential {name:?}"))),
             },
@@ -333,7 +333,7 @@ impl Credentials {
     ///
     /// # Errors
     /// The ledger is out.
-    pub async fn accounts(&self, endpoint: &str) -> Result<Vec<Account>, LedgerError> {
-        self.ledger.accounts(endpoint, &self.names).await
+    pub async fn statuses(&self, endpoint: &str) -> Result<Vec<CredentialStatus>, LedgerError> {
+        self.ledger.statuses(endpoint, &self.names).await
     }
 }

@@ -10,9 +10,9 @@ mod budget;
 mod embedded;
 mod ledger;
 mod oauth1;
+mod rate_window;
 mod redis;
 mod reservation;
-mod windows;
 
 use std::fmt;
 
@@ -20,10 +20,10 @@ use secrecy::SecretString;
 use serde::Serialize;
 
 pub use self::app_token::AppToken;
-pub use self::budget::{BadPeriod, Budget, Counted, DAY_MS, Period, Reads, ReadsPer, Settlement, Span};
+pub use self::budget::{BadPeriod, Budget, ChargedReads, Counted, DAY_MS, Period, Reads, ReadsPer, Span};
 pub use self::embedded::EmbeddedLedger;
 pub use self::ledger::{
-    Account, Ask, Credentials, Grant, Leave, Ledger, LedgerError, Pacing, Park, Permit, Used, Window,
+    Acquired, Ask, CredentialStatus, Credentials, Grant, Ledger, LedgerError, Pacing, Park, Permit, Used, Window,
 };
 pub use self::oauth1::{Stamp, UserKeys, authorization};
 pub use self::redis::RedisLedger;

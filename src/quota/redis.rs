@@ -16,8 +16,8 @@ use std::sync::LazyLock;
 use ::redis::Script;
 use async_trait::async_trait;
 
-use super::budget::{Budget, Counted, Period, Settlement};
-use super::ledger::{Account, Ask, Grant, Kept, Ledger, LedgerError, Used};
+use super::budget::{Budget, ChargedReads, Counted, Period};
+use super::ledger::{Ask, CredentialStatus, Grant, Kept, Ledger, LedgerError, Used};
 use crate::base::backend::redis::{ALLOW_OOM, Call, NO_WRITES, RedisPool, script};
 use crate::base::clock::{self, Millis};
 
@@ -25,9 +25,9 @@ static ACQUIRE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_st
 static USED: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/used.lua")));
 static GIVE_BACK: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/give_back.lua")));
 static FREE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/free.lua")));
-static ACCOUNTS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/accounts.lua")));
+static STATUSES: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/statuses.lua")));
 static RESERVE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/reserve.lua")));
-static SETTLE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/settle_reads.lua")));
+static SETTLE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/charge_reads.lua")));
 static COUNTED: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/counted.lua")));
 
 /// A script about reads, with what these share.
@@ -38,7 +38,7 @@ fn reads_script(flags: &str, own: &str) -> Script {
 /// What `counted.lua` returns.
 type CountedRow = (Millis, BTreeMap<i64, u64>, String, u64);
 
-/// What `accounts.lua` returns for each name.
+/// What `statuses.lua` returns for each name.
 type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
 
 /// The ledger of one provider in Redis.
@@ -100,22 +100,22 @@ impl Ledger for RedisLedger {
         self.pool.invoke(&call).await
     }
 
-    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
-        let mut call = Call::new(&ACCOUNTS, &self.prefix);
+    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
+        let mut call = Call::new(&STATUSES, &self.prefix);
         call.arg(endpoint).arg(names);
         let rows: Vec<Row> = self.pool.invoke(&call).await?;
         let account = |(name, row): (&String, Row)| {
             let (limit, remaining, reset_in, length, outstanding, parked_for_ms, why, everywhere, calls_today) = row;
             let parked_why = (!why.is_empty()).then_some(why);
             let parked_everywhere = everywhere;
-            Account {
+            CredentialStatus {
                 name: name.clone(),
                 outstanding,
                 parked_for_ms,
                 parked_why,
                 parked_everywhere,
                 calls_today,
-                ..Account::default()
+                ..CredentialStatus::default()
             }
             .with_window(Kept { limit, remaining, reset_in, length })
         };
@@ -130,10 +130,10 @@ impl Ledger for RedisLedger {
         Ok(granted.bytes().map(|granted| granted == b'1').collect())
     }
 
-    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
         let mut settle = Call::new(&SETTLE, &self.prefix);
         let (length, from_day) = budget.per.arguments();
-        let Settlement { unread, edited } = settlement;
+        let ChargedReads { unread, edited } = charged;
         settle.arg(call).arg(length).arg(from_day).arg(budget.margin()).arg(unread.len()).arg(unread);
         for (asked, read) in edited {
             settle.arg(asked).arg(read);

@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::budget::{Budget, Reads, Settlement};
+use super::budget::{Budget, ChargedReads, Reads};
 use super::ledger::{Credentials, Ledger, LedgerError, Permit};
 use crate::base::clock::{self, Stopwatch};
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 
 /// How long a worker waits, at the most, before it asks again whether the budget has room: somebody may raise it.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a process knows of its budget.
 #[derive(Debug)]
-pub(super) struct Purse {
-    budget: Live<Budget>,
+pub(super) struct BudgetState {
+    budget: Reloadable<Budget>,
     /// The last answer was that it is spent: said once, and once when it goes on.
     spent: AtomicBool,
     /// When a call had no id that could be reserved: whoever asks at once would get the same.
@@ -25,15 +25,15 @@ pub(super) struct Purse {
 impl Credentials {
     /// The same for a provider that charges for reads: no call is made beyond that budget.
     #[must_use]
-    pub fn with_budget(mut self, budget: Live<Budget>) -> Self {
-        self.purse = Some(Purse { budget, spent: AtomicBool::new(false), denied: Mutex::default() });
+    pub fn with_budget(mut self, budget: Reloadable<Budget>) -> Self {
+        self.budget_state = Some(BudgetState { budget, spent: AtomicBool::new(false), denied: Mutex::default() });
         self
     }
 
     /// The budget, where there is one.
     #[must_use]
-    pub fn budget(&self) -> Option<Live<Budget>> {
-        self.purse.as_ref().map(|purse| purse.budget.clone())
+    pub fn budget(&self) -> Option<Reloadable<Budget>> {
+        self.budget_state.as_ref().map(|budget_state| budget_state.budget.clone())
     }
 
     /// How the budget is spent; `None` where there is none.
@@ -41,18 +41,18 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn reads(&self) -> Result<Option<Reads>, LedgerError> {
-        match &self.purse {
-            Some(purse) => Ok(Some(reads(&*self.ledger, &purse.budget.load()).await?)),
+        match &self.budget_state {
+            Some(budget_state) => Ok(Some(reads(&*self.ledger, &budget_state.budget.load()).await?)),
             None => Ok(None),
         }
     }
 
     /// How long to wait where the budget has no room.
     pub(super) async fn out_of_budget(&self) -> Result<Option<Duration>, LedgerError> {
-        let Some(purse) = &self.purse else { return Ok(None) };
-        let reads = reads(&*self.ledger, &purse.budget.load()).await?;
-        purse.say(&reads);
-        let denied = *purse.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(budget_state) = &self.budget_state else { return Ok(None) };
+        let reads = reads(&*self.ledger, &budget_state.budget.load()).await?;
+        budget_state.say(&reads);
+        let denied = *budget_state.denied.lock().unwrap_or_else(PoisonError::into_inner);
         let denied = denied.map(|denied| ASK_AGAIN.saturating_sub(denied.elapsed())).filter(|wait| !wait.is_zero());
         let full = (!reads.has_room).then(|| clock::span(reads.reset_in_ms).min(ASK_AGAIN));
         Ok(full.or(denied))
@@ -64,8 +64,8 @@ impl Credentials {
     /// # Errors
     /// The ledger is out: nothing may be asked for.
     pub async fn reserve(&self, permit: &Permit, ids: &[String]) -> Result<Option<Vec<bool>>, LedgerError> {
-        let Some(purse) = &self.purse else { return Ok(None) };
-        let budget = purse.budget.load();
+        let Some(budget_state) = &self.budget_state else { return Ok(None) };
+        let budget = budget_state.budget.load();
         let granted = match self.ledger.reserve(permit.id(), ids, &budget).await {
             // The reply is lost: the same call's ids count once.
             Err(LedgerError::Unavailable(_)) => self.ledger.reserve(permit.id(), ids, &budget).await?,
@@ -93,33 +93,33 @@ impl Credentials {
         if !granted.contains(&false) {
             return Ok(true);
         }
-        self.settle(permit, &Settlement { unread: ids.to_vec(), edited: Vec::new() }).await;
+        self.settle(permit, &ChargedReads { unread: ids.to_vec(), edited: Vec::new() }).await;
         self.denied();
         Ok(false)
     }
 
     /// Whoever asks again at once would get the same.
     fn denied(&self) {
-        if let Some(purse) = &self.purse {
-            *purse.denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+        if let Some(budget_state) = &self.budget_state {
+            *budget_state.denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
         }
     }
 
     /// What came of the ids that were reserved for that call. A ledger that is out loses no money by it: what was
     /// reserved stays counted.
-    pub async fn settle(&self, permit: &Permit, settlement: &Settlement) {
-        let Some(purse) = &self.purse else { return };
-        if *settlement == Settlement::default() {
+    pub async fn settle(&self, permit: &Permit, charged: &ChargedReads) {
+        let Some(budget_state) = &self.budget_state else { return };
+        if *charged == ChargedReads::default() {
             return;
         }
-        let budget = purse.budget.load();
-        let told = match self.ledger.settle(permit.id(), settlement, &budget).await {
+        let budget = budget_state.budget.load();
+        let told = match self.ledger.settle(permit.id(), charged, &budget).await {
             // Said again, it changes nothing.
-            Err(LedgerError::Unavailable(_)) => self.ledger.settle(permit.id(), settlement, &budget).await,
+            Err(LedgerError::Unavailable(_)) => self.ledger.settle(permit.id(), charged, &budget).await,
             answer => answer,
         };
         if let Err(error) = told {
-            tracing::warn!(error = %error, ids = settlement.unread.len(), "what was not read stays counted as read");
+            tracing::warn!(error = %error, ids = charged.unread.len(), "what was not read stays counted as read");
         }
     }
 }
@@ -128,7 +128,7 @@ async fn reads(ledger: &dyn Ledger, budget: &Budget) -> Result<Reads, LedgerErro
     Ok(budget.reads(&ledger.counted(budget.per).await?))
 }
 
-impl Purse {
+impl BudgetState {
     /// Once when it stops, and once when it goes on.
     fn say(&self, reads: &Reads) {
         let Reads { reads, limit, spent, reset_in_ms, .. } = *reads;

@@ -298,7 +298,7 @@ async fn a_check_signs_fetches_and_corrects_its_clock() {
     }
     assert_eq!(checks.len(), 2);
     assert_eq!(running.counters().requests, 0, "no lookup was made");
-    for (account, limit) in credentials.accounts("statuses/lookup").await.unwrap().into_iter().zip([900, 300]) {
+    for (account, limit) in credentials.statuses("statuses/lookup").await.unwrap().into_iter().zip([900, 300]) {
         assert_eq!((account.limit, account.remaining, account.calls_today), (Some(limit), Some(limit), 0));
         // By their clock, an hour from ours.
         let window = account.window_ms.unwrap();
@@ -321,7 +321,7 @@ async fn what_a_check_meets_on_its_own_way_parks_nobody() {
         let (credentials, _folder) = accounted(vec![bearer("any")]).await;
         let checks = check(&credentials, &twitter(&server.base_url())).await.unwrap();
         assert_eq!(serde_json::to_value(&checks[0]).unwrap()["result"], says, "{checks:?}");
-        let account = credentials.accounts("statuses/lookup").await.unwrap().remove(0);
+        let account = credentials.statuses("statuses/lookup").await.unwrap().remove(0);
         assert_eq!((account.parked_for_ms, account.limit), (0, None), "{checks:?}");
     }
 }

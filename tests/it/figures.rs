@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{
     Claim, ClaimRequest, EmbeddedQueue, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict,
 };
-use twitter_updater::ops::{Answer, Figures, Reader, Seen, State, StoreAtHand, Terms, WholeQueue};
+use twitter_updater::ops::{Answer, Reader, Seen, Snapshot, State, StoreAtHand, Terms, WholeQueue};
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::Ledger;
 use twitter_updater::store::Store;
@@ -36,11 +36,11 @@ fn reader_of(queue: Arc<dyn Queue>, store: StoreAtHand) -> Arc<Reader> {
         ledger: Arc::new(MemoryLedger::new(ServiceClock::right())) as Arc<dyn Ledger>,
         names: vec!["main".to_owned()],
         capabilities: CAPABILITIES,
-        terms: Live::new(terms()),
+        terms: Reloadable::new(terms()),
         budget: None,
         health: Arc::new(Health::default()),
     });
-    Arc::new(Reader::new(whole, store, Live::new(terms())))
+    Arc::new(Reader::new(whole, store, Reloadable::new(terms())))
 }
 
 /// A queue and a store in memory, and who reads them, while time is simulated.
@@ -57,7 +57,7 @@ impl Watch {
         let memory = MemoryQueue::new("tweet:update", ServiceClock::right(), Rules::default());
         let queue = Arc::new(WatchedQueue::around(Arc::new(memory)));
         let store = Arc::new(MemoryStore::default());
-        let at_hand = Live::new(Ok(store.clone() as Arc<dyn Store>));
+        let at_hand = Reloadable::new(Ok(store.clone() as Arc<dyn Store>));
         let reader = reader_of(queue.clone(), at_hand.clone());
         let running = tokio::spawn({
             let reader = reader.clone();
@@ -89,7 +89,7 @@ async fn next(seen: &mut Receiver<Seen>) -> Seen {
 }
 
 fn at_ms(seen: &Seen) -> i64 {
-    seen.figures.as_ref().unwrap().at_ms()
+    seen.snapshot.as_ref().unwrap().at_ms()
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +134,7 @@ async fn minutes_that_are_over_are_not_read_again() {
             watch.queue.beat("w", &[], &[("requests", 1)], &Lateness::default()).await.unwrap();
             next(&mut seen).await;
         }
-        let figures = seen.borrow().figures.clone().unwrap();
+        let figures = seen.borrow().snapshot.clone().unwrap();
         assert_eq!(figures.minutes, watch.queue.minutes(60).await.unwrap(), "{minute}");
         assert_eq!(watch.queue.minutes_asked.lock().unwrap().pop(), Some(60), "our own");
     }
@@ -143,7 +143,7 @@ async fn minutes_that_are_over_are_not_read_again() {
     // Whoever comes back later misses some.
     drop(seen);
     seconds(180).await;
-    let figures = watch.reader.look().await.figures.unwrap();
+    let figures = watch.reader.look().await.snapshot.unwrap();
     assert_eq!(figures.minutes, watch.queue.minutes(60).await.unwrap());
 }
 
@@ -152,12 +152,12 @@ async fn a_queue_that_is_out_leaves_the_last_figures_with_the_reason() {
     let watch = Watch::new();
     watch.queue.fail_looks.store(true, SeqCst);
     let seen = watch.reader.look().await;
-    assert!(seen.figures.is_none() && seen.outage.is_some(), "nothing is known yet, but that");
+    assert!(seen.snapshot.is_none() && seen.outage.is_some(), "nothing is known yet, but that");
     watch.queue.fail_looks.store(false, SeqCst);
     let mut seen = watch.reader.watch();
     let well = loop {
         let seen = next(&mut seen).await;
-        if seen.figures.is_some() {
+        if seen.snapshot.is_some() {
             break seen;
         }
     };
@@ -181,7 +181,7 @@ async fn a_store_that_is_out_is_told_and_the_figures_go_on() {
     let watch = Watch::new();
     watch.at_hand.set(Err("its tables are not there".to_owned()));
     let mut seen = watch.reader.watch();
-    let out = |seen: &Seen| seen.figures.as_ref().unwrap().store_out.clone();
+    let out = |seen: &Seen| seen.snapshot.as_ref().unwrap().store_out.clone();
     assert_eq!(out(&next(&mut seen).await).unwrap().why, "its tables are not there");
     watch.at_hand.set(Ok(watch.store.clone()));
     let within = async |seen: &mut Receiver<Seen>, is_out: bool| {
@@ -207,13 +207,13 @@ async fn a_store_that_is_out_is_told_and_the_figures_go_on() {
 }
 
 /// What the page would show of that queue, read once.
-async fn figures_of(queue: Arc<dyn Queue>) -> Arc<Figures> {
-    let reader = reader_of(queue, Live::new(Ok(Arc::new(MemoryStore::default()) as Arc<dyn Store>)));
+async fn figures_of(queue: Arc<dyn Queue>) -> Arc<Snapshot> {
+    let reader = reader_of(queue, Reloadable::new(Ok(Arc::new(MemoryStore::default()) as Arc<dyn Store>)));
     let seen = tokio::select! {
         seen = reader.look() => seen,
         () = reader.run() => unreachable!("it runs for ever"),
     };
-    seen.figures.unwrap_or_else(|| panic!("{:?}", seen.outage))
+    seen.snapshot.unwrap_or_else(|| panic!("{:?}", seen.outage))
 }
 
 async fn figures_are_those_of_the_queue(queue: Arc<dyn Queue>) {
@@ -285,7 +285,7 @@ async fn they_are_those_of_a_file() {
 async fn a_redis_that_is_killed_is_an_outage_and_comes_back() {
     let mut redis = TestRedis::start(&["--appendonly", "yes"]);
     let queue = Arc::new(RedisQueue::new(redis.pool(), &namespace()));
-    let reader = reader_of(queue, Live::new(Ok(Arc::new(MemoryStore::default()) as Arc<dyn Store>)));
+    let reader = reader_of(queue, Reloadable::new(Ok(Arc::new(MemoryStore::default()) as Arc<dyn Store>)));
     let running = tokio::spawn({
         let reader = reader.clone();
         async move { reader.run().await }

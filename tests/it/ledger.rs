@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::quota::{
-    Account, Ask, Budget, DAY_MS, EmbeddedLedger, Grant, Ledger, Park, Period, Reads, RedisLedger, Settlement, Used,
-    Window,
+    Ask, Budget, ChargedReads, CredentialStatus, DAY_MS, EmbeddedLedger, Grant, Ledger, Park, Period, Reads,
+    RedisLedger, Used, Window,
 };
 
 use crate::support::memory_ledger::MemoryLedger;
@@ -147,8 +147,8 @@ async fn open(ledger: &dyn Ledger, name: &str, window: Window) {
     answered(ledger, name, "first", window).await;
 }
 
-async fn account(ledger: &dyn Ledger, name: &str) -> Account {
-    ledger.accounts(ENDPOINT, &names(&[name])).await.unwrap().remove(0)
+async fn account(ledger: &dyn Ledger, name: &str) -> CredentialStatus {
+    ledger.statuses(ENDPOINT, &names(&[name])).await.unwrap().remove(0)
 }
 
 async fn an_unknown_window_is_opened_by_one_call(world: World) {
@@ -429,8 +429,8 @@ async fn accounts_tell_what_is_known(world: World) {
     let ledger = &*world.one;
     open(ledger, "a", window(900, 880, 60_000)).await;
     granted(ledger, &["a"], "1").await;
-    let accounts = world.two.accounts(ENDPOINT, &names(&["b", "a"])).await.unwrap();
-    assert_eq!(accounts[0], Account { name: "b".into(), ..Account::default() });
+    let accounts = world.two.statuses(ENDPOINT, &names(&["b", "a"])).await.unwrap();
+    assert_eq!(accounts[0], CredentialStatus { name: "b".into(), ..CredentialStatus::default() });
     let a = &accounts[1];
     assert_eq!((a.limit, a.remaining, a.outstanding, a.calls_today), (Some(900), Some(879), 1, 2));
     assert!((50_000..=60_000).contains(&a.reset_in_ms.unwrap()));
@@ -475,8 +475,8 @@ async fn reserve(ledger: &dyn Ledger, call: &str, ids: &[&str], budget: &Budget)
 }
 
 async fn unread(ledger: &dyn Ledger, call: &str, ids: &[&str], budget: &Budget) {
-    let settlement = Settlement { unread: names(ids), edited: Vec::new() };
-    ledger.settle(call, &settlement, budget).await.unwrap();
+    let charged = ChargedReads { unread: names(ids), edited: Vec::new() };
+    ledger.settle(call, &charged, budget).await.unwrap();
 }
 
 /// A midnight that passes in the middle of a scenario would count what is free.
@@ -565,7 +565,7 @@ async fn what_two_calls_asked_for_stays_counted(world: World) {
 async fn an_edited_post_counts_as_its_last_version(world: World) {
     far_from_midnight().await;
     let (ledger, two) = (&*world.one, budget(2));
-    let edited = |as_id: &str| Settlement { unread: vec![], edited: vec![("a".to_owned(), as_id.to_owned())] };
+    let edited = |as_id: &str| ChargedReads { unread: vec![], edited: vec![("a".to_owned(), as_id.to_owned())] };
     for (call, version, charged) in [("1", "b", 1), ("2", "b", 1), ("3", "c", 2), ("4", "c", 2)] {
         assert_eq!(reserve(ledger, call, &["a"], &budget(3)).await, [true]);
         for _ in 0..2 {

@@ -116,7 +116,7 @@ async fn the_map_form_and_the_array_form_give_the_same() {
         assert_eq!(first.raw, a.to_string());
         assert_eq!(found(&answer.outcomes[1]).id, B);
         assert_eq!(answer.outcomes[2], Outcome::Unavailable);
-        assert_eq!((answer.outcomes.len(), answer.unasked, answer.quota), (3, 0, None));
+        assert_eq!((answer.outcomes.len(), answer.unsolicited, answer.quota), (3, 0, None));
     }
 }
 
@@ -215,10 +215,10 @@ async fn strangers_are_counted_and_the_first_of_two_wins() {
     let answer = ask(Canned::new(200, body.to_string()), &[A, C]).await.unwrap();
     assert_eq!(found(&answer.outcomes[0]).text.as_deref(), Some("first"));
     assert!(matches!(answer.outcomes[1], Outcome::Broken(_)), "one of the strangers may be it");
-    assert_eq!(answer.unasked, 4);
+    assert_eq!(answer.unsolicited, 4);
 
     let body = json!({"id": {A: tweet(A, "mine"), B: tweet(B, "stranger")}}).to_string();
-    assert_eq!(ask(Canned::new(200, body), &[A]).await.unwrap().unasked, 1);
+    assert_eq!(ask(Canned::new(200, body), &[A]).await.unwrap().unsolicited, 1);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::queue::{
@@ -42,7 +42,7 @@ impl World {
         store.migrate().await.unwrap();
         let journal = Journal::default();
         let lanes = Lanes {
-            ages: Live::new("18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()),
+            ages: Reloadable::new("18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()),
             unavailable: Lane::new("unavailable", Duration::from_secs(6 * 3_600)),
             id_date: Arc::new(TweetId::date_of),
         };

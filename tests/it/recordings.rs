@@ -236,13 +236,13 @@ fn compare(answer: &Answer, asked: &[String], body: &Value) {
         }
     }
     let strangers = plain.keys().filter(|id| !asked.contains(id)).count();
-    assert_eq!(answer.unasked, strangers);
+    assert_eq!(answer.unsolicited, strangers);
 }
 
 /// Reads a body as the answer to more ids than a call takes.
 fn serve(body: &str, asked: &[String]) -> Result<Answer, LookupError> {
-    let (outcomes, unasked) = read_answer(body.as_bytes(), asked)?;
-    Ok(Answer::new(outcomes, None, unasked))
+    let (outcomes, unsolicited) = read_answer(body.as_bytes(), asked)?;
+    Ok(Answer::new(outcomes, None, unsolicited))
 }
 
 #[tokio::test]

@@ -337,11 +337,11 @@ async fn faults_inside_an_answer() {
 
     running.inject(Fault::Unasked, 1);
     let answer = look_up(&running, &asked).await.unwrap();
-    assert_eq!((found(&answer), answer.unasked), (5, 1));
+    assert_eq!((found(&answer), answer.unsolicited), (5, 1));
 
     running.inject(Fault::Duplicates, 2);
     let answer = look_up(&running, &asked).await.unwrap();
-    assert_eq!((found(&answer), answer.unasked), (5, 0));
+    assert_eq!((found(&answer), answer.unsolicited), (5, 0));
     let twice = lookup(&running, &format!("id={}", asked.join(","))).await;
     assert_eq!(twice.as_array().unwrap().len(), 10);
 

@@ -19,7 +19,7 @@ use super::words::relative;
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
 use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
-use crate::ops::page::routes::Ways;
+use crate::ops::page::routes::Routes;
 
 /// Rows on a page.
 const ROWS: u32 = 50;
@@ -91,7 +91,7 @@ async fn act(
                 Act::Retry => "retried",
                 Act::Drop => "dropped",
             };
-            Redirect::to(&page.ways.to_dead(done, id.as_str())).into_response()
+            Redirect::to(&page.routes.to_dead(done, id.as_str())).into_response()
         }
         Err((status, why)) => page.list(&Cursor::default(), status, Some(problem(&why))).await,
     }
@@ -166,14 +166,15 @@ impl Page {
         };
         let content = html! { h1 { "The dead" } @if let Some(told) = told { (told) } (list) };
         let (title, asked, now) = ("The dead".to_owned(), String::new(), clock::wall_ms());
-        Document { ways: &self.ways, title, here: "/dead", at: now, now, events: None, asked, content }.answer(status)
+        Document { routes: &self.routes, title, here: "/dead", at: now, now, events: None, asked, content }
+            .answer(status)
     }
 
     fn table(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, from: &Cursor) -> Markup {
         let may = self.token.is_some();
         let next = page.next.as_ref().map(|next| match next {
-            Cursor::Store { below } => self.ways.to_dead("below", below.as_deref().unwrap_or_default()),
-            Cursor::Queue { from } => self.ways.to_dead("from", &from.to_string()),
+            Cursor::Store { below } => self.routes.to_dead("below", below.as_deref().unwrap_or_default()),
+            Cursor::Queue { from } => self.routes.to_dead("from", &from.to_string()),
         });
         html! {
             section.panel #dead aria-label="The dead" {
@@ -196,12 +197,12 @@ impl Page {
                                     @if may { th scope="col" { "Do" } }
                                 }
                             }
-                            tbody { @for dead in &page.dead { (row(dead, may, &self.ways)) } }
+                            tbody { @for dead in &page.dead { (row(dead, may, &self.routes)) } }
                         }
                     }
                 }
                 nav.pages aria-label="Pages of the dead" {
-                    @if *from != Cursor::default() { a href=(self.ways.to("/dead")) { "To the first page" } }
+                    @if *from != Cursor::default() { a href=(self.routes.to("/dead")) { "To the first page" } }
                     @if let Some(next) = next { a href=(next) rel="next" { "Next page" } }
                 }
             }
@@ -209,7 +210,7 @@ impl Page {
     }
 }
 
-fn row(dead: &DeadTweet, may: bool, ways: &Ways) -> Markup {
+fn row(dead: &DeadTweet, may: bool, routes: &Routes) -> Markup {
     let known_to = match (dead.in_store, dead.in_queue) {
         (true, false) => "store",
         (false, true) => "queue",
@@ -217,7 +218,7 @@ fn row(dead: &DeadTweet, may: bool, ways: &Ways) -> Markup {
     };
     html! {
         tr {
-            th.id scope="row" { (tweet_link(ways, &dead.id)) }
+            th.id scope="row" { (tweet_link(routes, &dead.id)) }
             td { @match dead.buried_at { Some(at) => (relative(at, clock::wall_ms(), "ago")), None => "–" } }
             td.wrap dir="auto" { (one_line(&dead.reason)) }
             td { (known_to) }
@@ -225,12 +226,12 @@ fn row(dead: &DeadTweet, may: bool, ways: &Ways) -> Markup {
                 td {
                     details {
                         summary { "Retry or drop" span.unseen { " tweet " (dead.id) } }
-                        form.act method="post" action=(ways.to("/dead/retry")) {
+                        form.act method="post" action=(routes.to("/dead/retry")) {
                             input type="hidden" name="id" value=(dead.id);
                             input type="password" name="token" required placeholder="Token" aria-label="Token"
                                 autocomplete="current-password";
                             button type="submit" { "Retry" }
-                            button.danger type="submit" formaction=(ways.to("/dead/drop")) { "Drop" }
+                            button.danger type="submit" formaction=(routes.to("/dead/drop")) { "Drop" }
                         }
                     }
                 }
@@ -240,10 +241,10 @@ fn row(dead: &DeadTweet, may: bool, ways: &Ways) -> Markup {
 }
 
 /// An id that leads to its page, where it can be a tweet's.
-pub(super) fn tweet_link(ways: &Ways, id: &str) -> Markup {
+pub(super) fn tweet_link(routes: &Routes, id: &str) -> Markup {
     html! {
         @match PostId::parse(id) {
-            Ok(id) => a href=(ways.to_tweet(id.as_str())) { (id.as_str()) },
+            Ok(id) => a href=(routes.to_tweet(id.as_str())) { (id.as_str()) },
             Err(_) => (one_line(id)),
         }
     }

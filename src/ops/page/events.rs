@@ -45,7 +45,7 @@ pub(super) struct Asked {
 
 /// What a page puts into place.
 #[derive(Debug, Serialize)]
-struct Figures<'a> {
+struct Snapshot<'a> {
     /// The moment of the figures,
     at: Millis,
     /// and that at which they are sent, by the same clock: the figures may be old. Both ms since the epoch.
@@ -110,8 +110,8 @@ impl<Of, Source> Watcher<Of, Source> {
                 changed.insert(&**id, &**html);
             }
         }
-        let figures = Figures { at, now, version: &VERSION, parts: changed };
-        Event::default().event("figures").retry(RETRY).json_data(figures)
+        let snapshot = Snapshot { at, now, version: &VERSION, parts: changed };
+        Event::default().event("snapshot").retry(RETRY).json_data(snapshot)
     }
 }
 

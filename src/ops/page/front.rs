@@ -32,33 +32,33 @@ pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
     let seen = page.reader.look().await;
     let front = page.made(&seen).await;
     let content = html! {
-        h1.unseen { (page.ways.title("Is everything fresh?")) }
+        h1.unseen { (page.routes.title("Is everything fresh?")) }
         @let (answer, sections) = front.parts.split_at(1);
         @for (_, part) in answer { (PreEscaped(part)) }
         // What is read aloud when the answer becomes another; the answer itself is replaced with each figure.
         p.unseen #spoken role="status" data-state=(Answer::of(&seen).state) {}
         div.grid { @for (_, part) in sections { (PreEscaped(part)) } }
     };
-    let (title, events, asked) = ("Overview".to_owned(), Some(page.ways.to("/events")), String::new());
-    Document { ways: &page.ways, title, here: "/", at: front.at, now: now(&seen), events, asked, content }
+    let (title, events, asked) = ("Overview".to_owned(), Some(page.routes.to("/events")), String::new());
+    Document { routes: &page.routes, title, here: "/", at: front.at, now: now(&seen), events, asked, content }
         .answer(StatusCode::OK)
 }
 
 /// Now, by the clock of the figures, which is the queue's; by our own where they are old, or none. ms since the epoch.
 pub(super) fn now(seen: &Seen) -> Millis {
-    let fresh = seen.figures.as_ref().filter(|_| seen.outage.is_none());
-    fresh.map_or_else(clock::wall_ms, |figures| figures.at_ms())
+    let fresh = seen.snapshot.as_ref().filter(|_| seen.outage.is_none());
+    fresh.map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms())
 }
 
 impl Page {
     /// The front page with these figures, made once for all who watch.
     pub(super) async fn made(&self, seen: &Seen) -> Arc<Front> {
         let same = |last: &Seen| {
-            let figures = match (&last.figures, &seen.figures) {
-                (Some(last), Some(figures)) => Arc::ptr_eq(last, figures),
-                (last, figures) => last.is_none() && figures.is_none(),
+            let snapshot = match (&last.snapshot, &seen.snapshot) {
+                (Some(last), Some(snapshot)) => Arc::ptr_eq(last, snapshot),
+                (last, snapshot) => last.is_none() && snapshot.is_none(),
             };
-            figures && last.outage == seen.outage
+            snapshot && last.outage == seen.outage
         };
         let mut made = self.made.lock().await;
         if let Some((_, front)) = made.as_ref().filter(|(last, _)| same(last)) {
@@ -72,18 +72,18 @@ impl Page {
     /// Made anew.
     pub(super) async fn front(&self, seen: &Seen) -> Front {
         let mut parts: Vec<(Part, String)> = vec![("headline".into(), headline(seen).into_string())];
-        let at = seen.figures.as_ref().map_or_else(clock::wall_ms, |figures| figures.at_ms());
-        if let Some(figures) = &seen.figures {
-            let latest = self.latest_dead(figures.status.stats.dead).await;
+        let at = seen.snapshot.as_ref().map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms());
+        if let Some(snapshot) = &seen.snapshot {
+            let latest = self.latest_dead(snapshot.status.stats.dead).await;
             let mut add = |id: &'static str, section: Markup| parts.push((id.into(), section.into_string()));
-            add("freshness", state_sections::freshness(figures));
-            add("quota", state_sections::quota(figures));
-            add("lateness", time_sections::lateness(figures));
-            add("coming", time_sections::coming(figures));
-            add("flow", time_sections::flow(figures));
-            add("workers", state_sections::workers(figures));
-            add("dead", state_sections::dead(figures, &latest, &self.ways));
-            add("tweets", self.young.section(&self.archive, &self.ways, figures.at_ms()).await);
+            add("freshness", state_sections::freshness(snapshot));
+            add("quota", state_sections::quota(snapshot));
+            add("lateness", time_sections::lateness(snapshot));
+            add("coming", time_sections::coming(snapshot));
+            add("flow", time_sections::flow(snapshot));
+            add("workers", state_sections::workers(snapshot));
+            add("dead", state_sections::dead(snapshot, &latest, &self.routes));
+            add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await);
         } else {
             for (id, name) in [
                 ("freshness", "Freshness"),
@@ -95,7 +95,7 @@ impl Page {
                 ("dead", "Dead"),
                 ("tweets", "Youngest tweets"),
             ] {
-                let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
+                let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No snapshot yet." } } };
                 parts.push((id.into(), empty.into_string()));
             }
         }
@@ -138,10 +138,10 @@ fn headline(seen: &Seen) -> Markup {
                     }
                 }
             }
-            @if let (Some(_), Some(figures)) = (&seen.outage, &seen.figures) {
+            @if let (Some(_), Some(snapshot)) = (&seen.outage, &seen.snapshot) {
                 p.stale {
-                    "The figures below are old: they were read "
-                    (relative(figures.at_ms(), clock::wall_ms(), "ago")) "."
+                    "The snapshot below are old: they were read "
+                    (relative(snapshot.at_ms(), clock::wall_ms(), "ago")) "."
                 }
             }
         }

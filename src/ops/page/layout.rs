@@ -10,7 +10,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::assets::VERSION;
 use crate::base::clock::Millis;
-use crate::ops::page::routes::Ways;
+use crate::ops::page::routes::Routes;
 
 /// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
 /// referrer: with none at all, a browser would not say either from where a form is sent.
@@ -28,7 +28,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// A page.
 pub(super) struct Document<'a> {
     /// Whose page it is, and where the others are.
-    pub ways: &'a Ways,
+    pub routes: &'a Routes,
     /// Its name, before that of the program.
     pub title: String,
     /// The address that the navigation marks, without what all addresses of the namespace begin with.
@@ -56,14 +56,14 @@ impl Document<'_> {
     }
 
     fn markup(self) -> Markup {
-        let Self { ways, title, here, at, now, events, asked, content } = self;
+        let Self { routes, title, here, at, now, events, asked, content } = self;
         let version = &*VERSION;
         html! {
             (DOCTYPE)
             html lang="en" {
                 head {
                     meta charset="utf-8";
-                    title { (ways.title(&title)) " · Twitter Updater" }
+                    title { (routes.title(&title)) " · Twitter Updater" }
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
                     link rel="icon" type="image/svg+xml" href={ "/icon.svg?" (version) };
@@ -74,9 +74,9 @@ impl Document<'_> {
                     a.unseen.skip href="#main" { "Skip to the content" }
                     header.head {
                         a.brand href="/" { (logo()) "Twitter Updater" }
-                        @if ways.namespace.is_some() { (pages(ways, here, &asked)) }
+                        @if routes.namespace.is_some() { (pages(routes, here, &asked)) }
                         span #live role="status" hidden[events.is_none()] { "as it was when it was loaded" }
-                        @if !ways.all.is_empty() { (namespaces(ways, here)) }
+                        @if !routes.all.is_empty() { (namespaces(routes, here)) }
                     }
                     main #main data-at=(at) data-now=(now) data-version=(version) data-events=[events] tabindex="-1" {
                         (content)
@@ -84,7 +84,7 @@ impl Document<'_> {
                     footer {
                         p {
                             "twitter-updater " (env!("CARGO_PKG_VERSION")) " · the same for programs: "
-                            a href=(ways.to_status()) { (ways.to_status()) } ", " a href="/metrics" { "/metrics" }
+                            a href=(routes.to_status()) { (routes.to_status()) } ", " a href="/metrics" { "/metrics" }
                         }
                     }
                 }
@@ -94,14 +94,14 @@ impl Document<'_> {
 }
 
 /// The pages of a namespace, and the search in it.
-fn pages(ways: &Ways, here: &str, asked: &str) -> Markup {
+fn pages(routes: &Routes, here: &str, asked: &str) -> Markup {
     html! {
         nav aria-label="Pages" {
             @for (address, name) in [("/", "Overview"), ("/dead", "Dead")] {
-                a href=(ways.to(address)) aria-current=[(address == here).then_some("page")] { (name) }
+                a href=(routes.to(address)) aria-current=[(address == here).then_some("page")] { (name) }
             }
         }
-        form role="search" action=(ways.to("/tweet")) method="get" {
+        form role="search" action=(routes.to("/tweet")) method="get" {
             label.unseen for="search" { "Tweet's id or address" }
             input #search type="search" name="id" value=(asked) placeholder="Tweet’s id or address"
                 autocomplete="off" spellcheck="false" required;
@@ -111,14 +111,14 @@ fn pages(ways: &Ways, here: &str, asked: &str) -> Markup {
 }
 
 /// All of them, and the overview.
-fn namespaces(ways: &Ways, here: &str) -> Markup {
+fn namespaces(routes: &Routes, here: &str) -> Markup {
     // The page itself, or a page of that namespace.
     let current = |is: bool| is.then_some(if here == "/" { "page" } else { "true" });
     html! {
         nav.namespaces aria-label="Namespaces" {
-            a href="/" aria-current=[current(ways.namespace.is_none())] { "All" }
-            @for (name, root) in &*ways.all {
-                a href={ (root) "/" } aria-current=[current(ways.namespace.as_ref() == Some(name))] { (name) }
+            a href="/" aria-current=[current(routes.namespace.is_none())] { "All" }
+            @for (name, root) in &*routes.all {
+                a href={ (root) "/" } aria-current=[current(routes.namespace.as_ref() == Some(name))] { (name) }
             }
         }
     }

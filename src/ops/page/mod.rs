@@ -45,7 +45,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::front::Front;
 use self::guesses::Guesses;
-use self::routes::Ways;
+use self::routes::Routes;
 pub use self::site::{Shown, Site};
 use self::young::Young;
 use super::archive::Archive;
@@ -63,7 +63,7 @@ const FORM_BYTES: usize = 16 << 10;
 struct Page {
     whole: Arc<WholeQueue>,
     archive: Archive,
-    ways: Ways,
+    routes: Routes,
     token: Option<SecretString>,
     reader: Arc<Reader>,
     /// Ends with the page.
@@ -92,7 +92,7 @@ struct InCommon {
 
 impl Page {
     /// Starts the one who reads the figures: call it on the runtime.
-    fn new(shown: Shown, ways: Ways, in_common: InCommon, is_alone: bool) -> Arc<Self> {
+    fn new(shown: Shown, routes: Routes, in_common: InCommon, is_alone: bool) -> Arc<Self> {
         let InCommon { token, places, guesses, polled } = in_common;
         let Shown { whole, archive, terms } = shown;
         let reader = Reader::new(whole.clone(), archive.store(), terms);
@@ -109,7 +109,7 @@ impl Page {
         Arc::new(Self {
             whole,
             archive,
-            ways,
+            routes,
             token,
             reader,
             _reading: AbortOnDropHandle::new(reading),
@@ -124,7 +124,7 @@ impl Page {
 
     /// Its routes, where its ways lead.
     fn router(self: &Arc<Self>) -> Router {
-        let to = |path: &str| self.ways.to(path);
+        let to = |path: &str| self.routes.to(path);
         let pages = Router::new()
             .route(&to("/"), get(front::show))
             .route(&to("/tweet"), get(tweet::show))

@@ -21,8 +21,8 @@ use super::site::Site;
 use super::words::{relative, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::grouped;
-use crate::ops::{Answer, Figures, Seen};
-use crate::quota::Account;
+use crate::ops::{Answer, Seen, Snapshot};
+use crate::quota::CredentialStatus;
 
 /// How often it is sent: each namespace is read by itself, and none may hurry the rest.
 const EVERY: Duration = Duration::from_secs(1);
@@ -39,8 +39,9 @@ pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
         div.grid { @for (_, part) in cards { (PreEscaped(part)) } }
     };
     let (title, events) = ("Overview".to_owned(), Some("/events".to_owned()));
-    let (ways, asked) = (&site.ways, String::new());
-    Document { ways, title, here: "/", at: front.at, now: of_now(&seen), events, asked, content }.answer(StatusCode::OK)
+    let (routes, asked) = (&site.routes, String::new());
+    Document { routes, title, here: "/", at: front.at, now: of_now(&seen), events, asked, content }
+        .answer(StatusCode::OK)
 }
 
 /// `GET /events`, of several namespaces.
@@ -84,7 +85,7 @@ fn sent(site: Arc<Site>, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent
 
 /// Now, by the clock of the newest figures; by our own where all are old. ms since the epoch.
 fn of_now(seen: &[Seen]) -> Millis {
-    let fresh = seen.iter().filter(|seen| seen.figures.is_some() && seen.outage.is_none());
+    let fresh = seen.iter().filter(|seen| seen.snapshot.is_some() && seen.outage.is_none());
     fresh.map(now).max().unwrap_or_else(clock::wall_ms)
 }
 
@@ -92,7 +93,7 @@ impl Site {
     /// All of them in one answer.
     fn answer(&self, seen: &[Seen]) -> Answer {
         let states = seen.iter().map(|seen| Answer::of(seen).state);
-        let names = self.ways.all.iter().map(|(name, _)| name.as_str());
+        let names = self.routes.all.iter().map(|(name, _)| name.as_str());
         Answer::of_all(&names.zip(states).collect::<Vec<_>>())
     }
 
@@ -105,14 +106,14 @@ impl Site {
         let mut parts = vec![("headline".into(), headline.into_string())];
         for (at, (page, seen)) in self.pages.iter().zip(seen).enumerate() {
             let (id, name) = (format!("namespace-{at}"), page.whole.queue.namespace());
-            let card = card(&id, name, &page.ways.to("/"), seen);
+            let card = card(&id, name, &page.routes.to("/"), seen);
             parts.push((id.into(), card.into_string()));
         }
         if let Some(polled) = &self.polled {
             let sources = polled.sources().await;
             parts.push(("sources".into(), polled::section(&sources, of_now(seen)).into_string()));
         }
-        let newest = seen.iter().filter_map(|seen| seen.figures.as_ref()).map(|figures| figures.at_ms()).max();
+        let newest = seen.iter().filter_map(|seen| seen.snapshot.as_ref()).map(|snapshot| snapshot.at_ms()).max();
         Front { at: newest.unwrap_or_else(clock::wall_ms), parts }
     }
 }
@@ -125,22 +126,22 @@ fn card(id: &str, name: &str, address: &str, seen: &Seen) -> Markup {
         section.panel.card id=(id) aria-labelledby=(title) {
             h2 id=(title) { a href=(address) { (name) } }
             p.verdict data-state=(answer.state) { span { (answer.sentence) } }
-            @match &seen.figures {
-                Some(figures) => {
+            @match &seen.snapshot {
+                Some(snapshot) => {
                     @if seen.outage.is_some() {
-                        p.bad { "The figures are old: they were read " (relative(figures.at_ms(), clock::wall_ms(), "ago")) "." }
+                        p.bad { "The snapshot are old: they were read " (relative(snapshot.at_ms(), clock::wall_ms(), "ago")) "." }
                     }
-                    (facts(figures))
+                    (facts(snapshot))
                 }
-                None => p.none { "No figures yet." },
+                None => p.none { "No snapshot yet." },
             }
         }
     }
 }
 
-fn facts(figures: &Figures) -> Markup {
-    let (all, stats) = (figures.freshness_of_all(), &figures.status.stats);
-    let parked = figures.accounts.iter().filter(|account| account.parked_for_ms > 0).count();
+fn facts(snapshot: &Snapshot) -> Markup {
+    let (all, stats) = (snapshot.freshness_of_all(), &snapshot.status.stats);
+    let parked = snapshot.accounts.iter().filter(|account| account.parked_for_ms > 0).count();
     html! {
         dl.facts {
             div { dt { "Scheduled" } dd { (grouped(all.ids)) } }
@@ -149,14 +150,14 @@ fn facts(figures: &Figures) -> Markup {
             div {
                 dt { "Demand" }
                 dd {
-                    @match figures.status.quota.demand_by_quota {
+                    @match snapshot.status.quota.demand_by_quota {
                         Some(ratio) => { (format!("{ratio:.2}")) " × " small { "quota" } }
                         None => "–",
                     }
                 }
             }
-            div { dt { "Calls left" } dd { (calls_left(&figures.accounts)) } }
-            @if parked > 0 { div { dt { "Parked" } dd.bad { (parked) " of " (figures.accounts.len()) } } }
+            div { dt { "Calls left" } dd { (calls_left(&snapshot.accounts)) } }
+            @if parked > 0 { div { dt { "Parked" } dd.bad { (parked) " of " (snapshot.accounts.len()) } } }
             div { dt { "Workers" } dd { (grouped(stats.workers.len() as u64)) } }
             div { dt { "Dead" } dd { (grouped(stats.dead)) } }
         }
@@ -164,7 +165,7 @@ fn facts(figures: &Figures) -> Markup {
 }
 
 /// Of all credentials together, as far as it is known.
-fn calls_left(accounts: &[Account]) -> Markup {
+fn calls_left(accounts: &[CredentialStatus]) -> Markup {
     // Without an open window, all of the limit is left.
     let known: Vec<(u64, u64)> = accounts
         .iter()
@@ -189,19 +190,20 @@ mod tests {
 
     #[test]
     fn calls_left_are_those_that_are_known() {
-        let of = |accounts: &[Account]| calls_left(accounts).into_string();
-        let known = |limit, remaining| Account { limit: Some(limit), remaining, ..Account::default() };
+        let of = |accounts: &[CredentialStatus]| calls_left(accounts).into_string();
+        let known =
+            |limit, remaining| CredentialStatus { limit: Some(limit), remaining, ..CredentialStatus::default() };
         assert_eq!(of(&[known(900, Some(25)), known(300, None)]), "325 <small>of 1,200</small>");
-        assert_eq!(of(&[known(900, Some(25)), Account::default()]), "25 <small>of 900</small>");
-        assert_eq!(of(&[Account { unmetered: true, ..Account::default() }]), "no limit");
-        assert_eq!([of(&[Account::default()]), of(&[])], ["–", "–"]);
+        assert_eq!(of(&[known(900, Some(25)), CredentialStatus::default()]), "25 <small>of 900</small>");
+        assert_eq!(of(&[CredentialStatus { unmetered: true, ..CredentialStatus::default() }]), "no limit");
+        assert_eq!([of(&[CredentialStatus::default()]), of(&[])], ["–", "–"]);
     }
 
     #[test]
     fn a_queue_that_is_out_says_so_on_its_card() {
         let outage = Some(Outage { why: "no <route>".to_owned(), since_ms: 0 });
         let text = card("namespace-1", "x:update", "/n/x:update/", &Seen { outage, ..Seen::default() }).into_string();
-        for says in ["data-state=\"unknown\"", "no &lt;route&gt;", "No figures yet", "href=\"/n/x:update/\""] {
+        for says in ["data-state=\"unknown\"", "no &lt;route&gt;", "No snapshot yet", "href=\"/n/x:update/\""] {
             assert!(text.contains(says), "{says}: {text}");
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// What the addresses of a page begin with, and what there is beside it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ways {
+pub(super) struct Routes {
     /// Whose pages these are; `None` for those of all.
     pub namespace: Option<String>,
     /// Before each path of them: nothing where there is one namespace only, and for what all have in common.
@@ -14,7 +14,7 @@ pub(super) struct Ways {
     pub all: Arc<[(String, String)]>,
 }
 
-impl Ways {
+impl Routes {
     /// Of the pages of each namespace, in this order. Of a single one they are where those of all would be.
     pub(super) fn of(namespaces: &[String]) -> Vec<Self> {
         if let [only] = namespaces {
@@ -22,12 +22,12 @@ impl Ways {
         }
         let root = |name: &String| (name.clone(), format!("/n/{}", escaped(name)));
         let all: Arc<[_]> = namespaces.iter().map(root).collect();
-        let ways = |(name, root): &(String, String)| Self {
+        let routes = |(name, root): &(String, String)| Self {
             namespace: Some(name.clone()),
             root: root.clone(),
             all: all.clone(),
         };
-        all.iter().map(ways).collect()
+        all.iter().map(routes).collect()
     }
 
     /// Of what all have in common.
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn one_namespace_is_at_the_root_and_several_are_below_it() {
-        let only = &Ways::of(&["tweet:update".to_owned()])[0];
+        let only = &Routes::of(&["tweet:update".to_owned()])[0];
         assert_eq!([only.to("/"), only.to_tweet("20"), only.to_status()], ["/", "/tweet?id=20", "/status"]);
         assert_eq!(only.title("Overview"), "Overview");
-        let several = Ways::of(&["x:update".to_owned(), "mastodon:update:a b/é".to_owned()]);
+        let several = Routes::of(&["x:update".to_owned(), "mastodon:update:a b/é".to_owned()]);
         assert_eq!(several[0].to("/dead"), "/n/x:update/dead");
         assert_eq!(several[1].to("/"), "/n/mastodon:update:a%20b%2F%C3%A9/");
         assert_eq!(several[1].to_tweet("at://did"), "/n/mastodon:update:a%20b%2F%C3%A9/tweet?id=at:%2F%2Fdid");

@@ -15,9 +15,9 @@ use tokio::sync::Semaphore;
 
 use super::{Archive, InCommon, Page, assets, events, overview};
 use crate::base::clock;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::engine::health::Vitals;
-use crate::ops::page::routes::Ways;
+use crate::ops::page::routes::Routes;
 use crate::ops::polled::Polled;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::report::sources::{SourceBook, Sources};
@@ -33,7 +33,7 @@ pub struct Shown {
     /// For its tweets and its dead.
     pub archive: Archive,
     /// What its figures are reckoned by.
-    pub terms: Live<Terms>,
+    pub terms: Reloadable<Terms>,
 }
 
 /// The pages of all namespaces: of a single one at `/`; of several an overview there, and each below `/n/`.
@@ -42,7 +42,7 @@ pub struct Site {
     /// Of each namespace, in the order given.
     pub(super) pages: Vec<Arc<Page>>,
     /// Of what they have in common.
-    pub(super) ways: Ways,
+    pub(super) routes: Routes,
     /// A place for each who watches.
     pub(super) places: Arc<Semaphore>,
     /// The polled sources.
@@ -64,15 +64,15 @@ impl Site {
     pub fn new(shown: Vec<Shown>, token: Option<&SecretString>, sources: Option<SourceBook>) -> Arc<Self> {
         let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
         let places = Arc::new(Semaphore::new(events::WATCHERS));
-        let ways = Ways::of(&names);
-        let in_common = ways.first().map(Ways::in_common).unwrap_or_default();
+        let routes = Routes::of(&names);
+        let in_common = routes.first().map(Routes::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
         let is_alone = names.len() == 1;
         let shared =
             InCommon { token: token.cloned(), places: places.clone(), guesses: Arc::default(), polled: polled.clone() };
-        let page = |(one, ways)| Page::new(one, ways, shared.clone(), is_alone);
-        let pages = shown.into_iter().zip(ways).map(page).collect();
-        Arc::new(Self { pages, ways: in_common, places, polled })
+        let page = |(one, routes)| Page::new(one, routes, shared.clone(), is_alone);
+        let pages = shown.into_iter().zip(routes).map(page).collect();
+        Arc::new(Self { pages, routes: in_common, places, polled })
     }
 
     /// All routes, and the probes of the process.

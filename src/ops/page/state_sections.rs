@@ -8,18 +8,18 @@ use super::dead::tweet_link;
 use super::words::{bar, count, date, percent, relative, time};
 use crate::base::humanize::{figure, grouped, one_line};
 use crate::engine::queue::{Buried, WorkerStats};
-use crate::ops::page::routes::Ways;
+use crate::ops::page::routes::Routes;
 use crate::ops::report::plan::money;
-use crate::ops::snapshot::{Figures, Freshness};
+use crate::ops::snapshot::{Freshness, Snapshot};
 use crate::pipelines::wave::Wave;
-use crate::quota::{Account, Reads};
+use crate::quota::{CredentialStatus, Reads};
 
 /// Workers that are named.
 const WORKERS: usize = 100;
 
 /// `#freshness`
-pub(super) fn freshness(figures: &Figures) -> Markup {
-    let all = figures.freshness_of_all();
+pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
+    let all = snapshot.freshness_of_all();
     html! {
         section.panel #freshness aria-labelledby="freshness-name" {
             h2 #freshness-name { "Freshness" }
@@ -28,19 +28,19 @@ pub(super) fn freshness(figures: &Figures) -> Markup {
                 (ids, None) => p.lead { strong { (count(ids, "post")) } "; how fresh they are is not measured yet" },
                 (ids, Some(share)) => p.lead {
                     strong { (percent(share)) } " of " strong { (count(ids, "post")) }
-                    " have an answer no older than their interval and " (time(figures.buffer_ttl_ms)) " of waiting for a full request"
+                    " have an answer no older than their interval and " (time(snapshot.buffer_ttl_ms)) " of waiting for a full request"
                     @if let Some(waiting @ 1..) = all.waiting { "; " strong { (grouped(waiting)) } " wait for their first" }
                     @if let Some(missing @ 1..) = all.missing { "; " strong.warn { (grouped(missing)) } " are missing from the latest answers" }
                     @if all.beyond > 0 { "; " strong.warn { (grouped(all.beyond)) } " are due later than they should be: the updaters mend that" }
                 },
             }
-            @if let Some(wave) = figures.wave.filter(Wave::lasts) {
+            @if let Some(wave) = snapshot.wave.filter(Wave::lasts) {
                 p.note #wave {
                     strong.warn { "A wave of misses" } " since " (date(wave.since_ms)) ": " (percent(wave.share()))
                     " of the latest answers about posts that were found before are misses. Until it ends, a miss takes longer to be believed, and no post ends."
                 }
             }
-            @if !figures.freshness.is_empty() {
+            @if !snapshot.freshness.is_empty() {
                 div.scroll #freshness-box tabindex="0" role="region" aria-label="Freshness by bracket" {
                     table aria-label="Freshness by bracket" {
                         thead {
@@ -53,7 +53,7 @@ pub(super) fn freshness(figures: &Figures) -> Markup {
                                 th.n scope="col" { "Oldest due" }
                             }
                         }
-                        tbody { @for lane in brackets_first(figures) { (fresh_lane(lane)) } }
+                        tbody { @for lane in brackets_first(snapshot) { (fresh_lane(lane)) } }
                     }
                 }
             }
@@ -62,10 +62,10 @@ pub(super) fn freshness(figures: &Figures) -> Markup {
 }
 
 /// The lanes that are none come last. A bracket is called by its age, which begins with a digit.
-fn brackets_first(figures: &Figures) -> impl Iterator<Item = &Freshness> {
+fn brackets_first(snapshot: &Snapshot) -> impl Iterator<Item = &Freshness> {
     let is_bracket = |lane: &&Freshness| lane.lane.starts_with(|c: char| c.is_ascii_digit());
     let others = move |lane: &&Freshness| !is_bracket(lane);
-    figures.freshness.iter().filter(is_bracket).chain(figures.freshness.iter().filter(others))
+    snapshot.freshness.iter().filter(is_bracket).chain(snapshot.freshness.iter().filter(others))
 }
 
 fn fresh_lane(lane: &Freshness) -> Markup {
@@ -91,15 +91,15 @@ fn fresh_lane(lane: &Freshness) -> Markup {
 }
 
 /// `#quota`
-pub(super) fn quota(figures: &Figures) -> Markup {
-    let text = figures.status.quota.to_string();
+pub(super) fn quota(snapshot: &Snapshot) -> Markup {
+    let text = snapshot.status.quota.to_string();
     html! {
         section.panel #quota aria-labelledby="quota-name" {
             h2 #quota-name { "Quota" }
             @for line in text.lines() { p.lead { (line) } }
-            @if let Some(reads) = &figures.status.budget { (budget(reads, figures.at_ms())) }
-            div.note { @for account in &figures.accounts { (credential(account, figures.at_ms())) } }
-            @if let Some(forecast) = &figures.forecast {
+            @if let Some(reads) = &snapshot.status.budget { (budget(reads, snapshot.at_ms())) }
+            div.note { @for account in &snapshot.accounts { (credential(account, snapshot.at_ms())) } }
+            @if let Some(forecast) = &snapshot.forecast {
                 @let plan = &forecast.plan;
                 p.note {
                     "If tweets keep coming in as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
@@ -138,7 +138,7 @@ fn budget(reads: &Reads, now: i64) -> Markup {
     }
 }
 
-fn credential(account: &Account, now: i64) -> Markup {
+fn credential(account: &CredentialStatus, now: i64) -> Markup {
     let parked = account.parked_for_ms > 0;
     let window = account.limit.zip(account.remaining);
     let left = window.map(|(limit, remaining)| f64::from(remaining) / f64::from(limit.max(1)));
@@ -174,8 +174,8 @@ fn credential(account: &Account, now: i64) -> Markup {
 }
 
 /// `#workers`
-pub(super) fn workers(figures: &Figures) -> Markup {
-    let stats = &figures.status.stats;
+pub(super) fn workers(snapshot: &Snapshot) -> Markup {
+    let stats = &snapshot.status.stats;
     let mut workers: Vec<&WorkerStats> = stats.workers.iter().collect();
     // Each keeps its place, whoever has beaten last.
     workers.sort_by(|one, other| one.worker.cmp(&other.worker));
@@ -206,7 +206,7 @@ pub(super) fn workers(figures: &Figures) -> Markup {
                                 th.n scope="col" { "Late p99" }
                             }
                         }
-                        tbody { @for one in workers.iter().take(WORKERS) { (worker(one, figures.at_ms())) } }
+                        tbody { @for one in workers.iter().take(WORKERS) { (worker(one, snapshot.at_ms())) } }
                     }
                 }
                 @if workers.len() > WORKERS { p.note { "and " (count((workers.len() - WORKERS) as u64, "worker")) " more" } }
@@ -242,8 +242,8 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
 }
 
 /// `#dead`, with the latest of them.
-pub(super) fn dead(figures: &Figures, latest: &[Buried], ways: &Ways) -> Markup {
-    let dead = figures.status.stats.dead;
+pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> Markup {
+    let dead = snapshot.status.stats.dead;
     html! {
         section.panel #dead aria-labelledby="dead-name" {
             h2 #dead-name { "Dead" }
@@ -252,7 +252,7 @@ pub(super) fn dead(figures: &Figures, latest: &[Buried], ways: &Ways) -> Markup 
             } @else {
                 p.lead {
                     strong { (count(dead, "tweet")) } " set aside for a person to look at. "
-                    a #all-dead href=(ways.to("/dead")) { "All of them" }
+                    a #all-dead href=(routes.to("/dead")) { "All of them" }
                 }
                 @if !latest.is_empty() {
                     div.scroll #dead-box tabindex="0" role="region" aria-label="The latest of the dead" {
@@ -261,8 +261,8 @@ pub(super) fn dead(figures: &Figures, latest: &[Buried], ways: &Ways) -> Markup 
                             tbody {
                                 @for one in latest {
                                     tr {
-                                        th.id scope="row" { (tweet_link(ways, &one.id)) }
-                                        td { (relative(one.at, figures.at_ms(), "ago")) }
+                                        th.id scope="row" { (tweet_link(routes, &one.id)) }
+                                        td { (relative(one.at, snapshot.at_ms(), "ago")) }
                                         td.wrap dir="auto" { (one_line(&one.reason)) }
                                     }
                                 }
@@ -286,7 +286,7 @@ mod tests {
 
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
 
-    fn figures(reading: Reading) -> Figures {
+    fn snapshot(reading: Reading) -> Snapshot {
         let terms = Terms {
             ages: "18m: 3m".parse().unwrap(),
             buffer_ttl: Duration::from_secs(5),
@@ -294,13 +294,14 @@ mod tests {
             unavailable_every: Duration::from_secs(21_600),
             lease: Duration::from_secs(60),
         };
-        Figures::new(reading, None, &terms, CAPABILITIES)
+        Snapshot::new(reading, None, &terms, CAPABILITIES)
     }
 
     #[test]
     fn nothing_at_all_is_shown_without_a_flaw() {
-        let figures = figures(Reading::default());
-        let all = [freshness(&figures), quota(&figures), workers(&figures), dead(&figures, &[], &Ways::default())];
+        let snapshot = snapshot(Reading::default());
+        let all =
+            [freshness(&snapshot), quota(&snapshot), workers(&snapshot), dead(&snapshot, &[], &Routes::default())];
         let all = all.map(Markup::into_string).concat();
         for says in ["No posts are scheduled", "no quota", "nothing is looked up", "Nobody is dead"] {
             assert!(all.contains(says), "{says}: {all}");
@@ -318,7 +319,7 @@ mod tests {
             oldest_lateness_ms: 61_000,
             ..LaneStats::default()
         };
-        let figures = figures(Reading {
+        let snapshot = snapshot(Reading {
             stats: Stats { lanes: vec![lane], delayed: 10_000, due: 9, ..Stats::default() },
             due: vec![LaneDue { lane: "18m".to_owned(), counts: vec![1, 9] }],
             measured: Sampled {
@@ -335,7 +336,7 @@ mod tests {
             },
             ..Reading::default()
         });
-        let markup = freshness(&figures).into_string();
+        let markup = freshness(&snapshot).into_string();
         for says in
             [">99.9 %<", "width=\"99.99\"", "10,000 posts", ">1m 1s<", ">3m<", "5s of waiting", ">7</strong> wait"]
         {
@@ -345,24 +346,24 @@ mod tests {
 
     #[test]
     fn each_credential_says_what_is_left_and_why_it_is_parked() {
-        let open = Account {
+        let open = CredentialStatus {
             name: "main".to_owned(),
             limit: Some(900),
             window_ms: Some(900_000),
             remaining: Some(225),
             reset_in_ms: Some(60_000),
-            ..Account::default()
+            ..CredentialStatus::default()
         };
-        let parked = Account {
+        let parked = CredentialStatus {
             name: EVIL.to_owned(),
             parked_for_ms: 3_600_000,
             parked_why: Some(EVIL.to_owned()),
             parked_everywhere: true,
-            ..Account::default()
+            ..CredentialStatus::default()
         };
-        let unmetered = Account { name: "free".to_owned(), unmetered: true, ..Account::default() };
-        let figures = figures(Reading { accounts: vec![open, parked, unmetered], ..Reading::default() });
-        let markup = quota(&figures).into_string();
+        let unmetered = CredentialStatus { name: "free".to_owned(), unmetered: true, ..CredentialStatus::default() };
+        let snapshot = snapshot(Reading { accounts: vec![open, parked, unmetered], ..Reading::default() });
+        let markup = quota(&snapshot).into_string();
         for says in ["225 of 900 calls left", "width=\"25.00\"", ">in 1m<", "Parked, free", ">in 1h<", "no limit"] {
             assert!(markup.contains(says), "{says}: {markup}");
         }
@@ -381,7 +382,7 @@ mod tests {
             dollars: 3.75,
             has_room: true,
         };
-        let shown = |reads| quota(&figures(Reading { reads: Some(reads), ..Reading::default() })).into_string();
+        let shown = |reads| quota(&snapshot(Reading { reads: Some(reads), ..Reading::default() })).into_string();
         let some = shown(reads.clone());
         for says in ["750 of 1,000 posts read", "width=\"75.00\"", ">in 1h<", "$3.75 at the most", "12 today"] {
             assert!(some.contains(says), "{says}: {some}");
@@ -401,9 +402,9 @@ mod tests {
         };
         let worker = |config| WorkerStats { worker: EVIL.to_owned(), beat_age_ms: 2_000, fields: says(config) };
         let stats = Stats { now_ms: 9_000, dead: 1, workers: vec![worker("a"), worker("b")], ..Stats::default() };
-        let figures = figures(Reading { stats, ..Reading::default() });
+        let snapshot = snapshot(Reading { stats, ..Reading::default() });
         let latest = [Buried { id: EVIL.to_owned(), at: 1_000, reason: EVIL.to_owned() }];
-        let markup = workers(&figures).into_string() + &dead(&figures, &latest, &Ways::default()).into_string();
+        let markup = workers(&snapshot).into_string() + &dead(&snapshot, &latest, &Routes::default()).into_string();
         assert!(!markup.contains("<script>") && !markup.contains("href=\"/tweet"), "{markup}");
         for says in ["2 configurations", "refused a changed configuration", ">12,345<", ">2s ago<", ">8s ago<"] {
             assert!(markup.contains(says), "{says}: {markup}");

@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 use crate::base::humanize::{figure, grouped};
 use crate::engine::lateness::Lateness;
 use crate::engine::queue::Minute;
-use crate::ops::snapshot::{Coming, Figures, MINUTES_SHOWN, ids_per_request};
+use crate::ops::snapshot::{Coming, MINUTES_SHOWN, Snapshot, ids_per_request};
 
 /// Where an axis of lateness has a word, ms.
 const LATENESS: [f64; 12] =
@@ -22,19 +22,19 @@ const FEW: usize = 4;
 const RANGES: [(u32, usize); 4] = [(5, 1), (15, 5), (30, 10), (MINUTES_SHOWN, 15)];
 
 /// `#lateness`
-pub(super) fn lateness(figures: &Figures) -> Markup {
+pub(super) fn lateness(snapshot: &Snapshot) -> Markup {
     let mut hour = Lateness::default();
-    figures.minutes.iter().for_each(|minute| hour.merge(&minute.lateness));
+    snapshot.minutes.iter().for_each(|minute| hour.merge(&minute.lateness));
     html! {
         section.panel #lateness aria-labelledby="lateness-name" {
             h2 #lateness-name { "Lateness" }
             @if let (Some(p50), Some(p99)) = (hour.quantile(0.5), hour.quantile(0.99)) {
                 p.lead { "How long after its due time an id was claimed" }
-                (lateness_chart(&figures.minutes, p50, p99).markup())
+                (lateness_chart(&snapshot.minutes, p50, p99).markup())
                 (facts(&[
                     ("Half within", time(p50)),
                     ("99 of 100 within", time(p99)),
-                    ("Oldest due now", time(figures.status.stats.oldest_lateness_ms)),
+                    ("Oldest due now", time(snapshot.status.stats.oldest_lateness_ms)),
                 ]))
                 p.note.quiet { "Of " (grouped(hour.ids())) " ids claimed within the hour" }
             } @else {
@@ -113,17 +113,17 @@ fn facts(facts: &[(&str, String)]) -> Markup {
 }
 
 /// `#coming`
-pub(super) fn coming(figures: &Figures) -> Markup {
-    let stats = &figures.status.stats;
+pub(super) fn coming(snapshot: &Snapshot) -> Markup {
+    let stats = &snapshot.status.stats;
     let within =
-        |minutes: usize| -> u64 { figures.coming.iter().flat_map(|lane| lane.per_minute.iter().take(minutes)).sum() };
+        |minutes: usize| -> u64 { snapshot.coming.iter().flat_map(|lane| lane.per_minute.iter().take(minutes)).sum() };
     html! {
         section.panel #coming aria-labelledby="coming-name" {
             h2 #coming-name { "Coming due" }
             @let hour = within(MINUTES_SHOWN as usize);
             @if hour > 0 {
                 p.lead { "Ids that come due, by minute and bracket" }
-                (coming_chart(&figures.coming).markup())
+                (coming_chart(&snapshot.coming).markup())
             } @else {
                 p.lead.none { "Nothing comes due within an hour." }
             }
@@ -178,8 +178,8 @@ fn coming_chart(coming: &[Coming]) -> Chart {
 }
 
 /// `#flow`
-pub(super) fn flow(figures: &Figures) -> Markup {
-    let minutes = &figures.minutes;
+pub(super) fn flow(snapshot: &Snapshot) -> Markup {
+    let minutes = &snapshot.minutes;
     let sum = |names: &[&str]| -> u64 {
         let counts = minutes.iter().flat_map(|minute| names.iter().map(|name| minute.count(name)));
         counts.map(|count| u64::try_from(count).unwrap_or(0)).sum()
@@ -207,18 +207,18 @@ pub(super) fn flow(figures: &Figures) -> Markup {
                 @let failed = sum(&["requests_failed"]);
                 @if failed > 0 { ", " strong.bad { (grouped(failed)) " failed" } }
             }
-            (flow_chart(figures).markup())
+            (flow_chart(snapshot).markup())
             (facts(&done.map(|(name, number)| (name, grouped(number)))))
         }
     }
 }
 
-fn flow_chart(figures: &Figures) -> Chart {
+fn flow_chart(snapshot: &Snapshot) -> Chart {
     let series = |name: &str, counter: &str, ink| Series {
         name: name.to_owned(),
         ink,
         shape: Shape::Line,
-        points: past(&figures.minutes, |minute| Some(figures.per_second(minute, counter))),
+        points: past(&snapshot.minutes, |minute| Some(snapshot.per_second(minute, counter))),
     };
     let series = vec![
         series("looked up", "looked_up", Ink::First),
@@ -229,7 +229,7 @@ fn flow_chart(figures: &Figures) -> Chart {
     let now = series.iter().filter_map(|series| Some(format!("{} {}", brief(series.points.last()?.1), series.name)));
     Chart {
         gist: format!("Ids per second over the last hour; now {}", now.collect::<Vec<_>>().join(", ")),
-        x: minutes_past(&figures.minutes),
+        x: minutes_past(&snapshot.minutes),
         y: Axis::up_to(most, |rate| if rate == 0.0 { "0".to_owned() } else { format!("{}/s", brief(rate)) }),
         series,
         marks: Vec::new(),
@@ -247,7 +247,7 @@ mod tests {
 
     const NOW: Millis = 1_760_000_000_000;
 
-    fn figures(reading: Reading) -> Figures {
+    fn snapshot(reading: Reading) -> Snapshot {
         let terms = Terms {
             ages: "18m: 3m".parse().unwrap(),
             buffer_ttl: Duration::from_secs(5),
@@ -256,7 +256,7 @@ mod tests {
             lease: Duration::from_secs(60),
         };
         let stats = Stats { now_ms: NOW, ..reading.stats };
-        Figures::new(Reading { stats, ..reading }, None, &terms, CAPABILITIES)
+        Snapshot::new(Reading { stats, ..reading }, None, &terms, CAPABILITIES)
     }
 
     /// So many idle minutes, then these.
@@ -283,8 +283,8 @@ mod tests {
 
     #[test]
     fn nothing_at_all_is_shown_without_a_flaw() {
-        let figures = figures(Reading::default());
-        let all = [lateness(&figures), coming(&figures), flow(&figures)].map(Markup::into_string).concat();
+        let snapshot = snapshot(Reading::default());
+        let all = [lateness(&snapshot), coming(&snapshot), flow(&snapshot)].map(Markup::into_string).concat();
         for says in ["Nothing was claimed", "Nothing comes due", "0 requests"] {
             assert!(all.contains(says), "{says}: {all}");
         }
@@ -304,15 +304,15 @@ mod tests {
             lane: name.to_owned(),
             counts: (0..62).map(|at| at * per_minute).collect(),
         };
-        let figures = figures(Reading {
+        let snapshot = snapshot(Reading {
             stats: Stats { lanes: vec![lane("18m", 1), lane("<1h>", 2), lane("none", 3)], ..Stats::default() },
             due: vec![due("18m", 1), due("<1h>", 10), due("none", 0)],
             ..Reading::default()
         });
-        let chart = coming_chart(&figures.coming);
+        let chart = coming_chart(&snapshot.coming);
         let tops: Vec<_> = chart.series.iter().map(|series| (&*series.name, series.points[0].1)).collect();
         assert_eq!(tops, [("18m", 1.0), ("<1h>", 11.0)]);
-        let markup = coming(&figures).into_string();
+        let markup = coming(&snapshot).into_string();
         assert!(
             markup.contains("&lt;1h&gt;") && markup.contains("<dd>55</dd>") && markup.contains("<dd>660</dd>"),
             "{markup}"
@@ -324,8 +324,8 @@ mod tests {
         let mut minutes = minutes(0, &[("claims", 1); 60]);
         minutes[3].lateness.add(40, 99);
         minutes[50].lateness.add(5_000, 1);
-        let figures = figures(Reading { minutes, ..Reading::default() });
-        let markup = lateness(&figures).into_string();
+        let snapshot = snapshot(Reading { minutes, ..Reading::default() });
+        let markup = lateness(&snapshot).into_string();
         assert!(markup.contains("p50 48ms, p99 48ms") || markup.contains("p99 6s"), "{markup}");
         assert_eq!(markup.matches("<circle").count(), 4, "two minutes, each alone, on two lines: {markup}");
         assert!(!markup.contains("NaN"), "{markup}");

@@ -91,8 +91,8 @@ pub(super) struct Seen {
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
     let answer = |status: StatusCode, title: &str, events: Option<String>, content: Markup| {
-        let (ways, title, asked, now) = (&page.ways, title.to_owned(), asked.clone(), clock::wall_ms());
-        Document { ways, title, here: "", at: now, now, events, asked, content }.answer(status)
+        let (routes, title, asked, now) = (&page.routes, title.to_owned(), asked.clone(), clock::wall_ms());
+        Document { routes, title, here: "", at: now, now, events, asked, content }.answer(status)
     };
     let id = match PostId::typed(&asked) {
         Ok(id) => id,
@@ -109,7 +109,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     let title = format!("Tweet {id}");
     match page.tweet(&id).await {
         Ok(Some(seen)) => {
-            let events = Some(page.ways.to_events_of(id.as_str()));
+            let events = Some(page.routes.to_events_of(id.as_str()));
             answer(StatusCode::OK, &title, events, seen.section())
         }
         Ok(None) => {

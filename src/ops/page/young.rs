@@ -11,7 +11,7 @@ use super::{Archive, words};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::{grouped, one_line};
 use crate::ops::dead::Dead;
-use crate::ops::page::routes::Ways;
+use crate::ops::page::routes::Routes;
 use crate::store::{Listing, StoreError, StoredTweet};
 
 /// How many are shown.
@@ -35,7 +35,7 @@ pub(super) struct Young(Mutex<Read>);
 impl Young {
     /// `#tweets`, as read a moment ago. Where the store does not answer it says so, and keeps nobody waiting again
     /// for a moment.
-    pub(super) async fn section(&self, archive: &Archive, ways: &Ways, now: Millis) -> Markup {
+    pub(super) async fn section(&self, archive: &Archive, routes: &Routes, now: Millis) -> Markup {
         let mut read = self.0.lock().await;
         let tweets = match read.take() {
             Some((watch, tweets)) if watch.elapsed() < if tweets.is_ok() { EVERY } else { AGAIN } => {
@@ -47,7 +47,7 @@ impl Young {
                 read.insert((Stopwatch::start(), tweets))
             }
         };
-        section(&tweets.1, ways, now)
+        section(&tweets.1, routes, now)
     }
 }
 
@@ -60,7 +60,7 @@ async fn youngest(dead: &Dead) -> Result<Vec<StoredTweet>, StoreError> {
     Ok(tweets)
 }
 
-fn section(tweets: &Result<Vec<StoredTweet>, String>, ways: &Ways, now: Millis) -> Markup {
+fn section(tweets: &Result<Vec<StoredTweet>, String>, routes: &Routes, now: Millis) -> Markup {
     html! {
         section.panel #tweets aria-labelledby="tweets-name" {
             h2 #tweets-name { "Youngest tweets" }
@@ -80,7 +80,7 @@ fn section(tweets: &Result<Vec<StoredTweet>, String>, ways: &Ways, now: Millis) 
                                     th scope="col" { "Text" }
                                 }
                             }
-                            tbody { @for tweet in tweets { (row(tweet, ways, now)) } }
+                            tbody { @for tweet in tweets { (row(tweet, routes, now)) } }
                         }
                     }
                 }
@@ -89,11 +89,11 @@ fn section(tweets: &Result<Vec<StoredTweet>, String>, ways: &Ways, now: Millis) 
     }
 }
 
-fn row(tweet: &StoredTweet, ways: &Ways, now: Millis) -> Markup {
+fn row(tweet: &StoredTweet, routes: &Routes, now: Millis) -> Markup {
     let count = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).map_or("–".to_owned(), grouped);
     html! {
         tr {
-            th.id scope="row" { (tweet_link(ways, &tweet.id)) }
+            th.id scope="row" { (tweet_link(routes, &tweet.id)) }
             td.n { (count(tweet.metrics.favorite_count)) }
             td.n { (count(tweet.metrics.retweet_count)) }
             td.n.lesser { (grouped(tweet.lookups)) }
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn a_store_that_is_out_or_empty_says_so() {
-        let out = section(&Err("no <answer>".to_owned()), &Ways::default(), 0).into_string();
+        let out = section(&Err("no <answer>".to_owned()), &Routes::default(), 0).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
-        assert!(section(&Ok(Vec::new()), &Ways::default(), 0).into_string().contains("No tweet is stored."));
+        assert!(section(&Ok(Vec::new()), &Routes::default(), 0).into_string().contains("No tweet is stored."));
     }
 }

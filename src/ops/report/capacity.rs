@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::base::humanize::figure;
 use crate::engine::queue::LaneStats;
 use crate::ops::report::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
-use crate::quota::Account;
+use crate::quota::CredentialStatus;
 
 /// From here on the demand is above the quota, also as it is shown.
 const OVER: f64 = 1.005;
@@ -56,7 +56,7 @@ pub struct Remedy {
 impl Overload {
     /// Of these lanes and credentials, with requests that are filled like that.
     #[must_use]
-    pub fn new(lanes: &[LaneStats], accounts: &[Account], fill: Fill) -> Self {
+    pub fn new(lanes: &[LaneStats], accounts: &[CredentialStatus], fill: Fill) -> Self {
         let window_ms = plan::WINDOW_S * 1e3;
         let flow = |lane: &LaneStats| {
             let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
@@ -65,8 +65,9 @@ impl Overload {
         let flows: Vec<Flow> = lanes.iter().map(flow).collect();
         // From a nought of its own: an empty sum is -0.
         let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * plan::WINDOW_S;
-        let usable: Vec<&Account> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
-        let calls = |account: &&Account| Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64);
+        let usable: Vec<&CredentialStatus> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
+        let calls =
+            |account: &&CredentialStatus| Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();
         let unknown = usable.len() - unmetered - known.len();
@@ -154,13 +155,13 @@ mod tests {
         LaneStats { lane: patience_ms.to_string(), patience_ms, delayed, ..LaneStats::default() }
     }
 
-    fn told(limit: u32, window_ms: i64) -> Account {
-        Account { limit: Some(limit), window_ms: Some(window_ms), ..Account::default() }
+    fn told(limit: u32, window_ms: i64) -> CredentialStatus {
+        CredentialStatus { limit: Some(limit), window_ms: Some(window_ms), ..CredentialStatus::default() }
     }
 
     const WINDOW: i64 = 900_000;
 
-    fn says(ids: u64, accounts: &[Account]) -> String {
+    fn says(ids: u64, accounts: &[CredentialStatus]) -> String {
         // Each id once in three minutes and once in fifteen: 6 updates per 15 minutes for two ids.
         Overload::new(&[lane(ids, WINDOW / 5), lane(ids, WINDOW)], accounts, fill(CAPABILITIES)).to_string()
     }
@@ -184,18 +185,19 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said_so() {
-        let unmetered = Account { unmetered: true, ..Account::default() };
-        assert!(says(30_000, &[Account::default()]).starts_with("the quota is not known yet"));
+        let unmetered = CredentialStatus { unmetered: true, ..CredentialStatus::default() };
+        assert!(says(30_000, &[CredentialStatus::default()]).starts_with("the quota is not known yet"));
         assert!(says(30_000, &[told(900, WINDOW), unmetered]).starts_with("the quota has no limit"));
         // What the second one has may be enough: no remedy is named.
-        let some = says(30_000, &[told(900, WINDOW), Account::default()]);
+        let some = says(30_000, &[told(900, WINDOW), CredentialStatus::default()]);
         assert!(some.starts_with("demand 2.00 × quota, as far as it is known: that of 1 in 2"), "{some}");
         assert!(!some.contains("mend"), "{some}");
     }
 
     #[test]
     fn what_is_refused_is_no_supply_and_what_is_used_up_is() {
-        let parked = |everywhere| Account { parked_for_ms: 9, parked_everywhere: everywhere, ..told(900, WINDOW) };
+        let parked =
+            |everywhere| CredentialStatus { parked_for_ms: 9, parked_everywhere: everywhere, ..told(900, WINDOW) };
         assert!(says(30_000, &[told(900, WINDOW), parked(true)]).starts_with("demand 2.00 × quota:"));
         assert!(says(30_000, &[told(900, WINDOW), parked(false)]).starts_with("demand 1.00 × quota\n"));
         assert!(says(30_000, &[parked(true)]).starts_with("no quota: no credential is usable"));
@@ -215,11 +217,11 @@ mod tests {
     #[test]
     fn short_requests_count_and_never_exceed_a_quota_that_carries_full_ones() {
         // One id a second, each within 180 s: 1 × (5 + 18 + 1) ids a request.
-        let of = |accounts: &[Account]| Overload::new(&[lane(180, 180_000)], accounts, fill(CAPABILITIES));
+        let of = |accounts: &[CredentialStatus]| Overload::new(&[lane(180, 180_000)], accounts, fill(CAPABILITIES));
         let calls = 900.0 / 24.0;
         let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} and not {expected}");
         close(of(&[told(900, WINDOW)]).demand_by_quota.unwrap(), calls / 900.0);
-        close(of(&[Account::default()]).demand_calls_per_15_min, calls);
+        close(of(&[CredentialStatus::default()]).demand_calls_per_15_min, calls);
         // 9 full ones suffice.
         close(of(&[told(20, WINDOW)]).demand_by_quota.unwrap(), 1.0);
         assert_eq!(of(&[told(20, WINDOW)]).remedy, None);

@@ -10,11 +10,11 @@ use crate::base::clock::Millis;
 use crate::base::humanize::{grouped, span, when};
 use crate::ops::report::plan::money;
 use crate::providers::lookup::{Lookup, LookupError, Usage};
-use crate::quota::{Account, Caller, Credential, Credentials, LedgerError, Reads, Used, Window};
+use crate::quota::{Caller, Credential, CredentialStatus, Credentials, LedgerError, Reads, Used, Window};
 
 /// Every credential at the lookup's endpoint.
 #[derive(Debug, Clone, Serialize)]
-pub struct Accounts {
+pub struct CredentialsReport {
     /// The endpoint, as the ledger names it.
     pub endpoint: String,
     /// One per credential, in the order of the settings.
@@ -45,7 +45,7 @@ pub enum UsageTold {
 pub struct Row {
     /// What the ledger knows of it.
     #[serde(flatten)]
-    pub account: Account,
+    pub account: CredentialStatus,
     /// As whom it calls.
     pub kind: Caller,
     /// What the API said of it, where it was asked.
@@ -79,10 +79,10 @@ pub enum Check {
     },
 }
 
-impl Accounts {
+impl CredentialsReport {
     /// The credentials of these names with what the ledger knows of each, in the same order.
     #[must_use]
-    pub fn new(endpoint: &str, callers: Vec<(String, Caller)>, accounts: Vec<Account>) -> Self {
+    pub fn new(endpoint: &str, callers: Vec<(String, Caller)>, accounts: Vec<CredentialStatus>) -> Self {
         let row = |((_, kind), account)| Row { kind, account, check: None };
         let credentials = callers.into_iter().zip(accounts).map(row).collect();
         Self { endpoint: endpoint.to_owned(), credentials, budget: None, usage: None }
@@ -172,7 +172,7 @@ async fn ask(lookup: &dyn Lookup, credential: &Arc<Credential>) -> Result<Option
     }
 }
 
-impl fmt::Display for Accounts {
+impl fmt::Display for CredentialsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.credentials.iter().map(|row| row.account.name.len());
         let width = names.max().unwrap_or(0).max("credential".len());
@@ -263,7 +263,7 @@ pub fn budget_line(reads: &Reads) -> String {
 
 /// For how long and why it is parked, if it is.
 #[must_use]
-pub fn parked(account: &Account) -> Option<String> {
+pub fn parked(account: &CredentialStatus) -> Option<String> {
     let why = account.parked_why.as_deref().unwrap_or("no reason is given");
     (account.parked_for_ms > 0).then(|| format!("{}: {why}", whole_seconds(account.parked_for_ms)))
 }

@@ -11,7 +11,7 @@ use crate::ops::report::capacity::Overload;
 use crate::ops::report::credentials::{budget_line, parked};
 use crate::ops::report::plan::Fill;
 use crate::ops::report::sources::Sources;
-use crate::quota::{Account, Reads};
+use crate::quota::{CredentialStatus, Reads};
 
 /// What a worker says in more than a word, on a line of its own; empty mostly.
 const SENTENCES: [&str; 3] = [WorkerStats::TROUBLE, "config_refused", "config_needs_restart"];
@@ -62,7 +62,7 @@ pub struct Status {
     /// Whether the quota suffices for it.
     pub quota: Overload,
     /// The credentials that are left alone for a while.
-    pub parked: Vec<Account>,
+    pub parked: Vec<CredentialStatus>,
     /// How the budget of reads is spent, where the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Reads>,
@@ -71,7 +71,7 @@ pub struct Status {
 impl Status {
     /// Of a queue and the credentials that serve it, with requests that are filled like that.
     #[must_use]
-    pub fn new(stats: Stats, accounts: Vec<Account>, fill: Fill) -> Self {
+    pub fn new(stats: Stats, accounts: Vec<CredentialStatus>, fill: Fill) -> Self {
         let quota = Overload::new(&stats.lanes, &accounts, fill);
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
         Self { answer: None, stats, quota, parked, budget: None }

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::rarely::Rarely;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Lane, Verdict};
 use crate::engine::schedule::age::{AgeTable, SameDay};
@@ -51,13 +51,13 @@ pub struct TweetUpdate {
     /// Where calls are accounted for.
     pub credentials: Arc<Credentials>,
     /// How often, by age. A batch is judged by one table.
-    pub ages: Live<AgeTable>,
+    pub ages: Reloadable<AgeTable>,
     /// Whether an update is made before midnight UTC instead of shortly after it. The default is never.
-    pub same_day: Live<SameDay>,
+    pub same_day: Reloadable<SameDay>,
     /// What becomes of tweets the provider does not return.
     pub unavailable: UnavailableSettings,
     /// The last wave of misses, as all workers together have seen it.
-    pub wave: Live<Option<Wave>>,
+    pub wave: Reloadable<Option<Wave>>,
     /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
     pub max_deliveries: u32,
     /// How long a call may take.
@@ -66,13 +66,13 @@ pub struct TweetUpdate {
     pub save_timeout: Duration,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// What this process doubts.
-    pub doubts: Doubts,
+    /// What this process suspicions.
+    pub suspicions: Suspicions,
 }
 
-/// Doubts about the provider. Only this process's memory: to lose one costs a repeated call.
+/// Suspicions about the provider. Only this process's memory: to lose one costs a repeated call.
 #[derive(Debug, Default)]
-pub struct Doubts {
+pub struct Suspicions {
     /// Ids whose calls failed, and how often, until they are answered.
     failed: Mutex<HashMap<String, u32>>,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
@@ -82,7 +82,7 @@ pub struct Doubts {
     other_ids: Rarely,
 }
 
-impl Doubts {
+impl Suspicions {
     fn fail(&self, jobs: &[Job]) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         if failed.len() > MANY_DOUBTS {

@@ -15,7 +15,7 @@ use crate::base::rarely::shown;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
 use crate::providers::lookup::{Answer, LookupError, Outcome};
-use crate::quota::{Leave, Permit, Settlement, Used, Window};
+use crate::quota::{Acquired, ChargedReads, Permit, Used, Window};
 
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
 /// bad id among a hundred is alone after seven halvings, its eighth request.
@@ -105,7 +105,7 @@ impl TweetUpdate {
             let at = batch.now.now().min(batch.fence.deadline - 1);
             let error = match self.look_up(requested.ids(&part.jobs), permit).await {
                 Ok(answer) => {
-                    self.doubts.answered(&part.jobs);
+                    self.suspicions.answered(&part.jobs);
                     requested.in_a_row = 0;
                     requested
                         .answered
@@ -139,7 +139,7 @@ impl TweetUpdate {
     fn parts(&self, jobs: &[Job]) -> Vec<Part> {
         let part = |jobs, failed_before| Part { jobs, failed_before, ..Part::default() };
         let (mut doubted, mut least, mut others) = (Vec::new(), u32::MAX, Vec::new());
-        for (job, times) in jobs.iter().zip(self.doubts.times(jobs)) {
+        for (job, times) in jobs.iter().zip(self.suspicions.times(jobs)) {
             // Once is a hiccup, and may have met all that were under way.
             if times > 1 {
                 least = least.min(times);
@@ -173,7 +173,7 @@ impl TweetUpdate {
         let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
         let apart = suspects || batch.jobs.len() == 1;
         let refused = requested.in_a_row > 0;
-        let told_apart = || apart && self.doubts.others_answered.swap(false, Ordering::Relaxed);
+        let told_apart = || apart && self.suspicions.others_answered.swap(false, Ordering::Relaxed);
         if !requested.refused.is_empty() && !told_apart() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
@@ -232,7 +232,7 @@ impl TweetUpdate {
                 requested.unanswered.extend(part.jobs);
             }
             error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
-                self.doubts.fail(&part.jobs);
+                self.suspicions.fail(&part.jobs);
                 self.failed(error.to_string(), part, parts, requested);
             }
         }
@@ -291,9 +291,9 @@ impl TweetUpdate {
         tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         let used = match &answer {
             Ok(answer) => {
-                self.doubts.others_answered.store(true, Ordering::Relaxed);
+                self.suspicions.others_answered.store(true, Ordering::Relaxed);
                 counters.looked_up.add(ids.len());
-                counters.unasked.add(answer.unasked);
+                counters.unsolicited.add(answer.unsolicited);
                 self.tell_what_is_odd(&ids, answer);
                 Used { window: Some(answer.quota.unwrap_or_else(Window::unmetered)), park: None }
             }
@@ -302,7 +302,7 @@ impl TweetUpdate {
                 self.used_in_vain(error, &permit.credential.name)
             }
         };
-        self.credentials.settle(&permit, &settlement(&ids, &answer)).await;
+        self.credentials.settle(&permit, &charged(&ids, &answer)).await;
         self.credentials.used(permit, used).await;
         answer
     }
@@ -310,8 +310,8 @@ impl TweetUpdate {
     /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
     fn tell_what_is_odd(&self, ids: &[String], answer: &Answer) {
         let namespace = &*self.namespace;
-        if answer.unasked > 0
-            && let Some(objects) = self.doubts.strangers.is_due(answer.unasked)
+        if answer.unsolicited > 0
+            && let Some(objects) = self.suspicions.strangers.is_due(answer.unsolicited)
         {
             let id = answer.stranger.as_deref().map_or_else(String::new, shown);
             tracing::warn!(namespace, id, objects, "answers have objects that nobody asked for: they are not stored");
@@ -322,7 +322,7 @@ impl TweetUpdate {
         };
         let others: Vec<_> = ids.iter().zip(&answer.outcomes).filter_map(other).collect();
         if let Some((asked, came)) = others.first()
-            && let Some(posts) = self.doubts.other_ids.is_due(others.len())
+            && let Some(posts) = self.suspicions.other_ids.is_due(others.len())
         {
             let (id, came) = (shown(asked), shown(came));
             tracing::info!(
@@ -364,11 +364,11 @@ impl TweetUpdate {
         }
     }
 
-    /// Leave for a further call, if there is any right now.
+    /// Acquired for a further call, if there is any right now.
     async fn permit_at_once(&self) -> Option<Permit> {
         match self.credentials.acquire(self.lookup.capabilities().endpoint, 0).await {
-            Ok(Leave::Granted(permit)) => Some(permit),
-            Ok(Leave::Wait(_)) => None,
+            Ok(Acquired::Granted(permit)) => Some(permit),
+            Ok(Acquired::Wait(_)) => None,
             Err(error) => {
                 tracing::warn!(error = %error, "no further call without the ledger");
                 None
@@ -384,24 +384,24 @@ impl TweetUpdate {
 }
 
 /// What of a call was not read, or as another id: charged is what was returned.
-fn settlement(ids: &[String], answer: &Result<Answer, LookupError>) -> Settlement {
-    let mut settlement = Settlement::default();
+fn charged(ids: &[String], answer: &Result<Answer, LookupError>) -> ChargedReads {
+    let mut charged = ChargedReads::default();
     match answer {
         Ok(answer) => {
             for (id, outcome) in ids.iter().zip(&answer.outcomes) {
                 match outcome {
-                    Outcome::Unavailable => settlement.unread.push(id.clone()),
+                    Outcome::Unavailable => charged.unread.push(id.clone()),
                     // An edited post comes as its last version.
                     Outcome::Found(tweet) if tweet.id != *id => {
-                        settlement.edited.push((id.clone(), tweet.id.clone()));
+                        charged.edited.push((id.clone(), tweet.id.clone()));
                     }
                     Outcome::Found(_) | Outcome::Broken(_) => {}
                 }
             }
         }
-        Err(error) if error.is_refusal() => settlement.unread = ids.to_vec(),
+        Err(error) if error.is_refusal() => charged.unread = ids.to_vec(),
         // The answer was lost, and may have been charged: it stays counted.
         Err(_) => {}
     }
-    settlement
+    charged
 }

@@ -3,13 +3,13 @@
 //! The parts, pure: [`since`] says which id to ask from, [`paging`] how to go back until all is had, [`pace`] how
 //! often to come; [`position`] is what is kept. [`timeline`] is the seam to a network: [`twitter_v1`], [`x_v2`],
 //! [`mastodon`], [`bluesky`]. [`source`] puts them together, as a handler of the worker's loop. A [`stream`] brings posts
-//! sooner, and has its gaps polled. Where each post costs, a page has [`places`] in the budget.
+//! sooner, and has its gaps polled. Where each post costs, a page has [`reservation`] in the budget.
 
 pub mod dates;
 pub mod pace;
 pub mod paging;
-pub mod places;
 pub mod position;
+pub mod reservation;
 pub mod share;
 pub mod source;
 pub mod trouble;

@@ -20,7 +20,7 @@
 //! although a known post should be on it, the round is left as it was, and only after [`BELIEVED_AFTER`] is it the truth: `since`
 //! stays until then, so what was still to appear is not passed over. In the middle of a round, a page whose posts are all
 //! deleted is as empty as the last. So where the anchor is gone, the next page is asked from a little further down, the
-//! *footing*: a page that holds a post from there shows that nothing is left in between. Where that one is empty, too, pages
+//! *fallback anchor*: a page that holds a post from there shows that nothing is left in between. Where that one is empty, too, pages
 //! are asked further and further down (a [`Hole`]) until one holds a post; what lies between is a gap, and the round goes on. An
 //! API that says itself which page is the last is asked twice again where that page is empty.
 //!
@@ -109,7 +109,7 @@ pub fn ask(position: Option<&Position>, rules: &Rules, now: Millis) -> Ask {
     let Some(position) = position else { return Ask { since: None, below: None, token: None, count: rules.count } };
     let open = position.open.as_ref();
     let known = match open {
-        Some(span) if span.sounding => position.footing,
+        Some(span) if span.probing => position.fallback_anchor,
         _ => position.anchor,
     };
     let mut since = match known {
@@ -226,7 +226,7 @@ fn gather(
     let is_fresh = |id: &&u64| span.known.is_none_or(|known| **id > known);
     span.fresh += taken.hand_over.iter().filter(is_fresh).count() as u64;
     if span.next_anchor.is_none() {
-        (span.next_anchor, span.next_footing) = footholds(ids, span.next_since);
+        (span.next_anchor, span.next_fallback_anchor) = anchors_of(ids, span.next_since);
     }
     if least.is_some() {
         // What is between the page that came empty and this one.
@@ -281,8 +281,8 @@ fn looks_again(
     }
     span.token = None;
     let reaches = ask.since.unwrap_or(0) <= position.since;
-    if rules.anchored && reaches && !span.sounding && position.footing.is_some() {
-        span.sounding = true;
+    if rules.anchored && reaches && !span.probing && position.fallback_anchor.is_some() {
+        span.probing = true;
         return true;
     }
     let floor = floor(position, rules).max(ask.since.filter(|_| !reaches).unwrap_or(0));
@@ -325,7 +325,7 @@ fn end(position: &mut Position, span: Span, met: bool) -> Whole {
     let elapsed = position.swept_at.map(|then| span.began_at.saturating_sub(then));
     // An anchor that was not met may be deleted: it would cost an empty page in each round.
     position.anchor = span.next_anchor.or(position.anchor.filter(|_| met));
-    position.footing = span.next_footing.or(position.footing.filter(|_| met || !span.sounding));
+    position.fallback_anchor = span.next_fallback_anchor.or(position.fallback_anchor.filter(|_| met || !span.probing));
     position.since = span.next_since;
     position.swept_at = Some(span.began_at);
     Whole { fresh: span.fresh, elapsed }
@@ -349,32 +349,32 @@ fn begin(position: &Position, rules: &Rules, newest: Option<u64>, reading: &Read
         known: position.latest,
         next_since,
         next_anchor: None,
-        next_footing: None,
-        sounding: false,
+        next_fallback_anchor: None,
+        probing: false,
         hole: None,
         odd: 0,
         began_at: reading.about(),
     }
 }
 
-/// How many known posts below `since` are between the footing and the anchor, at the most, both counted: all of them
+/// How many known posts below `since` are between the fallback anchor and the anchor, at the most, both counted: all of them
 /// have to be deleted before an empty page is a gap.
 const FOOTHOLDS: usize = 8;
 
 /// The greatest id up to `since`, and one a few posts below it.
-fn footholds(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
+fn anchors_of(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
     let mut known: Vec<u64> = ids.iter().copied().filter(|id| *id <= since).collect();
     known.sort_unstable_by(|a, b| b.cmp(a));
     known.truncate(FOOTHOLDS);
-    let footing = known.last().copied().filter(|_| known.len() > 1);
-    (known.first().copied(), footing)
+    let fallback_anchor = known.last().copied().filter(|_| known.len() > 1);
+    (known.first().copied(), fallback_anchor)
 }
 
-/// What an empty page may hide, where not even the footing is left.
+/// What an empty page may hide, where not even the fallback anchor is left.
 fn hidden(position: &Position, span: &Span, ask: &Ask) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
     let asked_for = |known: u64| known > ask.since.unwrap_or(0);
-    let is_gone = span.sounding || span.hole.is_some() && position.anchor.is_some_and(asked_for);
+    let is_gone = span.probing || span.hole.is_some() && position.anchor.is_some_and(asked_for);
     (is_gone && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
 }
 

@@ -21,7 +21,7 @@ pub struct Position {
     pub anchor: Option<u64>,
     /// A known id a little below it, to ask from where the anchor is gone.
     #[serde(default, with = "optional_text")]
-    pub footing: Option<u64>,
+    pub fallback_anchor: Option<u64>,
     /// When the last whole round began, by their clock as well as it was known, ms since the Unix epoch.
     pub swept_at: Option<Millis>,
     /// The interval in force, ms.
@@ -56,12 +56,12 @@ pub struct Span {
     /// The greatest id met up to `next_since`.
     #[serde(with = "optional_text")]
     pub next_anchor: Option<u64>,
-    /// What `footing` will be at its end.
+    /// What `fallback anchor` will be at its end.
     #[serde(default, with = "optional_text")]
-    pub next_footing: Option<u64>,
-    /// A page came empty: it is asked from the footing, to see whether that was the last.
+    pub next_fallback_anchor: Option<u64>,
+    /// A page came empty: it is asked from the fallback anchor, to see whether that was the last.
     #[serde(default)]
-    pub sounding: bool,
+    pub probing: bool,
     /// A page came empty, and it is asked further down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hole: Option<Hole>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 
 /// A poll is slow from then on.
 pub const SLOW_AFTER: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ struct Places {
     /// Ordinary ones.
     ordinary: usize,
     /// Polls in flight, at the most: the worker's.
-    concurrency: Live<usize>,
+    concurrency: Reloadable<usize>,
     /// Free places for slow polls.
     slow: Arc<Semaphore>,
     /// Slow polls in flight.
@@ -38,7 +38,7 @@ struct Places {
 impl Share {
     /// Of a worker with so many ordinary places, which takes as many batches as `concurrency` says.
     #[must_use]
-    pub fn new(concurrency: Live<usize>) -> Self {
+    pub fn new(concurrency: Reloadable<usize>) -> Self {
         let ordinary = (*concurrency.load()).max(1);
         let slow = Arc::new(Semaphore::new(ordinary * SLOW_PLACES));
         Self(Arc::new(Places { ordinary, concurrency, slow, in_flight: Mutex::default(), known: Mutex::default() }))
@@ -102,7 +102,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_poll_makes_room_for_another_and_there_are_so_many_of_them() {
-        let concurrency = Live::new(2);
+        let concurrency = Reloadable::new(2);
         let share = Share::new(concurrency.clone());
         let slowly = |name: &'static str| {
             let share = share.clone();

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use self::hand_over::Lines;
 use super::pace::{Pace, lane};
 use super::paging::{self, NotHeeded, Position, Taken};
-use super::places::Places;
+use super::reservation::Reservation;
 use super::share::Share;
 use super::trouble::{Judged, Refusals, counts_from, judge, pause};
 use crate::base::clock::{self, Millis};
@@ -33,7 +33,7 @@ use crate::ingest::{Starter, StarterError};
 use crate::model::provider::Provider;
 use crate::providers::lookup::LookupError;
 use crate::providers::timeline::{Ask, Page, Timeline};
-use crate::quota::{Credentials, Leave, Permit, Used, Window};
+use crate::quota::{Acquired, Credentials, Permit, Used, Window};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError};
 
 /// The pipeline's name. Sources share calls with nobody but those of their endpoint, so each endpoint has a namespace:
@@ -229,7 +229,7 @@ impl SourcePoll {
         Some(next)
     }
 
-    /// Leave for one more page: the claim's own, then one that is to be had at once, while there is time for it.
+    /// Acquired for one more page: the claim's own, then one that is to be had at once, while there is time for it.
     async fn leave(&self, permit: &mut Option<Permit>, batch: &Batch) -> Option<Permit> {
         if let Some(permit) = permit.take() {
             return Some(permit);
@@ -240,8 +240,8 @@ impl SourcePoll {
             return None;
         }
         match self.credentials.acquire(self.endpoint, 0).await {
-            Ok(Leave::Granted(permit)) => Some(permit),
-            Ok(Leave::Wait(_)) => None,
+            Ok(Acquired::Granted(permit)) => Some(permit),
+            Ok(Acquired::Wait(_)) => None,
             Err(error) => {
                 tracing::warn!(error = %error, "no leave for another page: the ledger is out");
                 None
@@ -258,8 +258,8 @@ impl SourcePoll {
         ask: &Ask,
         permit: Permit,
     ) -> Result<Page, Ended> {
-        let places = Places::of(ask.count);
-        match self.credentials.reserve_all(&permit, places.names()).await {
+        let reservation = Reservation::of(ask.count);
+        match self.credentials.reserve_all(&permit, reservation.names()).await {
             Ok(true) => {}
             Ok(false) => {
                 tracing::debug!(posts = ask.count, "the budget of reads has no room for a page");
@@ -285,7 +285,7 @@ impl SourcePoll {
         if park.is_some() && self.fails_alone(name, trouble).await {
             park = None;
         }
-        self.credentials.settle(&permit, &places.settled(&answer)).await;
+        self.credentials.settle(&permit, &reservation.settled(&answer)).await;
         self.credentials.used(permit, Used { window, park }).await;
         answer.map_err(|error| match error {
             LookupError::Outage(_) | LookupError::BadAnswer(_) => {

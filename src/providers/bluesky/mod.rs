@@ -103,8 +103,8 @@ impl Lookup for Bluesky {
             return Err(refused(&reply, &credential.kind));
         }
         reply.is_json()?;
-        let (outcomes, unasked) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer::new(outcomes, errors::quota(&reply), unasked))
+        let (outcomes, unsolicited) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
     }
 
     /// Asks whose session it is, or without one, whether anybody is there.

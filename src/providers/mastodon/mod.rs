@@ -193,9 +193,9 @@ impl Lookup for Mastodon {
             return Err(refused(&reply, &credential.kind));
         }
         reply.is_json()?;
-        let (outcomes, unasked) =
+        let (outcomes, unsolicited) =
             read_answer(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer::new(outcomes, quota, unasked))
+        Ok(Answer::new(outcomes, quota, unsolicited))
     }
 
     /// Asks whose token it is, or without one, what the instance is. An instance has one window for all calls, so

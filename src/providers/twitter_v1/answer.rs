@@ -45,9 +45,9 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
         Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
         None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
     }
-    let unasked = std::mem::take(&mut asked.unasked);
-    let other = if names_the_missing || unasked.count > 0 { not_mentioned() } else { Outcome::Unavailable };
-    Ok((asked.outcomes(&other), unasked))
+    let unsolicited = std::mem::take(&mut asked.unsolicited);
+    let other = if names_the_missing || unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
+    Ok((asked.outcomes(&other), unsolicited))
 }
 
 /// The map inside a map form's `id`.
@@ -71,7 +71,7 @@ fn returned(asked: &mut Asked<'_>, key: Option<&str>, raw: &RawValue) {
         _ => None,
     };
     let Some(place) = key.or(own.as_deref()).and_then(|id| asked.place(id)) else {
-        asked.unasked.add(key.map(str::to_owned).or(own));
+        asked.unsolicited.add(key.map(str::to_owned).or(own));
         return;
     };
     asked.put(place, || match object.and_then(|object| object.returned(raw, key)) {

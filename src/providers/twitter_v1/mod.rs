@@ -21,7 +21,7 @@ use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
 use crate::providers::asked::Strangers;
-use crate::providers::auth::{Authority, asked_as};
+use crate::providers::auth::{Auth, asked_as};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, unreadable};
 use crate::quota::Credential;
 
@@ -74,7 +74,7 @@ pub struct TwitterV1 {
     endpoint: Url,
     limits_endpoint: Url,
     method: Method,
-    authority: Authority,
+    auth: Auth,
 }
 
 impl TwitterV1 {
@@ -90,8 +90,8 @@ impl TwitterV1 {
             LookupMethod::Get => Method::GET,
             LookupMethod::Post => Method::POST,
         };
-        let authority = Authority::new(http.clone(), &base, errors::means_bad_token)?;
-        Ok(Self { http, endpoint, limits_endpoint, method, authority })
+        let auth = Auth::new(http.clone(), &base, errors::means_bad_token)?;
+        Ok(Self { http, endpoint, limits_endpoint, method, auth })
     }
 
     fn lookup_request(&self, ids: &[&str]) -> Result<Request, LookupError> {
@@ -111,7 +111,7 @@ impl TwitterV1 {
     /// What a refusal means. A clock that is off is corrected by it.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         let error = errors::decide(reply, CAPABILITIES.endpoint);
-        self.authority.heed(&error);
+        self.auth.heed(&error);
         asked_as(error, credential)
     }
 }
@@ -131,7 +131,7 @@ impl Lookup for TwitterV1 {
         if batch.is_empty() {
             return Ok(Answer::empty());
         }
-        let reply = self.authority.call(&|| self.lookup_request(&batch), credential).await?;
+        let reply = self.auth.call(&|| self.lookup_request(&batch), credential).await?;
         let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {
             return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
@@ -140,8 +140,8 @@ impl Lookup for TwitterV1 {
             return Err(self.refused(&reply, credential));
         }
         reply.is_json()?;
-        let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer::new(outcomes, quota, unasked))
+        let (outcomes, unsolicited) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer::new(outcomes, quota, unsolicited))
     }
 
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
@@ -150,7 +150,7 @@ impl Lookup for TwitterV1 {
             address.query_pairs_mut().append_pair("resources", "statuses");
             self.http.client().get(address).build().map_err(cannot_build)
         };
-        let reply = self.authority.call(&request, credential).await?;
+        let reply = self.auth.call(&request, credential).await?;
         if reply.status != 200 {
             return Err(self.refused(&reply, credential));
         }

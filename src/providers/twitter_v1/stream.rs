@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::post::Ingested;
-use crate::providers::auth::Authority;
+use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, Opened, base, below, cannot_build};
 use crate::providers::stream::{Broken, Chunks, Message, Stream};
 use crate::providers::twitter_v1::timeline::id_of;
@@ -47,7 +47,7 @@ pub struct Filter {
 pub struct FilterStream {
     http: HttpClient,
     address: Url,
-    authority: Authority,
+    auth: Auth,
     filter: Filter,
     credential: Arc<Credential>,
 }
@@ -68,8 +68,8 @@ impl FilterStream {
     /// It is no address, in words for the person who set it.
     pub fn new(http: HttpClient, base_url: &str, filter: Filter, credential: Arc<Credential>) -> Result<Self, String> {
         let base = base(base_url)?;
-        let authority = Authority::new(http.clone(), &base, errors::means_bad_token)?;
-        Ok(Self { http, address: streams_of(&base)?, authority, filter, credential })
+        let auth = Auth::new(http.clone(), &base, errors::means_bad_token)?;
+        Ok(Self { http, address: streams_of(&base)?, auth, filter, credential })
     }
 }
 
@@ -83,11 +83,11 @@ impl Stream for FilterStream {
         let form: Vec<(&str, &str)> = given.chain([("stall_warnings", "true")]).collect();
         // As a form, since a long list fits into no address.
         let request = || self.http.client().post(self.address.clone()).form(&form).build().map_err(cannot_build);
-        match self.authority.open(&request, &self.credential).await.map_err(Broken::unanswered)? {
+        match self.auth.open(&request, &self.credential).await.map_err(Broken::unanswered)? {
             Opened::Open(body) => Ok(Box::new(body)),
             Opened::Refused(reply) => {
                 let error = errors::decide(&reply, ENDPOINT);
-                self.authority.heed(&error);
+                self.auth.heed(&error);
                 Err(Broken::refused(error))
             }
         }

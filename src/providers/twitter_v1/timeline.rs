@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::base::clock::{self, Millis};
-use crate::providers::auth::Authority;
+use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, base, cannot_build};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
@@ -86,7 +86,7 @@ pub struct TwitterApi {
     http: HttpClient,
     /// Ends with a slash.
     base: Url,
-    authority: Authority,
+    auth: Auth,
 }
 
 /// One timeline.
@@ -104,8 +104,8 @@ impl TwitterApi {
     /// It is no address, in words for the person who set it.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         let base = base(base_url)?;
-        let authority = Authority::new(http.clone(), &base, errors::means_bad_token)?;
-        Ok(Self { http, base, authority })
+        let auth = Auth::new(http.clone(), &base, errors::means_bad_token)?;
+        Ok(Self { http, base, auth })
     }
 
     /// A timeline of it, whose ids are out of order by no more than `k`.
@@ -148,11 +148,11 @@ impl Timeline for TwitterTimeline {
         let address = self.address(ask)?;
         let departure = Departure::now();
         let request = || self.api.http.client().get(address.clone()).build().map_err(cannot_build);
-        let reply = self.api.authority.call(&request, credential).await?;
+        let reply = self.api.auth.call(&request, credential).await?;
         let reading = departure.reading(&reply, Duration::ZERO);
         if reply.status != 200 {
             let error = refusal::decide(&reply, self.kind.endpoint());
-            self.api.authority.heed(&error);
+            self.api.auth.heed(&error);
             return Err(error);
         }
         let (posts, broken) = read(&reply.body)?;

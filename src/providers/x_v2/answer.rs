@@ -98,8 +98,8 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
         }
     }
     // X names all that it does not return.
-    let unasked = std::mem::take(&mut asked.unasked);
-    Ok((asked.outcomes(&not_mentioned()), unasked))
+    let unsolicited = std::mem::take(&mut asked.unsolicited);
+    Ok((asked.outcomes(&not_mentioned()), unsolicited))
 }
 
 /// Gives each post to the id it was asked by: its own, or an earlier one of its history, where no post came under that.
@@ -126,7 +126,7 @@ fn found(asked: &mut Asked<'_>, data: Vec<&RawValue>) {
             }
         }
         if !is_asked {
-            asked.unasked.add(own.map(|id| id.to_string()));
+            asked.unsolicited.add(own.map(|id| id.to_string()));
         }
     }
 }

@@ -28,7 +28,7 @@ use super::asked::batch;
 use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use crate::base::clock::Millis;
 use crate::model::post::{Tweet, TweetId};
-use crate::providers::auth::{Authority, asked_as};
+use crate::providers::auth::{Auth, asked_as};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, Usage, unreadable};
 use crate::quota::{Credential, CredentialKind};
 
@@ -68,7 +68,7 @@ pub struct XV2 {
     usage: Url,
     me: Url,
     fields: Fields,
-    authority: Authority,
+    auth: Auth,
 }
 
 impl XV2 {
@@ -83,7 +83,7 @@ impl XV2 {
             me: below(&base, ME_PATH)?,
             fields: options.fields,
             // Its 401 tells no more than that.
-            authority: Authority::new(http.clone(), &base, |reply| reply.status == 401)?,
+            auth: Auth::new(http.clone(), &base, |reply| reply.status == 401)?,
             http,
         })
     }
@@ -97,7 +97,7 @@ impl XV2 {
     /// What a refusal means. A clock that is off is corrected by it.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         let error = errors::decide(reply);
-        self.authority.heed(&error);
+        self.auth.heed(&error);
         asked_as(error, credential)
     }
 }
@@ -130,13 +130,13 @@ impl Lookup for XV2 {
         if batch.is_empty() {
             return Ok(Answer::empty());
         }
-        let reply = self.authority.call(&|| self.lookup_request(&batch), credential).await?;
+        let reply = self.auth.call(&|| self.lookup_request(&batch), credential).await?;
         if reply.status != 200 {
             return Err(self.refused(&reply, credential));
         }
         reply.is_json()?;
-        let (outcomes, unasked) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
-        Ok(Answer::new(outcomes, errors::quota(&reply), unasked))
+        let (outcomes, unsolicited) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
     }
 
     /// Asks who calls, as a user, or what an application has used of its plan: neither says anything of the
@@ -147,7 +147,7 @@ impl Lookup for XV2 {
             CredentialKind::App(_) | CredentialKind::Bearer(_) | CredentialKind::Anonymous => &self.usage,
         };
         let request = || self.http.client().get(address.clone()).build().map_err(cannot_build);
-        let reply = self.authority.call(&request, credential).await?;
+        let reply = self.auth.call(&request, credential).await?;
         if reply.status != 200 {
             return Err(self.refused(&reply, credential));
         }
@@ -157,7 +157,7 @@ impl Lookup for XV2 {
 
     async fn usage(&self, credential: &Credential) -> Result<Option<Usage>, LookupError> {
         let request = || self.http.client().get(self.usage.clone()).build().map_err(cannot_build);
-        let reply = self.authority.call(&request, credential).await?;
+        let reply = self.auth.call(&request, credential).await?;
         if reply.status != 200 {
             return Err(self.refused(&reply, credential));
         }

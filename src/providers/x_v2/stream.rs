@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::post::Ingested;
-use crate::providers::auth::Authority;
+use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, Opened, base, below, cannot_build};
 use crate::providers::lookup::LookupError;
 use crate::providers::stream::{Broken, Chunks, Message, Stream};
@@ -33,7 +33,7 @@ pub struct SearchStream {
     http: HttpClient,
     stream: Url,
     rules: Url,
-    authority: Authority,
+    auth: Auth,
     credential: Arc<Credential>,
 }
 
@@ -46,14 +46,14 @@ impl SearchStream {
         let base = base(base_url)?;
         let (mut stream, rules) = (below(&base, STREAM_PATH)?, below(&base, RULES_PATH)?);
         stream.query_pairs_mut().extend_pairs(fields.parameters());
-        let authority = Authority::new(http.clone(), &base, |reply| reply.status == 401)?;
-        Ok(Self { http, stream, rules, authority, credential })
+        let auth = Auth::new(http.clone(), &base, |reply| reply.status == 401)?;
+        Ok(Self { http, stream, rules, auth, credential })
     }
 
     /// A stream without a rule is connected, and silent for ever.
     async fn has_rules(&self) -> Result<(), Broken> {
         let request = || self.http.client().get(self.rules.clone()).build().map_err(cannot_build);
-        let reply = self.authority.call(&request, &self.credential).await.map_err(Broken::unanswered)?;
+        let reply = self.auth.call(&request, &self.credential).await.map_err(Broken::unanswered)?;
         if reply.status != 200 {
             return Err(self.refused(errors::decide(&reply)));
         }
@@ -72,7 +72,7 @@ impl SearchStream {
     }
 
     fn refused(&self, error: LookupError) -> Broken {
-        self.authority.heed(&error);
+        self.auth.heed(&error);
         Broken::refused(error)
     }
 }
@@ -82,7 +82,7 @@ impl Stream for SearchStream {
     async fn connect(&self) -> Result<Box<dyn Chunks>, Broken> {
         self.has_rules().await?;
         let request = || self.http.client().get(self.stream.clone()).build().map_err(cannot_build);
-        match self.authority.open(&request, &self.credential).await.map_err(Broken::unanswered)? {
+        match self.auth.open(&request, &self.credential).await.map_err(Broken::unanswered)? {
             Opened::Open(body) => Ok(Box::new(body)),
             Opened::Refused(reply) => Err(self.refused(errors::decide(&reply))),
         }

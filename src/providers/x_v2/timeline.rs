@@ -19,7 +19,7 @@ use reqwest::Url;
 
 pub use self::body::read;
 use crate::base::clock::{self, Millis};
-use crate::providers::auth::{Authority, asked_as};
+use crate::providers::auth::{Auth, asked_as};
 use crate::providers::http::{HttpClient, base, cannot_build};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
@@ -82,7 +82,7 @@ pub struct XApi {
     /// Ends with a slash.
     base: Url,
     fields: Fields,
-    authority: Authority,
+    auth: Auth,
 }
 
 /// One timeline.
@@ -100,8 +100,8 @@ impl XApi {
     /// It is no address, in words for the person who set it.
     pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, String> {
         let base = base(base_url)?;
-        let authority = Authority::new(http.clone(), &base, |reply| reply.status == 401)?;
-        Ok(Self { http, base, fields, authority })
+        let auth = Auth::new(http.clone(), &base, |reply| reply.status == 401)?;
+        Ok(Self { http, base, fields, auth })
     }
 
     /// A timeline of it, whose ids are out of order by no more than `k`.
@@ -142,7 +142,7 @@ impl XTimeline {
 
     /// What a refusal means. A clock that is off is corrected by it.
     fn refused(&self, error: LookupError, credential: &Credential) -> LookupError {
-        self.api.authority.heed(&error);
+        self.api.auth.heed(&error);
         match error {
             LookupError::BadRequest(said) | LookupError::BatchTooLarge(said) => of_target(&said),
             other => asked_as(other, credential),
@@ -169,7 +169,7 @@ impl Timeline for XTimeline {
         let address = self.address(&word, ask.count)?;
         let departure = Departure::now();
         let request = || self.api.http.client().get(address.clone()).build().map_err(cannot_build);
-        let reply = self.api.authority.call(&request, credential).await?;
+        let reply = self.api.auth.call(&request, credential).await?;
         let reading = departure.reading(&reply, self.kind.behind());
         let quota = errors::quota(&reply);
         if reply.status == 400 && ask.token.is_some() {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{EmbeddedLedger, Tx, decide};
 use crate::base::clock::Millis;
-use crate::quota::budget::{Budget, Counted, DAYS_KEPT, Period, Settlement, Span};
+use crate::quota::budget::{Budget, ChargedReads, Counted, DAYS_KEPT, Period, Span};
 use crate::quota::ledger::LedgerError;
-use crate::quota::windows::day;
+use crate::quota::rate_window::day;
 
 impl EmbeddedLedger {
     /// [`Ledger::reserve`](crate::quota::Ledger::reserve) at `now` by the file's clock, ms since the epoch.
@@ -75,14 +75,14 @@ impl EmbeddedLedger {
         &self,
         now: Millis,
         call: &str,
-        settlement: &Settlement,
+        charged: &ChargedReads,
         budget: &Budget,
     ) -> Result<(), LedgerError> {
         let mut tx = self.begin().await?;
-        for id in &settlement.unread {
+        for id in &charged.unread {
             self.take_back(&mut tx, now, call, id, None).await?;
         }
-        for (asked, read) in &settlement.edited {
+        for (asked, read) in &charged.edited {
             self.take_back(&mut tx, now, call, asked, Some(read)).await?;
             // Also for a day on which the asked id was another call's.
             for (day, span) in budget.days(now) {

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Script};
 use twitter_updater::base::clock::Millis;
-use twitter_updater::quota::{Budget, Counted, DAY_MS, EmbeddedLedger, Ledger, LedgerError, Period, Settlement, Span};
+use twitter_updater::quota::{
+    Budget, ChargedReads, Counted, DAY_MS, EmbeddedLedger, Ledger, LedgerError, Period, Span,
+};
 
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::ServiceClock;
@@ -25,7 +27,7 @@ const START: Millis = 22_311 * DAY_MS - 200_000;
 #[async_trait]
 trait Clocked {
     async fn reserve(&self, now: Millis, call: &str, ids: &[String], budget: &Budget) -> Vec<bool>;
-    async fn settle(&self, now: Millis, call: &str, settlement: &Settlement, budget: &Budget);
+    async fn settle(&self, now: Millis, call: &str, charged: &ChargedReads, budget: &Budget);
     async fn counted(&self, now: Millis, per: Period) -> Counted;
 }
 
@@ -35,8 +37,8 @@ impl Clocked for EmbeddedLedger {
         self.reserve_at(now, call, ids, budget).await.unwrap()
     }
 
-    async fn settle(&self, now: Millis, call: &str, settlement: &Settlement, budget: &Budget) {
-        self.settle_at(now, call, settlement, budget).await.unwrap();
+    async fn settle(&self, now: Millis, call: &str, charged: &ChargedReads, budget: &Budget) {
+        self.settle_at(now, call, charged, budget).await.unwrap();
     }
 
     async fn counted(&self, now: Millis, per: Period) -> Counted {
@@ -63,9 +65,9 @@ impl Clocked for InMemory {
         self.ledger.reserve(call, ids, budget).await.unwrap()
     }
 
-    async fn settle(&self, now: Millis, call: &str, settlement: &Settlement, budget: &Budget) {
+    async fn settle(&self, now: Millis, call: &str, charged: &ChargedReads, budget: &Budget) {
         self.set(now);
-        self.ledger.settle(call, settlement, budget).await.unwrap();
+        self.ledger.settle(call, charged, budget).await.unwrap();
     }
 
     async fn counted(&self, now: Millis, per: Period) -> Counted {
@@ -121,13 +123,13 @@ impl Clocked for OnRedis {
         granted.bytes().map(|granted| granted == b'1').collect()
     }
 
-    async fn settle(&self, now: Millis, call: &str, settlement: &Settlement, budget: &Budget) {
+    async fn settle(&self, now: Millis, call: &str, charged: &ChargedReads, budget: &Budget) {
         let [per, from_day] = length(budget.per);
-        let count = settlement.unread.len().to_string();
+        let count = charged.unread.len().to_string();
         let mut args = vec![call.to_owned(), per, from_day, budget.margin.to_string(), count];
-        args.extend(settlement.unread.iter().cloned());
-        args.extend(settlement.edited.iter().flat_map(|(asked, read)| [asked.clone(), read.clone()]));
-        let own = include_str!("../../../src/quota/lua/settle_reads.lua");
+        args.extend(charged.unread.iter().cloned());
+        args.extend(charged.edited.iter().flat_map(|(asked, read)| [asked.clone(), read.clone()]));
+        let own = include_str!("../../../src/quota/lua/charge_reads.lua");
         self.run::<redis::Value>(now, own, args).await;
     }
 
@@ -216,33 +218,31 @@ async fn play(ledger: &dyn Clocked, budget: &Budget, steps: &[Step]) {
                 let asked: Vec<String> =
                     ids.into_iter().zip(granted).filter(|(_, yes)| *yes).map(|(id, _)| id).collect();
                 let day = (now + off).div_euclid(DAY_MS);
-                let mut settlement = Settlement::default();
+                let mut charged = ChargedReads::default();
                 for (at, id) in asked.iter().enumerate() {
                     match fate {
-                        Fate::Answered { missing, .. } if missing & (1 << at) != 0 => {
-                            settlement.unread.push(id.clone())
-                        }
+                        Fate::Answered { missing, .. } if missing & (1 << at) != 0 => charged.unread.push(id.clone()),
                         Fate::Answered { edited, .. } if edited & (1 << at) != 0 => {
                             versions += usize::from(number % 2 == 0);
                             let version = format!("{id}v{versions}");
                             bill.insert((version.clone(), day));
-                            settlement.edited.push((id.clone(), version));
+                            charged.edited.push((id.clone(), version));
                         }
                         Fate::Answered { .. } | Fate::Lost { charged: true } => drop(bill.insert((id.clone(), day))),
-                        Fate::Refused => settlement.unread.push(id.clone()),
+                        Fate::Refused => charged.unread.push(id.clone()),
                         Fate::Lost { charged: false } => {}
                     }
                 }
-                if !settlement.edited.is_empty() {
+                if !charged.edited.is_empty() {
                     // Until that is told, nobody can know it.
-                    ledger.settle(now, &call, &settlement, budget).await;
+                    ledger.settle(now, &call, &charged, budget).await;
                 }
-                under_way.push_back((call, settlement));
+                under_way.push_back((call, charged));
             }
             Step::Settle { times } => {
-                if let Some((call, settlement)) = under_way.pop_front() {
+                if let Some((call, charged)) = under_way.pop_front() {
                     for _ in 0..*times {
-                        ledger.settle(now, &call, &settlement, budget).await;
+                        ledger.settle(now, &call, &charged, budget).await;
                     }
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, span, wall_ms};
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Queue};
@@ -13,7 +13,7 @@ use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::ops::report::plan::Fill;
 use twitter_updater::ops::report::status::{Status, table};
-use twitter_updater::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::x_v2::{CAPABILITIES, XV2, XV2Options};
 use twitter_updater::quota::{Budget, Credential, CredentialKind, Credentials, DAY_MS, EmbeddedLedger, Period, Reads};
@@ -32,7 +32,7 @@ struct World {
     queue: Arc<EmbeddedQueue>,
     store: Arc<SqliteStore>,
     credentials: Arc<Credentials>,
-    budget: Live<Budget>,
+    budget: Reloadable<Budget>,
     metrics: Arc<Metrics>,
     stop: Stop,
     working: tokio::task::JoinHandle<Result<(), String>>,
@@ -61,7 +61,7 @@ impl World {
         let store = Arc::new(SqliteStore::open(&folder.path().join("posts.db"), PATIENCE).await.unwrap());
         store.migrate().await.unwrap();
         let nobody = Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
-        let (lease, budget) = (Duration::from_secs(60), Live::new(budget));
+        let (lease, budget) = (Duration::from_secs(60), Reloadable::new(budget));
         let credentials = Credentials::new(vec![nobody], Arc::new(ledger), Default::default(), lease);
         let credentials = Arc::new(credentials.with_budget(budget.clone()));
         let options = XV2Options { base_url: api.base_url(), ..XV2Options::default() };
@@ -73,8 +73,8 @@ impl World {
             store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
-            ages: Live::new("7d: 6h, 30d: 1d".parse().unwrap()),
-            same_day: Live::new(SameDay::default()),
+            ages: Reloadable::new("7d: 6h, 30d: 1d".parse().unwrap()),
+            same_day: Reloadable::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
                 believed_after: 10 * 60_000,
@@ -84,8 +84,8 @@ impl World {
             max_deliveries: 2,
             save_timeout: PATIENCE,
             metrics: metrics.clone(),
-            wave: Live::new(None),
-            doubts: Doubts::default(),
+            wave: Reloadable::new(None),
+            suspicions: Suspicions::default(),
         };
         let made_at = wall_ms() - 2 * DAY_MS;
         let lane = handler.ages.load().lane(made_at, wall_ms()).unwrap().clone();
@@ -152,7 +152,7 @@ async fn a_thousand_reads_are_a_thousand_and_more_when_it_is_raised() {
     // What was not read has its old due time, and was blamed for nothing.
     let stats = world.queue.stats().await.unwrap();
     assert_eq!((stats.due, stats.delayed, stats.dead), (330, 1_330, 0));
-    let accounts = world.credentials.accounts(CAPABILITIES.endpoint).await.unwrap();
+    let accounts = world.credentials.statuses(CAPABILITIES.endpoint).await.unwrap();
     assert_eq!(accounts[0].parked_for_ms, 0, "no credential rests for it");
     let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
     let status = table(&Status::new(stats, accounts, fill).with_reads(Some(reads)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::InfoDict;
 use redis::aio::MultiplexedConnection;
 use twitter_updater::base::clock::{Millis, Stopwatch};
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::Counters;
@@ -14,7 +14,7 @@ use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE
 use twitter_updater::ingest::Lanes;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::ops::dead::Dead;
-use twitter_updater::ops::{Archive, Figures, Reader, Server, Shown, Site, WholeQueue};
+use twitter_updater::ops::{Archive, Reader, Server, Shown, Site, Snapshot, WholeQueue};
 use twitter_updater::pipelines::posts::{NAMESPACE, UNAVAILABLE_LANE};
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::{Ask, Ledger, Park, RedisLedger, Used, Window};
@@ -58,7 +58,7 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let dead = Dead { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
     let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
     let (provider, health) = ("twitter".to_owned(), Arc::new(Health::default()));
-    let terms = Live::new(terms);
+    let terms = Reloadable::new(terms);
     let whole = Arc::new(WholeQueue {
         queue,
         provider,
@@ -69,14 +69,14 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
         budget: None,
         health,
     });
-    let reader = Arc::new(Reader::new(whole.clone(), Live::new(Ok(store)), terms.clone()));
+    let reader = Arc::new(Reader::new(whole.clone(), Reloadable::new(Ok(store)), terms.clone()));
     let running = tokio::spawn({
         let reader = reader.clone();
         async move { reader.run().await }
     });
 
     let before = now(&mut raw).await;
-    let figures = reader.look().await.figures.unwrap();
+    let figures = reader.look().await.snapshot.unwrap();
     let after = now(&mut raw).await;
     agrees(&figures, &lanes, (before, after), &mut raw).await;
     for minute in &figures.minutes[..59] {
@@ -230,7 +230,7 @@ async fn now(raw: &mut MultiplexedConnection) -> Millis {
 
 /// Every count is what ZCARD and ZCOUNT say at the time it was read, which lies between two moments: what is due by
 /// then is due by later, since nothing is claimed.
-async fn agrees(figures: &Figures, lanes: &[Lane], read: (Millis, Millis), raw: &mut MultiplexedConnection) {
+async fn agrees(figures: &Snapshot, lanes: &[Lane], read: (Millis, Millis), raw: &mut MultiplexedConnection) {
     let stats = &figures.status.stats;
     assert_eq!((stats.delayed, stats.leased, stats.workers.len()), (1_000_000, CLAIMS as u64 * 100, WORKERS));
     assert_eq!((figures.accounts.len(), figures.status.parked.len(), figures.minutes.len()), (CREDENTIALS, 1, 60));

@@ -61,7 +61,7 @@ async fn each_asked_id_gets_the_one_outcome_that_is_true() {
         for n in 0..if ids.len() == 1 { 12 } else { 1 } {
             let ids: Vec<String> = if ids.len() == 1 { vec![provider.id(at, n)] } else { ids.clone() };
             let answer = ask(provider, &running.base_url(), &ids).await.unwrap();
-            assert_eq!((answer.outcomes.len(), answer.unasked), (ids.len(), 0), "{provider:?}");
+            assert_eq!((answer.outcomes.len(), answer.unsolicited), (ids.len(), 0), "{provider:?}");
             for (sequence, (id, outcome)) in (n..).zip(ids.iter().zip(&answer.outcomes)) {
                 let truth = running.world().tweet(TweetId::at(at, sequence), wall_ms());
                 match (outcome, truth) {
@@ -105,7 +105,7 @@ async fn nothing_and_too_much_are_answered_without_a_call() {
     let running = start(plain()).await;
     for provider in ALL {
         let answer = ask(provider, &running.base_url(), &[]).await.unwrap();
-        assert_eq!((answer.outcomes.len(), answer.unasked, answer.quota), (0, 0, None));
+        assert_eq!((answer.outcomes.len(), answer.unsolicited, answer.quota), (0, 0, None));
         let mut ids = batch(provider, wall_ms() - DAY);
         ids.push(provider.id(wall_ms() - DAY, 60_000));
         let error = ask(provider, &running.base_url(), &ids).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn an_answer_that_is_odd_in_its_posts_costs_no_more_than_those() {
             let found = count(|outcome| matches!(outcome, Outcome::Found(_)));
             let broken = count(|outcome| matches!(outcome, Outcome::Broken(_)));
             let missing = count(|outcome| *outcome == Outcome::Unavailable);
-            assert_eq!((found, broken, missing, answer.unasked), expected, "{provider:?}, {fault:?}");
+            assert_eq!((found, broken, missing, answer.unsolicited), expected, "{provider:?}, {fault:?}");
         }
     }
 }
@@ -307,7 +307,7 @@ async fn bad_bytes_cost_one_character_and_the_first_of_two_wins() {
         assert_eq!(found(&answer.outcomes[0]).text.as_deref(), Some("latin \u{fffd}"), "{provider:?}");
         assert_eq!(found(&answer.outcomes[1]).text.as_deref(), Some("first"), "{provider:?}");
         // Either of the two objects that fit no id may be the third's: it is not known to be missing.
-        assert!(matches!(answer.outcomes[2], Outcome::Broken(_)) && answer.unasked == 2, "{provider:?}");
+        assert!(matches!(answer.outcomes[2], Outcome::Broken(_)) && answer.unsolicited == 2, "{provider:?}");
     }
 }
 

@@ -127,7 +127,7 @@ async fn a_single_status_is_missing_where_the_instance_says_so() {
     assert_eq!(decision(&ask(list, Calls::Batch, &[A]).await.unwrap_err()), "outage");
     let stranger = Canned::new(200, json!({ "id": B, "content": "x" }).to_string());
     let answer = ask(stranger, Calls::Single, &[A]).await.unwrap();
-    assert!(matches!(answer.outcomes[0], Outcome::Broken(_)) && answer.unasked == 1, "{answer:?}");
+    assert!(matches!(answer.outcomes[0], Outcome::Broken(_)) && answer.unsolicited == 1, "{answer:?}");
     for (calls, body) in [(Calls::Batch, "{}"), (Calls::Batch, "7"), (Calls::Single, "[]"), (Calls::Single, "{}")] {
         let error = ask(Canned::new(200, body), calls, &[A]).await.unwrap_err();
         assert_eq!(decision(&error), "bad answer", "{body}");

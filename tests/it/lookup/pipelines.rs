@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Queue};
 use twitter_updater::engine::schedule::age::SameDay;
 use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
 use twitter_updater::model::post::{TweetId, TweetState};
-use twitter_updater::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::{Charge, Lookup};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::simulator::{self, SimulatorOptions};
@@ -62,8 +62,8 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
-            ages: Live::new("7d: 6h, 30d: 1d".parse().unwrap()),
-            same_day: Live::new(SameDay::default()),
+            ages: Reloadable::new("7d: 6h, 30d: 1d".parse().unwrap()),
+            same_day: Reloadable::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
                 believed_after: 10 * 60_000,
@@ -73,8 +73,8 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             max_deliveries: 2,
             save_timeout: PATIENCE,
             metrics: metrics.clone(),
-            wave: Live::new(None),
-            doubts: Doubts::default(),
+            wave: Reloadable::new(None),
+            suspicions: Suspicions::default(),
         };
         let claims = ClaimSettings {
             limit: capabilities.batch_limit,

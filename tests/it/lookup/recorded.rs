@@ -19,14 +19,14 @@ use crate::support::http::{Canned, CannedServer, anonymous, recordings};
 fn row(file: &Path, provider: Provider, asked: usize, answer: &Answer) {
     let count = |kind: fn(&Outcome) -> bool| answer.outcomes.iter().filter(|outcome| kind(outcome)).count();
     println!(
-        "{:<42} {:<15} {asked:>5} asked {:>4} found {:>3} withheld {:>3} unavailable {:>3} broken {:>3} unasked",
+        "{:<42} {:<15} {asked:>5} asked {:>4} found {:>3} withheld {:>3} unavailable {:>3} broken {:>3} unsolicited",
         file.file_name().unwrap().to_string_lossy(),
         format!("{provider:?}"),
         count(|outcome| matches!(outcome, Outcome::Found(tweet) if tweet.withheld_in.is_none())),
         count(|outcome| matches!(outcome, Outcome::Found(tweet) if tweet.withheld_in.is_some())),
         count(|outcome| *outcome == Outcome::Unavailable),
         count(|outcome| matches!(outcome, Outcome::Broken(_))),
-        answer.unasked,
+        answer.unsolicited,
     );
 }
 
@@ -188,7 +188,7 @@ async fn the_recorded_traps_of_x_by_hand() {
             let place = ids.iter().position(|known| known == id).unwrap();
             assert_eq!(answer.outcomes[place], Outcome::Unavailable, "{name}: {id}");
         }
-        assert_eq!(answer.unasked, 0, "{name}");
+        assert_eq!(answer.unsolicited, 0, "{name}");
         if name == "tweets-f81159.json" {
             let tweet = found(&answer.outcomes[0]);
             assert_eq!((tweet.created_at, tweet.author_id.as_deref()), (Some(1_590_881_863_000), Some("282135623")));

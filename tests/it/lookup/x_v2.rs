@@ -128,7 +128,7 @@ async fn the_missing_are_those_that_problems_name_by_ids() {
     let some = answer(body, &[C, A, B]).await;
     assert_eq!(some.outcomes[0], Outcome::Unavailable);
     assert_eq!(found(&some.outcomes[1]).text.as_deref(), Some("here"));
-    assert_eq!((&some.outcomes[2], some.unasked), (&Outcome::Unavailable, 0));
+    assert_eq!((&some.outcomes[2], some.unsolicited), (&Outcome::Unavailable, 0));
 
     // All are missing: no data at all. By the old host and title, too.
     let mut old = problem("ids", A, "resource-not-found");
@@ -156,12 +156,12 @@ async fn an_edited_post_stays_with_the_id_it_was_asked_by() {
     let edited = |names: &str| json!({ "id": C, "text": "third", names: [A, B, C] });
     for names in ["edit_history_tweet_ids", "edit_history_post_ids"] {
         let one = answer(json!({ "data": [edited(names)] }), &[A]).await;
-        assert_eq!((found(&one.outcomes[0]).id.as_str(), one.unasked), (C, 0));
+        assert_eq!((found(&one.outcomes[0]).id.as_str(), one.unsolicited), (C, 0));
         // Asked by two of its versions, it comes once or twice.
         for data in [vec![edited(names)], vec![edited(names), edited(names)]] {
             let two = answer(json!({ "data": data }), &[B, C]).await;
             assert_eq!((found(&two.outcomes[0]).id.as_str(), found(&two.outcomes[1]).id.as_str()), (C, C));
-            assert_eq!(two.unasked, 0);
+            assert_eq!(two.unsolicited, 0);
         }
     }
     // An older version that came, too, is its own, and nobody else's: whoever is left gets the newest, which is A.

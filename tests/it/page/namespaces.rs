@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use tokio_util::task::AbortOnDropHandle;
 use twitter_updater::base::backend::redis::RedisPool;
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
 use twitter_updater::ingest::Lanes;
@@ -139,10 +139,10 @@ impl Two {
                 names: vec!["main".to_owned()],
                 budget: None,
                 capabilities: CAPABILITIES,
-                terms: Live::new(terms.clone()),
+                terms: Reloadable::new(terms.clone()),
                 health: Arc::new(Health::default()),
             });
-            shown.push(Shown { whole, archive, terms: Live::new(terms.clone()) });
+            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()) });
             queues.push(queue);
         }
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();

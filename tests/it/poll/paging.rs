@@ -96,7 +96,7 @@ fn an_anchor_that_was_deleted_costs_one_empty_page_and_hides_nothing() {
     let (got, _) = round(&mut timeline, &mut position, &rules, after(100) + 10_000);
     assert_eq!((got.len(), timeline.calls - calls), (0, 1));
     assert_eq!(position.as_ref().unwrap().latest, Some(newest), "it stays the newest that was seen");
-    // Ten posts, the empty page, and the one from the footing, which is there.
+    // Ten posts, the empty page, and the one from the fallback anchor, which is there.
     let (got, gaps) = round(&mut timeline, &mut position, &rules, after(110));
     let new = ids(&timeline, 100, 110);
     assert!(got.is_superset(&new) && got.len() < new.len() + 8, "{}", got.len());
@@ -415,8 +415,8 @@ fn ids_stay_text_in_what_is_saved() {
     let saved = serde_json::to_string(&position).unwrap();
     assert!(saved.contains(&format!("\"{id}\"")), "{saved}");
     assert!(serde_json::from_str::<Position>(&saved.replace("since", "sinse")).is_err());
-    // One that was saved before there was a footing.
-    let older = saved.replace("\"footing\":null,", "");
+    // One that was saved before there was a fallback anchor.
+    let older = saved.replace("\"fallback_anchor\":null,", "");
     assert!(older != saved && serde_json::from_str::<Option<Position>>(&older).unwrap() == position, "{saved}");
 }
 

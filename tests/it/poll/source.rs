@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio::sync::Notify;
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{Metrics, Polls};
@@ -195,7 +195,7 @@ impl Poller {
         };
         let sources: BTreeMap<_, _> = users.iter().map(timeline).collect();
         let polls = Arc::<Polls>::default();
-        let concurrency = Live::new(2);
+        let concurrency = Reloadable::new(2);
         let handler = Arc::new(SourcePoll {
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
@@ -222,7 +222,7 @@ impl Poller {
         let stop = Stop::new();
         let worker = Worker {
             name: "poller".into(),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler, claims: Live::new(claims) }],
+            pipelines: vec![Pipeline { queue: queue.clone(), handler, claims: Reloadable::new(claims) }],
             credentials,
             concurrency,
             metrics: Arc::new(Metrics::new()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::{self, Millis, wall_ms};
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{Metrics, Polls};
@@ -179,7 +179,7 @@ impl World {
         let credential = Credential { name: "app".into(), kind: CredentialKind::Anonymous };
         let ledger = Arc::new(MemoryLedger::new(services));
         let credentials = Arc::new(Credentials::new(vec![credential], ledger, Pacing::Greedy, CALL_TIMEOUT * 2));
-        let concurrency = Live::new(4);
+        let concurrency = Reloadable::new(4);
         let polls = Arc::<Polls>::default();
         let sources = fakes.iter().map(|fake| (name_of(fake.name), fake.clone() as Arc<dyn Timeline>));
         let parse = twitter_updater::providers::twitter_v1::parse_ingested;
@@ -214,7 +214,7 @@ impl World {
         let health = Arc::new(Health::new(CALL_TIMEOUT, stop.clone()));
         let worker = Worker {
             name: "poller".into(),
-            pipelines: vec![Pipeline { queue, handler, claims: Live::new(claims) }],
+            pipelines: vec![Pipeline { queue, handler, claims: Reloadable::new(claims) }],
             credentials,
             concurrency,
             metrics: Arc::new(Metrics::new()),

@@ -11,7 +11,7 @@ use twitter_updater::engine::queue::{
 };
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::quota::{
-    Account, Ask, Budget, Counted, Credential, Grant, Ledger, LedgerError, Period, Settlement, Used,
+    Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
 use twitter_updater::store::{
     self, Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
@@ -345,9 +345,9 @@ impl Ledger for LinkedLedger {
         pass_on!(self.ledger.free(name))
     }
 
-    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
         let (endpoint, names) = (endpoint.to_owned(), names.to_vec());
-        pass_on!(self.ledger.accounts(endpoint, names))
+        pass_on!(self.ledger.statuses(endpoint, names))
     }
 
     async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {
@@ -355,9 +355,9 @@ impl Ledger for LinkedLedger {
         pass_on!(self.ledger.reserve(call, ids, budget))
     }
 
-    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
-        let (call, settlement, budget) = (call.to_owned(), settlement.clone(), *budget);
-        pass_on!(self.ledger.settle(call, settlement, budget))
+    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
+        let (call, charged, budget) = (call.to_owned(), charged.clone(), *budget);
+        pass_on!(self.ledger.settle(call, charged, budget))
     }
 
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {

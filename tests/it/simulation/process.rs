@@ -8,14 +8,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use twitter_updater::app::Maintenance;
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{MEND_SLACK, Queue};
 use twitter_updater::engine::schedule::age::SameDay;
 use twitter_updater::engine::worker::{Pipeline, Worker};
-use twitter_updater::pipelines::posts::{Doubts, TweetUpdate};
+use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate};
 use twitter_updater::pipelines::wave::Wave;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
 
@@ -75,7 +75,7 @@ fn life(
     stop: &Stop,
     killed: &Arc<Notify>,
 ) -> impl Future<Output = Result<(), String>> + Send + use<> {
-    let wave = Live::new(None);
+    let wave = Reloadable::new(None);
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     let name = format!("w{}", way.process);
     let maintenance = Maintenance {
@@ -99,7 +99,13 @@ fn life(
     }
 }
 
-fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>, wave: Live<Option<Wave>>) -> Worker {
+fn worker(
+    world: &Arc<World>,
+    way: &Arc<Way>,
+    stop: &Stop,
+    killed: &Arc<Notify>,
+    wave: Reloadable<Option<Wave>>,
+) -> Worker {
     let setup = &world.setup;
     let credential = |at| Credential { name: format!("c{at}"), kind: CredentialKind::Anonymous };
     let ledger = Arc::new(LinkedLedger { way: way.clone(), ledger: world.ledger.clone() });
@@ -124,7 +130,7 @@ fn worker(world: &Arc<World>, way: &Arc<Way>, stop: &Stop, killed: &Arc<Notify>,
         save_timeout: setup.save_timeout,
         metrics: metrics.clone(),
         wave,
-        doubts: Doubts::default(),
+        suspicions: Suspicions::default(),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {

@@ -248,13 +248,13 @@ impl Story {
             if world.provider.is_poison(id) {
                 continue; // nobody knows whose fault it is until something else is answered
             }
-            let unasked = world.now() - world.store.told_at(id).unwrap_or(0);
-            if now - due > NORMAL_LATENESS || unasked > patience + NORMAL_LATENESS {
+            let unsolicited = world.now() - world.store.told_at(id).unwrap_or(0);
+            if now - due > NORMAL_LATENESS || unsolicited > patience + NORMAL_LATENESS {
                 let late = now - due;
                 let nature = world.provider.nature(id);
-                world
-                    .log
-                    .wrong(format_args!("{id} ({nature:?}) in {lane}: {late} ms late, last answer {unasked} ms ago"));
+                world.log.wrong(format_args!(
+                    "{id} ({nature:?}) in {lane}: {late} ms late, last answer {unsolicited} ms ago"
+                ));
             }
         }
     }

@@ -191,7 +191,7 @@ async fn an_old_id_gives_the_old_post_and_names_the_newer_ones() {
         let Outcome::Found(tweet) = outcome else { panic!("{outcome:?}") };
         assert!(tweet.id == id.to_string() && said.contains(tweet.text.as_deref().unwrap()), "{tweet:?}");
     }
-    assert_eq!(answer.unasked, 0);
+    assert_eq!(answer.unsolicited, 0);
 }
 
 /// The ids of a user's timeline, newest first, page by page.

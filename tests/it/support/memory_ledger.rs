@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, millis, span};
 use twitter_updater::quota::{
-    Account, Ask, Budget, Counted, Grant, Ledger, LedgerError, Period, Settlement, Span, Used,
+    Ask, Budget, ChargedReads, Counted, CredentialStatus, Grant, Ledger, LedgerError, Period, Span, Used,
 };
 
 use super::memory_queue::ServiceClock;
@@ -208,7 +208,7 @@ impl Ledger for MemoryLedger {
         Ok(self.inner.lock().unwrap().parked.remove(name).is_some_and(|(until, _)| until > now))
     }
 
-    async fn accounts(&self, endpoint: &str, names: &[String]) -> Result<Vec<Account>, LedgerError> {
+    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
         let account = |name: &String| {
             let window = self.with(name, endpoint, |window, _| window.clone());
             let (inner, now) = (self.inner.lock().unwrap(), self.clock.now());
@@ -218,7 +218,7 @@ impl Ledger for MemoryLedger {
             let everywhere = inner.parked.get(name).cloned().unwrap_or_default();
             let parked_everywhere = everywhere.0 > now;
             let (until, why) = if everywhere.0 >= window.parked.0 { everywhere } else { window.parked.clone() };
-            Account {
+            CredentialStatus {
                 name: name.clone(),
                 limit,
                 unmetered: told.is_some() && limit.is_none(),
@@ -258,12 +258,12 @@ impl Ledger for MemoryLedger {
         Ok(granted)
     }
 
-    async fn settle(&self, call: &str, settlement: &Settlement, budget: &Budget) -> Result<(), LedgerError> {
+    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
         let (mut inner, now) = (self.inner.lock().unwrap(), self.clock.now());
         let alone = BTreeSet::from([call.to_owned()]);
-        let is_back = |id: &String, calls: &BTreeSet<String>| settlement.unread.contains(id) && *calls == alone;
+        let is_back = |id: &String, calls: &BTreeSet<String>| charged.unread.contains(id) && *calls == alone;
         inner.read.retain(|(_, id), (calls, _)| !is_back(id, calls));
-        for (asked, read) in &settlement.edited {
+        for (asked, read) in &charged.edited {
             let ours = |((day, id), (calls, span)): (&(Millis, String), &(BTreeSet<String>, Span))| {
                 (id == asked && *calls == alone).then_some((*day, *span))
             };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio::task::JoinHandle;
 use twitter_updater::base::clock::{Millis, millis, wall_ms};
-use twitter_updater::base::reload::Live;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{
@@ -19,11 +19,11 @@ use twitter_updater::engine::queue::{
 use twitter_updater::engine::schedule::age::{AgeTable, SameDay};
 use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
 use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
-use twitter_updater::pipelines::posts::{Doubts, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::http::HttpOptions;
 use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::quota::{
-    AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Leave, Ledger, Pacing, Permit, RedisLedger,
+    Acquired, AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, Pacing, Permit, RedisLedger,
     Used, Window,
 };
 use twitter_updater::simulator::{self, Fault, Rule, Running, SimulatorOptions};
@@ -183,15 +183,15 @@ impl Rig {
             http: HttpOptions { timeout: setup.lookup_timeout, ..HttpOptions::default() },
             ..TwitterV1Options::default()
         });
-        let wave = Live::new(None);
+        let wave = Reloadable::new(None);
         let handler = TweetUpdate {
             namespace: queue.namespace().to_owned(),
             lookup: Arc::new(JournalledLookup { inner: Arc::new(lookup.unwrap()), journal: journal.clone() }),
             store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
             credentials: credentials.clone(),
             call_timeout: setup.lookup_timeout,
-            ages: Live::new(setup.ages.parse().unwrap()),
-            same_day: Live::new(SameDay::default()),
+            ages: Reloadable::new(setup.ages.parse().unwrap()),
+            same_day: Reloadable::new(SameDay::default()),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
                 believed_after: millis(setup.unavailable_after),
@@ -202,7 +202,7 @@ impl Rig {
             save_timeout: setup.save_timeout,
             metrics: metrics.clone(),
             wave: wave.clone(),
-            doubts: Doubts::default(),
+            suspicions: Suspicions::default(),
         };
         Self {
             address: simulator.addr(),
@@ -321,12 +321,12 @@ impl Rig {
 
     pub async fn permit(&self) -> Permit {
         match self.leave().await {
-            Leave::Granted(permit) => permit,
-            Leave::Wait(wait) => panic!("no permit for {wait:?}"),
+            Acquired::Granted(permit) => permit,
+            Acquired::Wait(wait) => panic!("no permit for {wait:?}"),
         }
     }
 
-    pub async fn leave(&self) -> Leave {
+    pub async fn leave(&self) -> Acquired {
         self.credentials.acquire(self.handler.endpoint(), 0).await.unwrap()
     }
 

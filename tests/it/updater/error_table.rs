@@ -11,7 +11,7 @@ use futures::StreamExt;
 use twitter_updater::engine::queue::{Job, Place, Verdict};
 use twitter_updater::engine::worker::{Handler, Outlook};
 use twitter_updater::model::post::TweetState;
-use twitter_updater::quota::{Account, Leave};
+use twitter_updater::quota::{Acquired, CredentialStatus};
 use twitter_updater::simulator::{Endpoint, Fault, Rule, SimulatorOptions};
 use twitter_updater::store::{PostgresStore, Store};
 
@@ -122,13 +122,13 @@ impl Seen<'_> {
     }
 
     async fn credential(&self, decision: &str) {
-        let accounts = self.rig.credentials.accounts(self.rig.handler.endpoint()).await.unwrap();
-        let elsewhere = self.rig.credentials.accounts("another/endpoint").await.unwrap();
+        let accounts = self.rig.credentials.statuses(self.rig.handler.endpoint()).await.unwrap();
+        let elsewhere = self.rig.credentials.statuses("another/endpoint").await.unwrap();
         if decision == "usable" {
             assert!(accounts.iter().all(|account| account.parked_for_ms == 0), "{accounts:?}");
             return;
         }
-        let of = |accounts: &[Account]| -> Vec<(String, i64)> {
+        let of = |accounts: &[CredentialStatus]| -> Vec<(String, i64)> {
             let parked = accounts.iter().filter(|account| account.parked_for_ms > 0);
             parked.map(|account| (account.name.clone(), account.parked_for_ms)).collect()
         };
@@ -159,7 +159,7 @@ impl Seen<'_> {
             "as usual" => assert_eq!((outlook, self.sizes()), (&Outlook::Fine, vec![4])),
             "next credential, at once" => {
                 assert_eq!((outlook, self.sizes()), (&Outlook::Fine, vec![4, 4]));
-                let accounts = self.rig.credentials.accounts(self.rig.handler.endpoint()).await.unwrap();
+                let accounts = self.rig.credentials.statuses(self.rig.handler.endpoint()).await.unwrap();
                 assert_eq!((accounts[0].calls_today, accounts[1].calls_today), (1, 1), "{accounts:?}");
             }
             "the same, by the corrected clock" => assert_eq!((outlook, self.sizes()), (&Outlook::Fine, vec![4, 4])),
@@ -292,9 +292,9 @@ async fn without_a_credential_left_the_batch_goes_back_and_nobody_asks() {
         assert_eq!((handled.outlook, handled.verdicts.len()), (Outlook::Unchanged, 0));
         assert_eq!(rig.dues(&ids).await, dues);
         assert_eq!(rig.journal.lookups(), 2, "each was tried once");
-        let Leave::Wait(wait) = rig.leave().await else { panic!("all are parked") };
+        let Acquired::Wait(wait) = rig.leave().await else { panic!("all are parked") };
         assert!(wait > Duration::from_secs(4), "as long as a wait may be: {wait:?}");
-        let accounts = rig.credentials.accounts(rig.handler.endpoint()).await.unwrap();
+        let accounts = rig.credentials.statuses(rig.handler.endpoint()).await.unwrap();
         assert!(accounts.iter().all(|account| account.parked_for_ms > 30_000), "{accounts:?}");
         assert_eq!(rig.stored_tweets().await, 0);
     }
@@ -315,7 +315,7 @@ async fn a_token_endpoint_that_is_out_is_an_outage_when_nobody_else_is_answered(
     let counters = rig.simulator().counters();
     assert_eq!((counters.exchanges, counters.requests), (1, 0), "who has no token asks for no tweets");
     // It rests by itself, so that other processes know, too.
-    let Leave::Wait(wait) = rig.leave().await else { panic!("it is parked") };
+    let Acquired::Wait(wait) = rig.leave().await else { panic!("it is parked") };
     assert!(wait <= Duration::from_secs(5), "{wait:?}");
 }
 

@@ -7,7 +7,7 @@ use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{Claim, ClaimRequest, Place, Verdict};
 use twitter_updater::engine::worker::{ClaimSettings, Outlook};
 use twitter_updater::model::post::TweetState;
-use twitter_updater::quota::Leave;
+use twitter_updater::quota::Acquired;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 
 use crate::support::journal::{Call, Event, Trouble};
@@ -149,7 +149,7 @@ async fn a_refused_credential_is_left_alone() {
     rig.work();
     eventually(
         "it is parked",
-        async || matches!(rig.leave().await, Leave::Wait(wait) if wait > Duration::from_secs(4)),
+        async || matches!(rig.leave().await, Acquired::Wait(wait) if wait > Duration::from_secs(4)),
     )
     .await;
     eventually("all are given back as they were", async || {

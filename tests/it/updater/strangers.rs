@@ -45,7 +45,7 @@ async fn one_line_names_what_nobody_asked_for_and_the_others_are_counted() {
         rig.schedule(&rig.there(5, 3 * DAY)).await;
         rig.round().await;
     }
-    assert_eq!(rig.metrics.counters.unasked.get(), 3);
+    assert_eq!(rig.metrics.counters.unsolicited.get(), 3);
     let told = lines.of("nobody asked for");
     assert_eq!(told.len(), 1, "{told:?}");
     let id = told[0].split_once("id=\"").unwrap().1.split('"').next().unwrap();

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::{GAPS_SHOWN, NamedSource, Poller, Source};
 use crate::base::clock;
-use crate::base::reload::Live;
+use crate::base::reload::Reloadable;
 use crate::engine::queue::{Place, Queue};
 use crate::store::{Positions, SourceRow};
 
@@ -25,7 +25,7 @@ pub trait Queues: Send + Sync + std::fmt::Debug {
 }
 
 /// Where positions are kept, or why that cannot be opened, in one line.
-pub type PositionsAtHand = Live<Result<Arc<dyn Positions>, String>>;
+pub type PositionsAtHand = Reloadable<Result<Arc<dyn Positions>, String>>;
 
 /// Who asks for them.
 #[derive(Debug)]

@@ -60,7 +60,7 @@ const EXPANSIONS: [&str; 14] = [
     "article.media_entities",
 ];
 
-/// Fields that come unasked.
+/// Fields that come unsolicited.
 const ALWAYS: [&str; 3] = ["id", "text", "edit_history_tweet_ids"];
 
 /// The fields of a user, by OpenAPI 2.166,
@@ -92,7 +92,7 @@ const USER_FIELDS: [&str; 26] = [
     "verified_type",
     "withheld",
 ];
-/// those that come unasked,
+/// those that come unsolicited,
 const USER_ALWAYS: [&str; 3] = ["id", "name", "username"];
 /// and its expansions.
 const USER_EXPANSIONS: [&str; 3] = ["affiliation.user_id", "most_recent_tweet_id", "pinned_tweet_id"];

@@ -6,7 +6,7 @@ use crate::base::clock::{self, Millis};
 
 /// A window as it is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Book {
+pub(super) struct RateWindow {
     /// Calls per window; 0: nothing is known yet.
     pub limit: i64,
     /// Calls that may still be granted.
@@ -25,7 +25,7 @@ pub(super) struct Book {
     pub length: Millis,
 }
 
-impl Book {
+impl RateWindow {
     /// Whether an answer has told what this window holds.
     pub fn is_open(&self, now: Millis) -> bool {
         self.limit > 0 && now < self.reset_at

@@ -1,16 +1,16 @@
-//! A page's places in the budget of a provider that charges for each post: which posts come is not known before.
+//! A page's reservation in the budget of a provider that charges for each post: which posts come is not known before.
 
 use crate::base::random;
 use crate::providers::lookup::LookupError;
-use crate::quota::Settlement;
+use crate::quota::ChargedReads;
 
 use crate::providers::timeline::Page;
 
 /// A place for each post that a page may have, reserved under names that no post has.
 #[derive(Debug)]
-pub struct Places(Vec<String>);
+pub struct Reservation(Vec<String>);
 
-impl Places {
+impl Reservation {
     /// For a page of so many posts at the most.
     #[must_use]
     pub fn of(count: u32) -> Self {
@@ -26,16 +26,16 @@ impl Places {
 
     /// Each post took a place, and the rest are free. What may have been returned, and never arrived, stays counted.
     #[must_use]
-    pub fn settled(self, answer: &Result<Page, LookupError>) -> Settlement {
+    pub fn settled(self, answer: &Result<Page, LookupError>) -> ChargedReads {
         match answer {
             Ok(page) => {
-                let mut places = self.0.into_iter();
+                let mut reservation = self.0.into_iter();
                 // As an edited post: what is charged is the id that came.
-                let edited = places.by_ref().zip(page.posts.iter().map(|post| post.id.to_string())).collect();
-                Settlement { edited, unread: places.collect() }
+                let edited = reservation.by_ref().zip(page.posts.iter().map(|post| post.id.to_string())).collect();
+                ChargedReads { edited, unread: reservation.collect() }
             }
-            Err(error) if error.is_refusal() => Settlement { unread: self.0, edited: Vec::new() },
-            Err(_) => Settlement::default(),
+            Err(error) if error.is_refusal() => ChargedReads { unread: self.0, edited: Vec::new() },
+            Err(_) => ChargedReads::default(),
         }
     }
 }
@@ -56,13 +56,13 @@ mod tests {
 
     #[test]
     fn each_post_takes_a_place_and_the_rest_are_free() {
-        let places = Places::of(3);
-        let [first, second, third] = places.names().to_vec().try_into().unwrap();
-        assert!(!Places::of(1).names().contains(&first), "those of another page");
-        let settlement = places.settled(&Ok(page(&[7])));
-        assert_eq!(settlement, Settlement { edited: vec![(first, "7".to_owned())], unread: vec![second, third] });
-        let lost = Places::of(2).settled(&Err(LookupError::Outage("no answer".to_owned())));
-        assert_eq!(lost, Settlement::default());
-        assert_eq!(Places::of(2).settled(&Err(LookupError::BadRequest("no".to_owned()))).unread.len(), 2);
+        let reservation = Reservation::of(3);
+        let [first, second, third] = reservation.names().to_vec().try_into().unwrap();
+        assert!(!Reservation::of(1).names().contains(&first), "those of another page");
+        let charged = reservation.settled(&Ok(page(&[7])));
+        assert_eq!(charged, ChargedReads { edited: vec![(first, "7".to_owned())], unread: vec![second, third] });
+        let lost = Reservation::of(2).settled(&Err(LookupError::Outage("no answer".to_owned())));
+        assert_eq!(lost, ChargedReads::default());
+        assert_eq!(Reservation::of(2).settled(&Err(LookupError::BadRequest("no".to_owned()))).unread.len(), 2);
     }
 }
