@@ -38,7 +38,7 @@
 //! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
 //! - [`ops`] — what is seen of a process, and of the whole queue, from outside
 //!
-//! Around it: [`app`] (the only wiring), [`cli`] (a subcommand per role, exit codes), [`plan`] (how many
+//! Around it: [`app`] (the only wiring), [`cli`] (a file per subcommand, exit codes), [`plan`] (how many
 //! credentials), [`overload`] (whether they suffice), [`accounts`], [`sources`] and [`status`] (for people), [`picture`]
 //! (the same for redis-cli), [`dead`] (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
 //!

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::app::{self, InForce, Overseen, Service, Updater, Watched};
+use crate::app::{self, Monitored, Shared};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
@@ -21,11 +21,11 @@ use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Queue, Stats};
 use crate::engine::schedule::age::AgeTable;
-use crate::ingest::Queued;
+use crate::ingest::{Queued, Starter};
 use crate::model::post::Ingested;
 use crate::model::post::TweetState;
 use crate::model::provider::Provider;
-use crate::ops::Server;
+use crate::ops::{Server, Site};
 use crate::simulator;
 use crate::store::{StateCounts, Store, Way};
 
@@ -115,56 +115,79 @@ pub async fn run(
     settings.ask_everything_at(&api.base_url());
     let provider = settings.provider()?;
 
-    let watched = Watched::new(&provider.namespace(), settings.updater.lease, &stop);
-    let service = Service::new(&settings)?;
-    let queue = service.queue(&provider.namespace()).await?;
-    let store = app::open_store(&settings).await?;
-    let in_force = Reloadable::new(InForce::new(settings.clone()));
-    let updater = Updater::open(&provider, in_force, &service, queue, store, stop.clone(), &watched).await?;
-    let updater = updater.context("it was stopped before it began")?;
-    let (queue, store, metrics) = (updater.queue.clone(), updater.store.clone(), updater.metrics.clone());
+    let (shared, mut queues) = Shared::open(&settings, [&provider]).await?;
+    let queue = queues.swap_remove(0); // of the one provider
+    let pipeline = Monitored::new(provider.clone(), provider.namespace(), settings.updater.lease, stop.clone());
+    let opening = app::open_updater(&shared, queue.clone(), &pipeline, ());
+    let opened = stop.token().run_until_cancelled(opening).await;
+    let updater = opened.context("it was stopped before it began")??;
     let serving = match server {
         Some(server) => {
-            let terms = Reloadable::new(app::terms(&settings));
-            let budget = app::live_budget(&settings, &provider);
-            // Its own: what it reads must not tell the workers that all is well.
-            let (queue, health) = (queue.clone(), Arc::new(Health::new(Duration::MAX, stop.clone())));
-            let shown = [Overseen { provider: provider.clone(), queue, health, budget }];
-            let router = app::open_site(&settings, terms, &service, &shown).await?.router();
+            let site = site(&settings, &shared, &provider, queue.clone(), &stop).await?;
             announce(&format!("the page is at http://{}/", server.addr()))?;
-            Some(tokio::spawn(server.run(router, std::future::pending())))
+            Some(tokio::spawn(server.run(site.router(), std::future::pending())))
         }
         None => None,
     };
     let updating = tokio::spawn(updater.run());
-
-    let starter =
-        app::starter(&provider, queue.clone(), Some(store.clone()), settings.tweet_age.clone()).by(Way::of("demo"));
+    let starter = app::starter(&provider, queue.clone(), Some(shared.store.clone()), shared.ages);
     let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
-    let mut view = View::new(&tweets);
-    let watch = Stopwatch::start();
-    let time_is_up = || stop.is_draining() || options.run_for.is_some_and(|span| watch.elapsed() >= span);
+    let mut view = View::new(&tweets, queue, shared.store, pipeline.metrics);
+    let (ids, scheduled) = show(&mut view, &starter.by(Way::of("demo")), &tweets, options.run_for, &stop).await?;
+    stop.drain();
+    updating.await.context("the updater ended badly")??;
+    view.text.finish();
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    api.stop().await;
+    summary(&ids, scheduled, &view).await
+}
+
+/// The page that `ops` serves.
+async fn site(
+    settings: &Settings,
+    shared: &Shared,
+    provider: &Provider,
+    queue: Arc<dyn Queue>,
+    stop: &Stop,
+) -> Result<Arc<Site>> {
+    // A health of its own: what the page reads must not tell the workers that all is well.
+    let health = Arc::new(Health::new(Duration::MAX, stop.clone()));
+    let terms = Reloadable::new(app::terms(settings));
+    let whole = app::whole_queue(settings, &shared.service, provider, queue, terms, health).await?;
+    app::open_site(settings, &shared.service, &[(provider.clone(), Arc::new(whole))]).await
+}
+
+/// Puts the tweets into the queue and draws the view, until the time is up, it is stopped, or every tweet's life has
+/// ended. Returns the ids, and how many of them were scheduled.
+async fn show(
+    view: &mut View,
+    starter: &Starter,
+    tweets: &[Ingested],
+    run_for: Option<Duration>,
+    stop: &Stop,
+) -> Result<(Vec<String>, u64)> {
     let (mut ids, mut scheduled) = (Vec::new(), 0);
     for batch in tweets.chunks(BATCH) {
-        if time_is_up() {
+        if stop.is_draining() || run_for.is_some_and(|span| view.watch.elapsed() >= span) {
             break;
         }
         let answers = starter.queue_tweets(batch.to_vec()).await?;
         scheduled += answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
         ids.extend(batch.iter().map(|tweet| tweet.id.clone()));
-        view.draw_when_due(&*queue, &*store, &metrics, watch.elapsed()).await?;
+        view.draw_when_due().await?;
     }
-
     let end = async {
-        match options.run_for {
-            Some(span) => stop.sleep(span.saturating_sub(watch.elapsed())).await,
+        match run_for {
+            Some(span) => stop.sleep(span.saturating_sub(view.watch.elapsed())).await,
             None => stop.draining().await,
         }
     };
     let watching = async {
         loop {
             tokio::time::sleep(FRAME).await;
-            let stats = view.draw(&*queue, &*store, &metrics, watch.elapsed()).await?;
+            let stats = view.draw().await?;
             if stats.delayed + stats.leased == 0 {
                 return Ok::<_, anyhow::Error>(()); // every tweet's life has ended
             }
@@ -174,14 +197,7 @@ pub async fn run(
         () = end => {}
         watched = watching => watched?,
     }
-    stop.drain();
-    updating.await.context("the updater ended badly")??;
-    view.clear();
-    if let Some(serving) = serving {
-        serving.abort();
-    }
-    api.stop().await;
-    summary(&ids, scheduled, &*queue, &*store, &metrics).await
+    Ok((ids, scheduled))
 }
 
 /// Tweets of all ages in the table, most of them young, and a few whose life is about to end.
@@ -201,13 +217,7 @@ fn some_tweets(provider: &Provider, ages: &AgeTable, tweets: u32, now: Millis) -
         .collect()
 }
 
-async fn summary(
-    ids: &[String],
-    scheduled: u64,
-    queue: &dyn Queue,
-    store: &dyn Store,
-    metrics: &Metrics,
-) -> Result<Summary> {
+async fn summary(ids: &[String], scheduled: u64, View { queue, store, metrics, .. }: &View) -> Result<Summary> {
     let namespace = queue.namespace();
     let (mut lost, mut doubled) = (0, 0);
     for ids in ids.chunks(1_000) {
@@ -240,6 +250,10 @@ async fn summary(
 
 /// The view in the terminal; nothing where standard error is none.
 struct View {
+    queue: Arc<dyn Queue>,
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+    watch: Stopwatch,
     lines: MultiProgress,
     text: ProgressBar,
     shown: Vec<String>,
@@ -247,7 +261,7 @@ struct View {
 }
 
 impl View {
-    fn new(tweets: &[Ingested]) -> Self {
+    fn new(tweets: &[Ingested], queue: Arc<dyn Queue>, store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
         let lines = MultiProgress::new();
         let text = lines.add(ProgressBar::new_spinner());
         // A fixed, valid template.
@@ -257,38 +271,28 @@ impl View {
         // A few, spread over all.
         let step = (tweets.len() / SHOWN).max(1);
         let shown = tweets.iter().step_by(step).take(SHOWN).map(|tweet| tweet.id.clone()).collect();
-        Self { lines, text, shown, drawn: Duration::ZERO }
+        Self { queue, store, metrics, watch: Stopwatch::start(), lines, text, shown, drawn: Duration::ZERO }
     }
 
     /// Draws unless it was drawn a moment ago.
-    async fn draw_when_due(
-        &mut self,
-        queue: &dyn Queue,
-        store: &dyn Store,
-        metrics: &Arc<Metrics>,
-        elapsed: Duration,
-    ) -> Result<()> {
+    async fn draw_when_due(&mut self) -> Result<()> {
+        let elapsed = self.watch.elapsed();
         if elapsed >= self.drawn + FRAME {
             self.drawn = elapsed;
-            self.draw(queue, store, metrics, elapsed).await?;
+            self.draw().await?;
         }
         Ok(())
     }
 
-    async fn draw(
-        &self,
-        queue: &dyn Queue,
-        store: &dyn Store,
-        metrics: &Arc<Metrics>,
-        elapsed: Duration,
-    ) -> Result<Stats> {
+    async fn draw(&self) -> Result<Stats> {
+        let Self { queue, store, metrics, watch, .. } = self;
         let stats = queue.stats().await?;
         if self.lines.is_hidden() {
             return Ok(stats);
         }
         let counters = &metrics.counters;
         let (requests, looked_up) = (counters.requests.get(), counters.looked_up.get());
-        let mut text = format!("twitter-updater demo, {} s\n\n", elapsed.as_secs());
+        let mut text = format!("twitter-updater demo, {} s\n\n", watch.elapsed().as_secs());
         text += &format!("{:<16}{:>10}{:>10}{:>8}\n", "younger than", "every", "tweets", "due");
         for lane in &stats.lanes {
             let every = humantime::format_duration(clock::span(lane.patience_ms)).to_string();
@@ -310,21 +314,13 @@ impl View {
         );
         for id in &self.shown {
             let history = store.history(queue.namespace(), id).await?;
-            let counts: Vec<String> = history
-                .iter()
-                .rev()
-                .take(8)
-                .rev()
-                .map(|row| row.metrics.favorite_count.unwrap_or(0).to_string())
-                .collect();
+            let last = &history[history.len().saturating_sub(8)..];
+            let likes = last.iter().map(|row| row.metrics.favorite_count.unwrap_or(0).to_string());
+            let counts: Vec<String> = likes.collect();
             text += &format!("tweet {id}  likes {}\n", counts.join(" → "));
         }
         self.text.set_message(text);
         self.text.tick();
         Ok(stats)
-    }
-
-    fn clear(&self) {
-        self.text.finish();
     }
 }

@@ -14,7 +14,7 @@ const OPEN_ANYHOW: u64 = 48;
 ///
 /// # Errors
 /// There is no such file.
-pub(super) fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
+pub fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
     match settings.queue.backend {
         QueueBackend::Embedded => is_there("queue.embedded.path", &settings.queue.embedded.path),
         QueueBackend::Redis => Ok(()),
@@ -25,7 +25,7 @@ pub(super) fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
 ///
 /// # Errors
 /// There is no such file.
-pub(super) fn store_is_there(settings: &Settings) -> Result<(), Unavailable> {
+pub fn store_is_there(settings: &Settings) -> Result<(), Unavailable> {
     match settings.store.backend {
         StoreBackend::Sqlite => is_there("store.sqlite.path", &settings.store.sqlite.path),
         StoreBackend::Postgres => Ok(()),
@@ -48,10 +48,8 @@ fn is_there(setting: &str, file: &Path) -> Result<(), Unavailable> {
 /// Fewer files may be open than are needed.
 pub fn enough_files_may_be_open(settings: Option<&Settings>) -> Result<()> {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    match limit_of(&limits) {
-        Some(limit) => check_limit(limit, needed(settings)),
-        None => Ok(()), // unlimited, or a system that does not say
-    }
+    // None where it is unlimited, or on a system that does not say.
+    limit_of(&limits).map_or(Ok(()), |limit| check_limit(limit, needed(settings)))
 }
 
 /// Each request in flight has a connection; store and queue have their own, or a few handles of a file.

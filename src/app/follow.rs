@@ -56,17 +56,6 @@ impl InForce {
     }
 }
 
-/// Keeps a process up with the configuration that tells nobody in the queue of it: the log's level, and what
-/// `take_over` does.
-pub fn follow<T: Fn(&Settings) + Send>(
-    follower: Follower,
-    settings: &Settings,
-    take_over: T,
-    stop: Stop,
-) -> impl Future<Output = ()> + use<T> {
-    follower.run(Reloadable::new(InForce::new(settings.clone())), take_over, Vec::new(), stop)
-}
-
 /// Follows the files that `--config` names.
 pub struct Follower {
     layers: Vec<&'static str>,
@@ -98,8 +87,13 @@ impl Follower {
         Ok(Self { layers: layers.to_vec(), path, providers, known, log, hangups, missing: None })
     }
 
-    /// Until it is stopped: what may change live is given to `take_over`, and `in_force` says what is in
-    /// force and what was refused. Each of `metrics` counts it.
+    /// Follows for a process that reports the configuration to no queue: the level of the log, and what `take_over` does.
+    pub fn spawn(self, settings: &Settings, take_over: impl Fn(&Settings) + Send + 'static, stop: Stop) {
+        tokio::spawn(self.run(Reloadable::new(InForce::new(settings.clone())), take_over, Vec::new(), stop));
+    }
+
+    /// Follows the files until it is stopped: gives changed live settings to `take_over`, puts what is in force and what
+    /// was refused into `in_force`, and counts both in each of `metrics`.
     pub async fn run(
         mut self,
         in_force: Reloadable<InForce>,
@@ -113,10 +107,8 @@ impl Follower {
                 _ = self.hangups.recv() => true,
             };
             if asked {
-                tracing::info!(
-                    path = self.path.as_ref().map(|path| path.display().to_string()),
-                    "SIGHUP: reading the configuration"
-                );
+                let path = self.path.as_ref().map(|path| path.display().to_string());
+                tracing::info!(path, "SIGHUP: reading the configuration");
             }
             let Some(files) = self.changed_files(asked).await else { continue };
             let outcome = self.load(&files);
@@ -204,12 +196,7 @@ impl Follower {
         for change in changed.waiting.iter().filter(|change| asked || !before.waiting.contains(change)) {
             tracing::warn!(setting = change.setting, "needs a restart: {change}");
         }
-        let mut now = match changed.live.is_empty() {
-            true => (*before).clone(),
-            false => InForce::new(before.settings.tuned(settings)),
-        };
-        now.refused = None;
-        now.waiting = changed.waiting;
+        let now = InForce { waiting: changed.waiting, ..InForce::new(before.settings.tuned(settings)) };
         if !changed.live.is_empty() {
             // Said at the level that shows more.
             let louder = logging::shows_more(&now.settings, &before.settings);
@@ -219,11 +206,8 @@ impl Follower {
             for change in &changed.live {
                 tracing::info!(setting = change.setting, "changed: {change}");
             }
-            tracing::info!(
-                config_revision = now.revision,
-                before = before.revision,
-                "another configuration is in force"
-            );
+            let (config_revision, before) = (&now.revision, &before.revision);
+            tracing::info!(config_revision, before, "another configuration is in force");
             if !louder {
                 self.log.set(&now.settings);
             }
@@ -237,11 +221,8 @@ impl Follower {
 /// Loud, and once: the files are not looked at again before they change.
 fn refuse(why: String, in_force: &Reloadable<InForce>, metrics: &[Arc<Metrics>]) {
     let before = in_force.load();
-    tracing::error!(
-        error = why,
-        config_revision = before.revision,
-        "the changed configuration is refused: the one in force stays"
-    );
+    let config_revision = &before.revision;
+    tracing::error!(error = why, config_revision, "the changed configuration is refused: the one in force stays");
     metrics.iter().for_each(|metrics| metrics.counters.config_reloads_refused.add(1));
     in_force.set(InForce { refused: Some(why.chars().take(REASON_CHARS).collect()), ..(*before).clone() });
 }

@@ -1,83 +1,124 @@
-//! The heartbeat of a worker: what it says of itself to the queue, every few seconds, from before it works until it
-//! leaves.
+//! The heartbeat of a worker: what it tells its queues every few seconds, from before it works until it leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::InForce;
-use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::engine::health::{Health, Trouble};
-use crate::engine::metrics::Metrics;
-use crate::engine::queue::{Queue, WorkerStats};
+use tokio_util::task::AbortOnDropHandle;
 
-/// How often a worker says that it is alive.
+use super::{InForce, Monitored};
+use crate::base::reload::Reloadable;
+use crate::engine::health::Trouble;
+use crate::engine::lateness::Lateness;
+use crate::engine::queue::{Queue, QueueError, WorkerStats};
+use crate::pipelines::timelines::source::SourcePoll;
+
+/// Pause between two heartbeats.
 pub(super) const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// How soon it says that its services went out or answer again. What is over by then is not worth a word.
+/// Delay of the heartbeat that tells of an outage or of its end. What is over by then is not told.
 const SAY_AFTER: Duration = Duration::from_secs(1);
 
-/// What keeps a worker from working, as fields of its heartbeat; empty where nothing does: a field that is left out
-/// would stay as it was.
-pub(super) fn trouble_fields(health: &Health) -> [(&'static str, String); 2] {
-    let (why, since) =
-        health.trouble().map_or_else(Default::default, |Trouble { why, since_ms }| (why, since_ms.to_string()));
-    [(WorkerStats::TROUBLE, why), (WorkerStats::TROUBLE_SINCE, since)]
-}
-
-/// The heartbeat of an updater.
-#[derive(Debug, Clone)]
-pub(super) struct Heartbeat {
-    pub queue: Arc<dyn Queue>,
-    /// The worker's name.
-    pub name: String,
-    pub in_force: Reloadable<InForce>,
-    pub metrics: Arc<Metrics>,
-    pub health: Arc<Health>,
+/// The heartbeat of a worker, which beats until it is dropped or the worker is to stop.
+pub struct Heartbeat {
+    pub(super) listed: Arc<Listed>,
+    pub(super) beating: AbortOnDropHandle<()>,
 }
 
 impl Heartbeat {
-    /// Beats until the process is to stop: at once when the configuration changes, and after a second when the services
-    /// go out or answer again.
-    pub async fn run(self, stop: Stop) {
-        let mut changes = self.in_force.changes();
+    /// Begins to beat for the worker of that name.
+    pub(super) fn start(
+        name: &str,
+        in_force: &Reloadable<InForce>,
+        pipeline: &Monitored,
+        queues: Vec<(Arc<dyn Queue>, Counted)>,
+    ) -> Self {
+        let (name, in_force, pipeline) = (name.to_owned(), in_force.clone(), pipeline.clone());
+        let listed = Arc::new(Listed { name, in_force, pipeline, queues });
+        Self { beating: AbortOnDropHandle::new(tokio::spawn(listed.clone().beat_on())), listed }
+    }
+}
+
+/// A worker on the lists of its queues.
+pub(super) struct Listed {
+    name: String,
+    in_force: Reloadable<InForce>,
+    pub pipeline: Monitored,
+    queues: Vec<(Arc<dyn Queue>, Counted)>,
+}
+
+/// The counts that a queue is told of.
+pub(super) enum Counted {
+    /// Those of an updater, with how late its posts were.
+    Updates,
+    /// Those of polled sources. Their lateness is counted per process, and their queues are many: /metrics has it.
+    Polls(Arc<SourcePoll>),
+}
+
+impl Listed {
+    /// Beats until the worker is to stop: also at once when the configuration changes, and after a second when the
+    /// services go out or answer again.
+    async fn beat_on(self: Arc<Self>) {
+        let (mut changes, stop) = (self.in_force.changes(), &self.pipeline.stop);
         while !stop.is_draining() {
             self.beat().await;
             tokio::select! {
                 () = stop.sleep(BEAT_EVERY) => {}
                 () = changes.next() => {}
-                () = async { self.health.changed().await; stop.sleep(SAY_AFTER).await } => {}
+                () = async { self.pipeline.health.changed().await; stop.sleep(SAY_AFTER).await } => {}
             }
         }
     }
 
     async fn beat(&self) {
-        let Self { queue, name, in_force, metrics, health } = self;
-        let in_force = in_force.load();
-        let mut fields = vec![
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("pid", std::process::id().to_string()),
-            ("concurrency", in_force.settings.updater.concurrency.to_string()),
-            ("requests", metrics.counters.requests.get().to_string()),
-            ("late_p99_ms", metrics.lateness(99.0).to_string()),
-            ("config_revision", in_force.revision.clone()),
-            ("config_refused", in_force.refused.clone().unwrap_or_default()),
-            ("config_needs_restart", in_force.needs_restart()),
-        ];
-        fields.extend(trouble_fields(health));
-        let (untold, lateness) = (metrics.counters.untold(), metrics.untold_lateness());
-        match queue.beat(name, &fields, &untold.counts(), &lateness).await {
-            // A beat whose answer was lost is counted again: these figures are for people, not for money.
-            Ok(()) => {
-                untold.told();
-                metrics.told_lateness(&lateness);
+        for (queue, counted) in &self.queues {
+            if let Err(error) = self.tell(&**queue, counted).await {
+                tracing::warn!(error = %error, namespace = queue.namespace(), "no heartbeat");
             }
-            Err(error) => tracing::warn!(error = %error, "no heartbeat"),
         }
     }
 
-    /// Tells what was counted since the last beat, then takes the worker off the list.
+    async fn tell(&self, queue: &dyn Queue, counted: &Counted) -> Result<(), QueueError> {
+        let Monitored { metrics, health, .. } = &self.pipeline;
+        // A field that is left out would stay as it was, so there is one also where nothing is wrong.
+        let (why, since) =
+            health.trouble().map_or_else(Default::default, |Trouble { why, since_ms }| (why, since_ms.to_string()));
+        let mut fields = vec![
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("pid", std::process::id().to_string()),
+            (WorkerStats::TROUBLE, why),
+            (WorkerStats::TROUBLE_SINCE, since),
+        ];
+        let (untold, lateness) = match counted {
+            Counted::Updates => {
+                let in_force = self.in_force.load();
+                fields.extend([
+                    ("concurrency", in_force.settings.updater.concurrency.to_string()),
+                    ("requests", metrics.counters.requests.get().to_string()),
+                    ("late_p99_ms", metrics.lateness(99.0).to_string()),
+                    ("config_revision", in_force.revision.clone()),
+                    ("config_refused", in_force.refused.clone().unwrap_or_default()),
+                    ("config_needs_restart", in_force.needs_restart()),
+                ]);
+                (metrics.counters.untold(), metrics.untold_lateness())
+            }
+            Counted::Polls(poll) => (poll.polls.untold(), Lateness::default()),
+        };
+        // A heartbeat whose answer was lost is counted again: these figures are for people, not for money.
+        queue.beat(&self.name, &fields, &untold.counts(), &lateness).await?;
+        untold.told();
+        metrics.told_lateness(&lateness);
+        match counted {
+            Counted::Updates => Ok(()),
+            // Another poller whose settings lack a source takes it out of the queue.
+            Counted::Polls(poll) => poll.schedule(queue).await,
+        }
+    }
+
+    /// Tells what was counted since the last heartbeat, then takes the worker off the lists.
     pub async fn leave(&self) -> Result<(), String> {
         self.beat().await;
-        self.queue.leave(&self.name).await.map_err(|error| error.to_string())
+        for (queue, _) in &self.queues {
+            queue.leave(&self.name).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 }

@@ -2,29 +2,30 @@
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;
-use std::sync::Arc;
 
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::{EnvFilter, reload};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::config::{BadConfig, LogFormat, Settings};
 
-/// How much is logged: may change while the process runs.
+/// The level of the log, which may change while the process runs.
 #[derive(Clone)]
-pub struct LogLevel(Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
 impl LogLevel {
     /// Of a process that has no log.
     #[cfg(test)]
     pub fn none() -> Self {
-        Self(Arc::new(|_| Ok(())))
+        Self(reload::Layer::new(EnvFilter::default()).1)
     }
 
     /// Logs as `log.level` of these settings says, from now on. A filter that is none changes nothing.
     pub fn set(&self, settings: &Settings) {
         let set = filter(settings).map_err(|error| error.to_string());
         // Refused only where another log was started before this one and is the process's.
-        if let Err(error) = set.and_then(|filter| (self.0)(filter).map_err(|error| error.to_string())) {
+        if let Err(error) = set.and_then(|filter| self.0.reload(filter).map_err(|error| error.to_string())) {
             tracing::warn!(error, "log.level stays as it was");
         }
     }
@@ -35,27 +36,19 @@ impl LogLevel {
 /// # Errors
 /// `log.level` is no filter.
 pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter(settings)?)
+    let (filter, handle) = reload::Layer::new(filter(settings)?);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(has_colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
         // A log that nobody reads any more must not end the process: the complaint would go the same way.
         .log_internal_errors(false);
+    let lines = match settings.log.format {
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Text => lines.boxed(),
+    };
     // Started once in a process; a second start (tests) keeps the first.
-    Ok(match settings.log.format {
-        LogFormat::Json => {
-            let log = log.json().flatten_event(true).with_filter_reloading();
-            let handle = log.reload_handle();
-            let _ = log.try_init();
-            LogLevel(Arc::new(move |filter| handle.reload(filter)))
-        }
-        LogFormat::Text => {
-            let log = log.with_filter_reloading();
-            let handle = log.reload_handle();
-            let _ = log.try_init();
-            LogLevel(Arc::new(move |filter| handle.reload(filter)))
-        }
-    })
+    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    Ok(LogLevel(handle))
 }
 
 /// Only a terminal has colours, unless its owner wants none (<https://no-color.org>).

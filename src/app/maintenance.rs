@@ -82,10 +82,8 @@ impl Maintenance {
     /// it for all; the others stand by, since it may end before it is done, and to do it twice changes nothing. Answers
     /// whether it is done by this worker.
     async fn clear(&self, over: Wave, stop: &Stop) -> bool {
-        match self.queue.stats().await {
-            Ok(stats) if !self.leads(&stats) => return false,
-            Ok(_) => {}
-            Err(_) => return false,
+        if !self.queue.stats().await.is_ok_and(|stats| self.leads(&stats)) {
+            return false;
         }
         let since = Some(Moment(over.since_ms));
         let which = Which { state: Some(Living::Unavailable), since, spread: true };

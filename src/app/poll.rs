@@ -1,88 +1,53 @@
-//! The poller: sources in their queues, their posts to the starters of their providers.
+//! The worker of a poller: sources in their queues, their posts to the starter of their provider.
 
 mod streams;
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::FutureExt;
 
-use super::heartbeat::{BEAT_EVERY, trouble_fields};
+use self::streams::Opening;
+use super::heartbeat::{Counted, Heartbeat};
 use super::sources::{Sources, sources};
-use super::updater::{FAREWELL, worker_name};
-use super::{
-    Follower, Service, Unavailable, Watched, credentials, follow, open_credentials, open_store_and_positions, starter,
-};
+use super::updater::worker_name;
+use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, starter};
 use crate::base::reload::Reloadable;
-use crate::base::shutdown::Stop;
-use crate::config::Settings;
-use crate::engine::lateness::Lateness;
-use crate::engine::queue::{Queue, QueueError};
-use crate::engine::schedule::age::AgeTable;
+use crate::config::{Settings, SourceSettings};
+use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Pipeline, Worker};
 use crate::model::provider::Provider;
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::Pace;
 use crate::pipelines::timelines::share::Share;
 use crate::pipelines::timelines::source::{InCommon, PIPELINE, SourcePoll, namespace_of};
-use crate::store::{Positions, Store};
 
-/// A source waits no longer than this once it is due.
+/// Longest wait of a source once it is due.
 const LINGER: Duration = Duration::from_millis(10);
 
-/// What all providers' pollers share.
-struct Shared {
-    settings: Settings,
-    service: Service,
-    store: Arc<dyn Store>,
-    positions: Arc<dyn Positions>,
-    ages: Reloadable<AgeTable>,
-}
+/// What a poller of one provider asks.
+pub type Asked = (Sources, Vec<Opening>);
 
-/// Polls the sources until it is stopped; is seen from outside where it has an address.
-///
-/// Each provider has a [`Worker`] of its own, with its credentials: one that can never work, or whose API is out,
-/// stops no other.
+/// The pollers that the settings name, one per provider. Nothing is connected yet.
 ///
 /// # Errors
-/// A setting is missing, a service is not there, the address is taken, or one can never work: said when all have ended.
-pub async fn run_poll(settings: &Settings, listen: Option<SocketAddr>, follower: Follower, stop: &Stop) -> Result<()> {
-    // What is wrong with the settings is said before anything is connected.
-    let (mut crew, mut seen) = (Vec::new(), Vec::new());
+/// A setting is missing or invalid.
+pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
+    let settings = &role.settings;
+    let mut pipelines = Vec::new();
     let mut openings = streams::streams(settings)?;
     for (provider, sources) in sources(settings)? {
         credentials(settings, &provider)?;
         let openings: Vec<_> = openings.extract_if(.., |opening| opening.provider == provider).collect();
-        let watched = Watched::new(&pipeline(&provider), lease(settings), stop);
-        seen.push(watched.clone());
-        crew.push((provider, sources, openings, watched));
+        let (pipeline, stop) = (pipeline(&provider), role.stop.child());
+        pipelines.push((Monitored::new(provider, pipeline, lease(settings), stop), (sources, openings)));
     }
-    let _serving = Watched::serve(&seen, settings, listen).await?;
-    let (shared, queues) = tokio::select! {
-        shared = open_shared(settings, crew.iter().map(|(provider, ..)| provider)) => shared?,
-        () = stop.draining() => return Ok(()), // while a service did not answer yet
-    };
-    let ages = shared.ages.clone();
-    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
-    tokio::spawn(follow(follower, settings, take_over, stop.clone()));
-    let alone = crew.len() == 1;
-    let polling = crew.into_iter().zip(queues).map(async |((provider, sources, openings, watched), posts)| {
-        let own = stop.child();
-        let opened = tokio::select! {
-            opened = open(&shared, &provider, posts, sources, openings, &own, &watched) => opened,
-            () = stop.draining() => return Ok(()), // while a service did not answer yet
-        };
-        let ended = match opened {
-            Ok((worker, polls, streams)) => tokio::join!(work(worker, polls, &own), streams::run(streams, &own)).0,
-            Err(error) => Err(error),
-        };
-        watched.ended(&provider, ended, alone)
-    });
-    futures::future::join_all(polling).await.into_iter().collect()
+    Ok(pipelines)
 }
 
-/// How a provider's sources are named as a whole: each endpoint's namespace begins with it.
+/// The name of all sources of a provider: the namespace of each endpoint begins with it.
 fn pipeline(provider: &Provider) -> String {
     match provider {
         Provider::Twitter => PIPELINE.to_owned(),
@@ -90,139 +55,72 @@ fn pipeline(provider: &Provider) -> String {
     }
 }
 
-/// A queue, and who handles what is in it.
-type Polls = Vec<(Arc<dyn Queue>, Arc<SourcePoll>)>;
-
-/// How long a claimed source is this poller's: a page needs a call, the position before and after it, the hand-over and
-/// the settling; there is some time for more pages.
+/// The lease of a claimed source: a page needs a call, the position before and after it, the hand-over and the settling;
+/// there is some time for more pages.
 fn lease(settings: &Settings) -> Duration {
     settings.lookup.timeout + 5 * settings.updater.save_timeout
 }
 
-/// What all of them share, and the queues of the providers' posts.
-async fn open_shared(
-    settings: &Settings,
-    providers: impl IntoIterator<Item = &Provider>,
-) -> Result<(Shared, Vec<Arc<dyn Queue>>)> {
-    let service = Service::new(settings)?;
-    let queues = service.queues(providers).await?;
-    // A queue that is not there leaves no store behind.
-    let (store, positions) = open_store_and_positions(settings).await?;
-    let ages = Reloadable::new(settings.tweet_age.clone());
-    Ok((Shared { settings: settings.clone(), service, store, positions, ages }, queues))
-}
+/// The queue of an endpoint, and the handler of its sources.
+type Polls = Vec<(Arc<dyn Queue>, Arc<SourcePoll>)>;
 
-async fn open(
+/// Builds the worker that polls the sources of a provider, whose posts go into that queue.
+///
+/// # Errors
+/// A service is down.
+pub async fn open_poller(
     shared: &Shared,
-    provider: &Provider,
     posts: Arc<dyn Queue>,
-    sources: Sources,
-    openings: Vec<streams::Opening>,
-    stop: &Stop,
-    watched: &Watched,
-) -> Result<(Worker, Polls, Vec<StreamSource>)> {
-    let Shared { settings, service, store, positions, ages } = shared;
-    let credentials = open_credentials(settings, service, provider).await?;
-    let starter = starter(provider, posts, Some(store.clone()), ages.clone());
-    let (call_timeout, save_timeout) = (settings.lookup.timeout, settings.updater.save_timeout);
+    pipeline: &Monitored,
+    (sources, openings): Asked,
+) -> Result<ManagedWorker> {
+    let settings = &shared.in_force.load().settings;
+    let Monitored { provider, metrics, health, stop, .. } = pipeline.clone();
+    let credentials = open_credentials(settings, &shared.service, &provider).await?;
+    let concurrency = Reloadable::new(settings.updater.concurrency);
+    let namespaces = sources.keys().map(|endpoint| namespace_of(&provider, endpoint));
+    let in_common = InCommon::new(namespaces, Share::new(concurrency.clone()));
+    let starter = starter(&provider, posts, Some(shared.store.clone()), shared.ages.clone());
     let poll = &settings.poll;
+    let asked = |(name, source): (&String, &SourceSettings)| Some((name.clone(), source.asks_for()?));
+    let queries: BTreeMap<_, _> = poll.sources.iter().filter_map(asked).collect();
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let (mut polls, mut pipelines) = (Polls::new(), Vec::new());
-    let concurrency = Reloadable::new(settings.updater.concurrency);
-    let namespaces = sources.keys().map(|endpoint| namespace_of(provider, endpoint));
-    let in_common = InCommon::new(namespaces, Share::new(concurrency.clone()));
     for (endpoint, sources) in sources {
-        let namespace = namespace_of(provider, endpoint);
-        let queue = service.queue(&namespace).await?;
+        let namespace = namespace_of(&provider, endpoint);
+        let queue = shared.service.queue(&namespace).await?;
         let handler = Arc::new(SourcePoll {
-            polls: watched.metrics.polls(&namespace),
+            polls: metrics.polls(&namespace),
             namespace,
             endpoint,
             sources,
             pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
             pages: poll.pages,
-            queries: poll
-                .sources
-                .iter()
-                .filter_map(|(name, source)| Some((name.clone(), source.asks_for()?)))
-                .collect(),
+            queries: queries.clone(),
             starter: starter.clone(),
-            positions: positions.clone(),
+            positions: shared.positions.clone(),
             credentials: credentials.clone(),
-            call_timeout,
-            save_timeout,
+            call_timeout: settings.lookup.timeout,
+            save_timeout: settings.updater.save_timeout,
             in_common: in_common.clone(),
         });
-        pipelines.push(Pipeline { queue: queue.clone(), handler: handler.clone(), claims: Reloadable::new(claims) });
+        pipelines.push(Pipeline { queue: queue.clone(), handler: handler.clone(), claims: claims.into() });
         polls.push((queue, handler));
     }
-    let streams = streams::open(settings, openings, service, &polls, watched).await?;
-    watched.health.works();
-    let worker = Worker {
-        name: worker_name(settings),
-        pipelines,
-        credentials,
-        concurrency,
-        metrics: watched.metrics.clone(),
-        health: watched.health.clone(),
-        stop: stop.clone(),
-    };
-    Ok((worker, polls, streams))
-}
-
-async fn work(worker: Worker, polls: Polls, stop: &Stop) -> Result<()> {
+    let streams = streams::open(settings, openings, &shared.service, &polls, &metrics).await?;
+    health.works();
     for (queue, poll) in &polls {
         poll.schedule(&**queue).await.context("the sources cannot be scheduled")?;
         tracing::info!(namespace = poll.namespace, sources = poll.sources.len(), "polls");
     }
-    let (name, health) = (worker.name.clone(), worker.health.clone());
-    let fields = || {
-        let own = [("version", env!("CARGO_PKG_VERSION").to_owned()), ("pid", std::process::id().to_string())];
-        own.into_iter().chain(trouble_fields(&health)).collect::<Vec<_>>()
+    let name = worker_name(settings);
+    let queues = polls.into_iter().map(|(queue, poll)| (queue, Counted::Polls(poll))).collect();
+    let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queues);
+    let stream = |stream: StreamSource| {
+        let stop = stop.clone();
+        async move { stream.run(&stop).await }.boxed()
     };
-    let beating = async {
-        loop {
-            for (queue, poll) in &polls {
-                // Another poller that does not have a source in its settings takes it out of the queue.
-                let told = async {
-                    // How late is counted by process, and its queues are many: /metrics has it.
-                    let untold = poll.polls.untold();
-                    queue.beat(&name, &fields(), &untold.counts(), &Lateness::default()).await?;
-                    untold.told();
-                    poll.schedule(&**queue).await
-                };
-                if let Err(error) = told.await {
-                    tracing::warn!(error = %error, namespace = poll.namespace, "no heartbeat");
-                }
-            }
-            tokio::time::sleep(BEAT_EVERY).await;
-        }
-    };
-    let time_is_up = async {
-        stop.abandoning().await;
-        tokio::time::sleep(FAREWELL).await;
-    };
-    let worked = tokio::select! {
-        worked = worker.run() => worked,
-        () = beating => Ok(()), // it never ends
-        () = time_is_up => {
-            tracing::warn!("the queue does not answer: what is in flight is claimable when its lease has run out");
-            Ok(())
-        }
-    };
-    let farewell = async {
-        // What was counted since the last beat, then off the list.
-        for (queue, poll) in &polls {
-            let untold = poll.polls.untold();
-            queue.beat(&name, &fields(), &untold.counts(), &Lateness::default()).await?;
-            untold.told();
-            queue.leave(&name).await?;
-        }
-        Ok::<_, QueueError>(())
-    };
-    if !matches!(tokio::time::timeout(FAREWELL, farewell).await, Ok(Ok(()))) {
-        tracing::warn!("cannot leave the list of workers: the name stays there for a minute");
-    }
-    tracing::info!(worker = name, "poller stopped");
-    worked.map_err(|message| Unavailable(message).into())
+    let beside = streams.into_iter().map(stream).collect();
+    let worker = Worker { name, pipelines, credentials, concurrency, metrics, health, stop };
+    Ok(ManagedWorker { role: "poller", worker, heartbeat, beside })
 }

@@ -1,30 +1,23 @@
-//! A provider of the settings: who is asked, and as whom.
+//! The lookup of a provider.
 
 use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::{Service, Watched, tuning};
-use crate::base::reload::Reloadable;
 use crate::base::retry::Retry;
-use crate::base::shutdown::Stop;
-use crate::config::{BEARER, BadConfig, CallsWanted, Secrets, Settings};
+use crate::config::{BadConfig, CallsWanted, Settings};
+use crate::engine::health::Health;
 use crate::engine::worker::BACKOFF;
 use crate::model::provider::Provider;
 use crate::providers::bluesky::{Bluesky, BlueskyOptions};
-use crate::providers::http::HttpOptions;
+use crate::providers::http::{HttpClient, HttpOptions};
 use crate::providers::lookup::{Lookup, LookupError};
 use crate::providers::mastodon::{Calls, Mastodon, MastodonOptions};
-use crate::providers::registry::capabilities;
 use crate::providers::twitter_v1::{TwitterV1, TwitterV1Options};
 use crate::providers::x_v2::{XV2, XV2Options};
-use crate::quota::{AppToken, Budget, Caller, Credential, CredentialKind, Credentials, UserKeys};
-
-/// The name of the credential that is none.
-const ANONYMOUS: &str = "anonymous";
 
 /// The bounds of every call.
-pub(super) fn http_options(settings: &Settings) -> HttpOptions {
+fn http_options(settings: &Settings) -> HttpOptions {
     let lookup = &settings.lookup;
     HttpOptions {
         timeout: lookup.timeout,
@@ -32,6 +25,20 @@ pub(super) fn http_options(settings: &Settings) -> HttpOptions {
         max_body_bytes: lookup.max_body_bytes,
         ..HttpOptions::default()
     }
+}
+
+/// Opens what asks the API of that provider.
+///
+/// # Errors
+/// The settings have no such API, or its address is none.
+pub(super) fn open_api<T>(
+    settings: &Settings,
+    provider: &Provider,
+    open: impl FnOnce(HttpClient, &str) -> Result<T, String>,
+) -> Result<T> {
+    let (setting, address) = settings.api(provider)?;
+    let opened = HttpClient::new(&http_options(settings)).and_then(|http| open(http, address));
+    Ok(opened.map_err(|why| BadConfig(format!("{setting}: {why}")))?)
 }
 
 /// The lookup of that provider. Of an instance that is to be asked what it can, what it can since Mastodon 4.3:
@@ -70,131 +77,37 @@ fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {
     Mastodon::new(options).map_err(|why| BadConfig(format!("mastodon.instances.{name}.api: {why}")).into())
 }
 
-/// The lookup of that provider, which was asked what it can, where the settings say so. An instance that is out is
-/// asked again and again: `watched` hears of it, and no other provider waits for it. `None` when it was stopped first.
+/// The lookup of that provider. Where the settings say so, its instance was asked for its limits; one that is down is
+/// asked again and again, which `health` shows.
 ///
 /// # Errors
-/// The settings make no sense.
-pub(super) async fn learn_lookup(
-    settings: &Settings,
-    provider: &Provider,
-    watched: &Watched,
-    stop: &Stop,
-) -> Result<Option<Arc<dyn Lookup>>> {
-    let Provider::Mastodon(name) = provider else { return open_lookup(settings, provider).map(Some) };
+/// A setting is invalid.
+pub(super) async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Health) -> Result<Arc<dyn Lookup>> {
+    let Provider::Mastodon(name) = provider else { return open_lookup(settings, provider) };
     if settings.instance(name)?.calls != CallsWanted::Auto {
-        return open_lookup(settings, provider).map(Some);
+        return open_lookup(settings, provider);
     }
     let lookup = open_instance(settings, name)?;
     let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
     loop {
-        watched.health.beat();
-        let learnt = tokio::select! {
-            learnt = lookup.clone().learn() => learnt,
-            () = stop.draining() => return Ok(None),
-        };
-        match learnt {
+        health.beat();
+        match lookup.clone().learn().await {
             Ok(lookup) => {
                 let ids = lookup.capabilities().batch_limit;
                 tracing::info!(provider = %provider, ids, "the instance says how many statuses a call takes");
-                return Ok(Some(Arc::new(lookup)));
+                return Ok(Arc::new(lookup));
             }
-            // It answers, and keeps to itself what it runs: one status a call is what every version takes.
+            // It answers, and does not say what it runs: every version takes one status a call.
             Err(LookupError::Credential(why) | LookupError::BadRequest(why) | LookupError::Stop(why)) => {
                 tracing::warn!(provider = %provider, why, "the instance does not say what it runs: one status a call");
-                let single = open_instance(settings, name)?.with_calls(Calls::Single);
-                return Ok(Some(Arc::new(single)));
+                return Ok(Arc::new(open_instance(settings, name)?.with_calls(Calls::Single)));
             }
             Err(error) => {
-                if watched.health.is_out(&error.to_string()) {
+                if health.is_out(&error.to_string()) {
                     tracing::warn!(provider = %provider, %error, "the instance does not answer: asking again and again");
                 }
-                stop.sleep(retry.next_delay()).await;
+                tokio::time::sleep(retry.next_delay()).await;
             }
         }
     }
-}
-
-/// The credentials that the settings name; the anonymous one where they name none.
-///
-/// # Errors
-/// A secret is missing or unfit, or none is given for an API that needs one.
-pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Credential>> {
-    let named = settings.every_credential(provider)?;
-    if !named.is_empty() {
-        let credential = |(name, secrets)| Credential { name, kind: kind(secrets) };
-        return Ok(named.into_iter().map(credential).collect());
-    }
-    let (_, api) = settings.api(provider)?;
-    if needs_credential(provider, api) {
-        let section = provider.to_string();
-        return Err(BadConfig(format!(
-            "{api} needs a credential: set TWITTER_UPDATER__{}__BEARER_TOKEN or {section}.bearer_token_file, or \
-             name one in [{section}.credentials.NAME]",
-            section.to_uppercase()
-        ))
-        .into());
-    }
-    Ok(vec![Credential { name: ANONYMOUS.to_owned(), kind: CredentialKind::Anonymous }])
-}
-
-/// What the secrets make.
-fn kind(secrets: Secrets) -> CredentialKind {
-    match secrets {
-        Secrets::User { consumer_key, consumer_secret, token, token_secret } => {
-            CredentialKind::User(UserKeys { consumer_key, consumer_secret, token, token_secret })
-        }
-        Secrets::App { consumer_key, consumer_secret } => {
-            CredentialKind::App(AppToken::new(consumer_key, consumer_secret))
-        }
-        Secrets::Bearer(token) => CredentialKind::Bearer(token),
-    }
-}
-
-/// The names of the credentials and as whom each calls, as [`credentials`] has them. No secret is read for
-/// it; a bearer token that the environment alone gives is known by its name.
-///
-/// # Errors
-/// A name or a kind cannot be.
-pub fn callers(settings: &Settings, provider: &Provider) -> Result<Vec<(String, Caller)>> {
-    let named = settings.callers(provider)?;
-    let (_, api) = settings.api(provider)?;
-    Ok(match named.is_empty() {
-        false => named,
-        true if needs_credential(provider, api) => vec![(BEARER.to_owned(), Caller::AppOnly)],
-        true => vec![(ANONYMOUS.to_owned(), Caller::Anonymous)],
-    })
-}
-
-/// The credentials with the ledger they share with all other processes.
-///
-/// # Errors
-/// No credential, or the ledger is not there.
-pub async fn open_credentials(settings: &Settings, service: &Service, provider: &Provider) -> Result<Arc<Credentials>> {
-    let credentials = credentials(settings, provider)?;
-    let ledger = service.ledger(provider).await?;
-    // A permit lives as long as the lease of the batch it was taken for.
-    let credentials = Credentials::new(credentials, ledger, settings.updater.pacing, settings.updater.lease);
-    Ok(Arc::new(match live_budget(settings, provider) {
-        Some(budget) => credentials.with_budget(budget),
-        None => credentials,
-    }))
-}
-
-/// The budget of reads, where the provider charges for them.
-#[must_use]
-pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Reloadable<Budget>> {
-    tuning::budget(settings, capabilities(provider)).map(Reloadable::new)
-}
-
-/// Whether that is the API of Twitter or X itself, which answers nobody without a credential.
-fn needs_credential(provider: &Provider, api: &str) -> bool {
-    if !matches!(provider, Provider::Twitter | Provider::X) {
-        return false;
-    }
-    let url = reqwest::Url::parse(api).ok();
-    let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default().trim_end_matches('.');
-    ["twitter.com", "x.com"].iter().any(|domain| {
-        host.strip_suffix(domain).is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
-    })
 }

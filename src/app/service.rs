@@ -1,4 +1,4 @@
-//! The service under the queue and the quota ledger: connected to once, for both.
+//! The services of a process: the one under the queues and the quota ledgers, connected to once for both, and the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,16 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
+use super::{InForce, open_store};
 use crate::base::backend::redis::{RedisOptions, RedisPool, Tls};
+use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
 use crate::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use crate::engine::redis_functions;
+use crate::engine::schedule::age::AgeTable;
 use crate::model::provider::Provider;
 use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
+use crate::store::{Positions, Store};
 
 /// How often a process that runs for long sees whether redis-cli still has its picture.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -75,12 +79,9 @@ impl Service {
     pub async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
         let queue = self.unchecked_queue(namespace).await?;
         let findings = queue.check().await.with_context(|| self.unusable("queue"))?;
-        for (at, finding) in findings.iter().enumerate() {
-            if at == 0 {
-                tracing::info!(namespace, "{finding}");
-            } else {
-                tracing::warn!(namespace, "{finding}");
-            }
+        if let Some((first, others)) = findings.split_first() {
+            tracing::info!(namespace, "{first}");
+            others.iter().for_each(|finding| tracing::warn!(namespace, "{finding}"));
         }
         if let Self::Redis { pool, .. } = self {
             redis_functions::loaded(pool, true).await;
@@ -100,10 +101,10 @@ impl Service {
         Ok(queues)
     }
 
-    /// Sees to it until `stop` that redis-cli has its picture of the queue.
-    pub async fn keep_picture(&self, stop: CancellationToken) {
+    /// Loads the functions for redis-cli again where they are gone, until `stop`.
+    pub async fn keep_picture(self, stop: CancellationToken) {
         if let Self::Redis { pool, .. } = self {
-            redis_functions::keep(pool, LOOK_EVERY, stop).await;
+            redis_functions::keep(&pool, LOOK_EVERY, stop).await;
         }
     }
 
@@ -130,5 +131,38 @@ impl Service {
                 format!("the {what} cannot be used (queue.embedded.path is {})", file.path.display())
             }
         }
+    }
+}
+
+/// What the pipelines of a process share.
+pub struct Shared {
+    /// The settings in force.
+    pub in_force: Reloadable<InForce>,
+    /// The age table in force.
+    pub ages: Reloadable<AgeTable>,
+    /// The service under the queues and the quota ledgers.
+    pub service: Service,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The positions of the polled sources.
+    pub positions: Arc<dyn Positions>,
+}
+
+impl Shared {
+    /// Opens the services, and the queues of these providers' posts in their order.
+    ///
+    /// # Errors
+    /// A service is down or unusable.
+    pub async fn open(
+        settings: &Settings,
+        providers: impl IntoIterator<Item = &Provider>,
+    ) -> Result<(Self, Vec<Arc<dyn Queue>>)> {
+        let service = Service::new(settings)?;
+        let queues = service.queues(providers).await?;
+        // The queue first: where it is missing, no file of an embedded store is made.
+        let (store, positions) = open_store(settings).await?;
+        let in_force = Reloadable::new(InForce::new(settings.clone()));
+        let ages = settings.tweet_age.clone().into();
+        Ok((Self { in_force, ages, service, store, positions }, queues))
     }
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::provider::http_options;
+use super::provider::open_api;
 use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
 use crate::model::provider::Provider;
 use crate::providers::bluesky::timeline::{self as bluesky, BlueskyApi};
-use crate::providers::http::HttpClient;
 use crate::providers::mastodon::timeline::{self as mastodon, MastodonApi};
 use crate::providers::timeline::Timeline;
 use crate::providers::twitter_v1::timeline::{self as twitter_v1, TwitterApi};
@@ -29,16 +28,13 @@ enum Api {
 
 impl Api {
     fn open(settings: &Settings, provider: &Provider) -> Result<Self> {
-        let (setting, address) = settings.api(provider)?;
         let x_fields = settings.x_fields()?;
-        let http = HttpClient::new(&http_options(settings));
-        let api = http.and_then(|http| match provider {
+        open_api(settings, provider, |http, address| match provider {
             Provider::Twitter => TwitterApi::new(http, address).map(Self::Twitter),
             Provider::X => XApi::new(http, address, x_fields).map(Self::X),
             Provider::Mastodon(_) => MastodonApi::new(http, address).map(Self::Mastodon),
             Provider::Bluesky => BlueskyApi::new(http, address).map(Self::Bluesky),
-        });
-        Ok(api.map_err(|why| BadConfig(format!("{setting}: {why}")))?)
+        })
     }
 
     /// The timeline of a source; `None` for a kind that the provider does not have.

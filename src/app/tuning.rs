@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use super::InForce;
 use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
+use crate::base::shutdown::Stop;
 use crate::config::Settings;
-use crate::engine::schedule::age::{AgeTable, SameDay};
+use crate::engine::schedule::age::SameDay;
 use crate::engine::worker::ClaimSettings;
-use crate::ops::report::plan::{ReadTerms, per_month};
+use crate::model::provider::Provider;
+use crate::ops::report::plan::{Fill, ReadTerms, per_month};
 use crate::providers::lookup::{Capabilities, Charge};
+use crate::providers::registry::capabilities;
 use crate::providers::x_v2;
 use crate::quota::{Budget, Period};
 
@@ -20,7 +24,6 @@ const ON_THE_WAY: Duration = Duration::from_secs(60);
 /// The values, as those who use them share them.
 #[derive(Clone)]
 pub(super) struct Tuning {
-    pub ages: Reloadable<AgeTable>,
     pub claims: Reloadable<ClaimSettings>,
     pub concurrency: Reloadable<usize>,
     pub same_day: Reloadable<SameDay>,
@@ -33,7 +36,6 @@ impl Tuning {
     /// `budget` is that of the credentials.
     pub fn new(settings: &Settings, capabilities: Capabilities, budget: Option<Reloadable<Budget>>) -> Self {
         Self {
-            ages: settings.tweet_age.clone().into(),
             claims: claims(settings, capabilities).into(),
             concurrency: settings.updater.concurrency.into(),
             same_day: same_day(settings, capabilities).into(),
@@ -42,21 +44,25 @@ impl Tuning {
         }
     }
 
-    /// Takes over what may change live.
-    pub fn set(&self, settings: &Settings) {
-        self.ages.set(settings.tweet_age.clone());
-        self.same_day.set(same_day(settings, self.capabilities));
-        if let (Some(live), Some(budget)) = (&self.budget, budget(settings, self.capabilities)) {
-            live.set(budget);
+    /// Takes over the settings in force, now and after each change, until the process is to stop.
+    pub async fn follow(self, in_force: Reloadable<InForce>, stop: Stop) {
+        let mut changes = in_force.changes();
+        while !stop.is_draining() {
+            let settings = &in_force.load().settings;
+            self.same_day.set(same_day(settings, self.capabilities));
+            if let (Some(live), Some(budget)) = (&self.budget, budget(settings, self.capabilities)) {
+                live.set(budget);
+            }
+            // The last: whoever waits for work hears of it, and asks the new budget.
+            self.claims.set(claims(settings, self.capabilities));
+            self.concurrency.set(settings.updater.concurrency);
+            stop.token().run_until_cancelled(changes.next()).await;
         }
-        // The last: whoever waits for work hears of it, and asks the new budget.
-        self.claims.set(claims(settings, self.capabilities));
-        self.concurrency.set(settings.updater.concurrency);
     }
 }
 
 /// The budget of a provider that charges for reads.
-pub(super) fn budget(settings: &Settings, capabilities: Capabilities) -> Option<Budget> {
+pub fn budget(settings: &Settings, capabilities: Capabilities) -> Option<Budget> {
     let x = &settings.x;
     (capabilities.charge == Charge::PerIdPerUtcDay).then(|| Budget {
         reads: x.reads,
@@ -78,6 +84,12 @@ pub(super) fn same_day(settings: &Settings, capabilities: Capabilities) -> SameD
     }
     let on_the_way = clock::millis(settings.updater.buffer_ttl.saturating_add(ON_THE_WAY));
     SameDay { share: settings.x.same_day, margin: margin(settings).saturating_add(on_the_way) }
+}
+
+/// Fill of the requests to that provider.
+#[must_use]
+pub fn fill(settings: &Settings, provider: &Provider) -> Fill {
+    Fill::of(capabilities(provider), settings.updater.buffer_ttl, settings.updater.lookahead)
 }
 
 /// What a plan for X reckons by.

@@ -53,15 +53,21 @@ pub struct WholeQueue {
 }
 
 impl WholeQueue {
-    /// How the budget of reads is spent, where there is one.
-    pub(super) async fn reads(&self) -> Result<Option<Reads>, LedgerError> {
+    /// The reads that are spent of the budget, where there is one.
+    ///
+    /// # Errors
+    /// The ledger is down.
+    pub async fn reads(&self) -> Result<Option<Reads>, LedgerError> {
         let Some(budget) = &self.budget else { return Ok(None) };
         let budget = budget.load();
         Ok(Some(budget.reads(&self.ledger.counted(budget.per).await?)))
     }
 
-    /// What the ledger knows of each credential.
-    pub(super) async fn statuses(&self) -> Result<Vec<CredentialStatus>, LedgerError> {
+    /// The ledger's record of each credential.
+    ///
+    /// # Errors
+    /// The ledger is down.
+    pub async fn statuses(&self) -> Result<Vec<CredentialStatus>, LedgerError> {
         self.ledger.statuses(self.capabilities.endpoint, &self.names).await
     }
 

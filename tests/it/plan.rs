@@ -9,7 +9,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::ops::report::plan::{self, APP_CALLS, Credentials, Fill, Plan, REDIS_BYTES_PER_ID, USER_CALLS};
+use twitter_updater::ops::report::plan::{
+    self, APP_CALLS, CredentialCounts, Fill, Plan, REDIS_BYTES_PER_ID, USER_CALLS,
+};
 
 use crate::support::process::{run, text, variables};
 
@@ -167,10 +169,10 @@ fn any_table() -> impl Strategy<Value = AgeTable> {
     })
 }
 
-fn any_credentials() -> impl Strategy<Value = Credentials> {
+fn any_credentials() -> impl Strategy<Value = CredentialCounts> {
     (0u32..40, 0u32..40)
         .prop_filter("none", |(user, app)| user + app > 0)
-        .prop_map(|(user, app)| Credentials { user, app })
+        .prop_map(|(user, app)| CredentialCounts { user, app })
 }
 
 proptest! {
@@ -208,8 +210,8 @@ proptest! {
 
     #[test]
     fn the_largest_needs_as_many_credentials_as_there_are(ages in any_table(), count in 1u32..100) {
-        let users = Credentials { user: count, app: 0 };
-        let apps = Credentials { user: 0, app: count };
+        let users = CredentialCounts { user: count, app: 0 };
+        let apps = CredentialCounts { user: 0, app: count };
         let needs = |credentials, factor: f64| {
             plan(&ages, plan::largest_tweets_per_day(&ages, with(0.02, TTL), credentials) * factor)
         };

@@ -3,22 +3,20 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use futures::future::join_all;
 
 use super::Polls;
-use crate::app::provider::{credentials, http_options};
+use crate::app::provider::open_api;
 use crate::app::updater::worker_name;
-use crate::app::{Service, Watched};
+use crate::app::{Service, credentials};
 use crate::base::clock;
-use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Settings, StreamProvider, StreamSettings};
+use crate::engine::metrics::Metrics;
 use crate::model::provider::Provider;
 use crate::pipelines::streams::feed::Feed;
 use crate::pipelines::streams::fill::Fill;
 use crate::pipelines::streams::hold::{Hold, HoldTerms, namespace};
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::lane;
-use crate::providers::http::HttpClient;
 use crate::providers::stream::Stream;
 use crate::providers::twitter_v1::stream::{Filter, FilterStream};
 use crate::providers::x_v2::stream::SearchStream;
@@ -45,11 +43,9 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
     let provider = stream.provider.provider();
     let credential = Arc::new(credential(settings, name, &provider, stream)?);
     let account = credential.name.clone();
-    let (setting, api) = settings.api(&provider)?;
     let x_fields = settings.x_fields()?;
-    // Not that of the lookups: a connection that is stuck is closed with all that is on it.
-    let http = HttpClient::new(&http_options(settings));
-    let stream = http.and_then(|http| -> Result<Arc<dyn Stream>, String> {
+    // Not the client of the lookups: a connection that is stuck is closed with all that is on it.
+    let stream = open_api(settings, &provider, |http, api| -> Result<Arc<dyn Stream>, String> {
         Ok(match stream.provider {
             StreamProvider::Twitter => {
                 let StreamSettings { track, follow, locations, .. } = stream.clone();
@@ -57,8 +53,7 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
             }
             StreamProvider::X => Arc::new(SearchStream::new(http, api, &x_fields, credential)?),
         })
-    });
-    let stream = stream.map_err(|why| BadConfig(format!("{setting}: {why}")))?;
+    })?;
     Ok(Opening { name: name.to_owned(), provider, account, stream })
 }
 
@@ -90,7 +85,7 @@ pub async fn open(
     openings: Vec<Opening>,
     service: &Service,
     polls: &Polls,
-    watched: &Watched,
+    metrics: &Arc<Metrics>,
 ) -> Result<Vec<StreamSource>> {
     let poll = &settings.poll;
     let mut streams = Vec::new();
@@ -100,7 +95,6 @@ pub async fn open(
         let (queue, source) = with_source.with_context(|| format!("poll.streams.{name}.fills: no source {fills:?}"))?;
         let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
         let behind = source.sources.get(&fills).map(|timeline| timeline.behind()).unwrap_or_default();
-        let metrics = watched.metrics.clone();
         let held_in = service.queue(&namespace(&provider.to_string(), &account)).await?;
         streams.push(StreamSource {
             hold: Hold::new(held_in, worker_name(settings), HoldTerms::of_lease(settings.updater.lease)),
@@ -125,13 +119,8 @@ pub async fn open(
             },
             name,
             stream,
-            metrics,
+            metrics: metrics.clone(),
         });
     }
     Ok(streams)
-}
-
-/// Reads all of them until they are stopped.
-pub async fn run(streams: Vec<StreamSource>, stop: &Stop) {
-    join_all(streams.iter().map(|stream| stream.run(stop))).await;
 }

@@ -1,4 +1,4 @@
-//! The credentials: what the quota ledger knows of each, and what the API itself says when it is asked.
+//! The report of `credentials`: the quota ledger's record of each, and the answer of the API where it was asked.
 
 use std::fmt;
 use std::sync::Arc;

@@ -74,14 +74,14 @@ pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALL
 
 /// How many credentials of each kind there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Credentials {
+pub struct CredentialCounts {
     /// Users' tokens.
     pub user: u32,
     /// App-only tokens.
     pub app: u32,
 }
 
-impl Credentials {
+impl CredentialCounts {
     /// Calls of `statuses/lookup` per 15 minutes with all of them.
     #[must_use]
     pub fn calls_per_15_min(self) -> f64 {
@@ -175,7 +175,7 @@ pub struct Plan {
 pub struct Given {
     /// The credentials.
     #[serde(flatten)]
-    pub credentials: Credentials,
+    pub credentials: CredentialCounts,
     /// Calls they allow.
     pub calls_per_15_min: f64,
     /// The most tweets per day they carry, whole.
@@ -214,7 +214,7 @@ fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
 
 /// The most tweets per day these credentials carry without ever being out of calls; a fraction.
 #[must_use]
-pub fn largest_tweets_per_day(ages: &AgeTable, fill: Fill, credentials: Credentials) -> f64 {
+pub fn largest_tweets_per_day(ages: &AgeTable, fill: Fill, credentials: CredentialCounts) -> f64 {
     largest(ages, fill, credentials.calls_per_15_min() / WINDOW_S)
 }
 
@@ -321,7 +321,7 @@ impl Plan {
 
     /// Says also what these credentials carry; `ages` as for [`Plan::new`].
     #[must_use]
-    pub fn with_credentials(mut self, ages: &AgeTable, credentials: Credentials) -> Self {
+    pub fn with_credentials(mut self, ages: &AgeTable, credentials: CredentialCounts) -> Self {
         let calls_per_15_min = credentials.calls(self.calls);
         let largest = largest(ages, self.fill, calls_per_15_min / WINDOW_S);
         self.given = Some(Given {
@@ -376,7 +376,7 @@ impl fmt::Display for Plan {
             write!(f, "\n{reads}")?;
         }
         if let Some(given) = self.given {
-            let Credentials { user, app } = given.credentials;
+            let CredentialCounts { user, app } = given.credentials;
             let enough = if given.enough { "enough" } else { "NOT ENOUGH" };
             writeln!(f)?;
             writeln!(

@@ -1,0 +1,95 @@
+//! `check`: prints the configuration in effect, or everything that is wrong with it, and connects to nothing.
+
+use anyhow::{Error, Result};
+use serde::Serialize;
+
+use super::{Options, warn_of_exposed, write_answer};
+use crate::app::{self, Service};
+use crate::config::{BadConfig, BadConfigs, Examined, Settings};
+use crate::model::provider::Provider;
+
+/// Print the configuration in effect, without secrets; exits with 64 when it cannot be, and says everything that is wrong.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml --offline\n  twitter-updater check --config updater.toml | grep lookahead\n  twitter-updater check --json | jq .settings.updater\n\nConnects to nothing. The first line is the revision that workers show in `status`."
+)]
+pub(super) struct Arguments {
+    /// Go by the settings alone: no secret is asked for, and no file that a setting names.
+    #[arg(long)]
+    offline: bool,
+    /// One JSON object: the revision and the settings.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The answer as JSON.
+#[derive(Debug, Serialize)]
+struct Checked {
+    config_revision: String,
+    settings: Settings,
+}
+
+impl Arguments {
+    pub fn run(self, mut options: Options) -> Result<u8> {
+        let (examined, _) = options.examine(&[])?;
+        let wrong = self.wrong(&examined);
+        if !wrong.is_empty() {
+            return Err(BadConfigs(wrong).into());
+        }
+        let settings = examined.sound()?;
+        app::start_logging(&settings)?;
+        if !self.offline {
+            warn_of_exposed(&settings);
+        }
+        let text = format!("# config_revision: {}\n{}", settings.revision(), settings.shown());
+        write_answer(self.json, &Checked { config_revision: settings.revision(), settings }, &text)?;
+        Ok(0)
+    }
+
+    /// Everything that is wrong: beside the settings also the secrets and the files that they name. Not with
+    /// `--offline`, where these may not be at hand.
+    fn wrong(&self, examined: &Examined) -> Vec<BadConfig> {
+        let mut wrong = examined.wrong();
+        let Some(settings) = &examined.settings else { return wrong };
+        // A wrong list is among the findings already.
+        for provider in settings.providers().unwrap_or_default() {
+            // With a wrong section, a missing secret may be no mistake of its own.
+            if !examined.is_wrong_below(&section(&provider)) {
+                wrong.extend(wrong_with(settings, &provider, self.offline));
+            }
+        }
+        wrong.extend(app::log_filter(settings).err());
+        if self.offline {
+            return wrong;
+        }
+        let service = Service::new(settings).err().map(as_bad_config);
+        let (starter, ops) = (settings.starter_token().err(), settings.ops_token().err());
+        for (section, found) in [("queue", service), ("starter", starter), ("ops", ops)] {
+            wrong.extend(found.filter(|_| !examined.is_wrong_below(section)));
+        }
+        wrong
+    }
+}
+
+/// The section of a provider's settings.
+fn section(provider: &Provider) -> String {
+    match provider {
+        Provider::Mastodon(name) => format!("mastodon.instances.{name}"),
+        other => other.to_string(),
+    }
+}
+
+fn wrong_with(settings: &Settings, provider: &Provider, offline: bool) -> Vec<BadConfig> {
+    let error = |result: Result<()>| result.err().map(as_bad_config);
+    let lookup = error(app::open_lookup(settings, provider).map(drop));
+    let secrets = match settings.every_credential(provider) {
+        _ if offline => error(app::callers(settings, provider).map(drop)).into_iter().collect(),
+        Err(BadConfigs(all)) => all,
+        Ok(_) => error(app::credentials(settings, provider).map(drop)).into_iter().collect::<Vec<_>>(),
+    };
+    lookup.into_iter().chain(secrets).collect()
+}
+
+fn as_bad_config(error: Error) -> BadConfig {
+    error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}")))
+}

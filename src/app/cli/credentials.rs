@@ -1,0 +1,67 @@
+//! `credentials`: the quota that is left of each credential, and which are parked.
+
+use anyhow::{Context, Result};
+
+use super::{Options, exit, warn_of_exposed, write_answer};
+use crate::app::{self, Service};
+use crate::config::Settings;
+use crate::ops::report::credentials::{self, CredentialsReport};
+use crate::providers::registry::capabilities;
+
+/// Print what is left of each credential's quota, and which of them are parked and why.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nWithout --check nobody is called and no secret is needed. With it, exits with 69 when one does not work."
+)]
+pub(super) struct Arguments {
+    /// Ask the API about each, which spends none of the lookup's quota: one that is refused is parked,
+    /// one that works again is free again.
+    #[arg(long)]
+    check: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let settings = options.start(&[])?.settings;
+        if self.check {
+            warn_of_exposed(&settings);
+        }
+        let report = self.report(&settings).await?;
+        write_answer(self.json, &report, &report.to_string())?;
+        Ok(if report.all_work() { 0 } else { exit::UNAVAILABLE })
+    }
+
+    /// Reads the ledger's record of each credential. With `--check`, asks the API about each first, which needs their
+    /// secrets.
+    ///
+    /// # Errors
+    /// The ledger is down, or a secret is missing.
+    async fn report(&self, settings: &Settings) -> Result<CredentialsReport> {
+        let provider = &settings.provider()?;
+        let callers = app::callers(settings, provider)?;
+        let service = Service::new(settings)?;
+        let unusable = || service.unusable("quota ledger");
+        let endpoint = capabilities(provider).endpoint;
+        if !self.check {
+            app::queue_is_there(settings)?;
+            let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
+            let ledger = service.ledger(provider).await?;
+            let known = ledger.statuses(endpoint, &names).await.with_context(unusable)?;
+            let reads = match app::live_budget(settings, provider).map(|budget| *budget.load()) {
+                Some(budget) => Some(budget.reads(&ledger.counted(budget.per).await.with_context(unusable)?)),
+                None => None,
+            };
+            return Ok(CredentialsReport::new(endpoint, callers, known).with_reads(reads));
+        }
+        let lookup = app::open_lookup(settings, provider)?;
+        let credentials = app::open_credentials(settings, &service, provider).await?;
+        let checks = credentials::check(&credentials, &*lookup).await.with_context(unusable)?;
+        let known = credentials.statuses(endpoint).await.with_context(unusable)?;
+        let reads = credentials.reads().await.with_context(unusable)?;
+        let usage = credentials::usage(&credentials, &*lookup).await;
+        Ok(CredentialsReport::new(endpoint, callers, known).with_checks(checks).with_reads(reads).with_usage(usage))
+    }
+}

@@ -1,0 +1,113 @@
+//! `dead`: lists, shows, retries and drops the posts that are dead.
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use super::{Answer, Options, exit, note_refused, say, write_answer};
+use crate::app::{self, Service};
+use crate::config::Settings;
+use crate::ops::dead::{Act, Dead};
+
+/// Look after the dead: tweets that were set aside because their requests kept failing.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List them, with the reasons.
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead list\n  twitter-updater dead list --limit 1000 --json | jq '.dead[].reason'"
+    )]
+    List {
+        /// This many at the most.
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say where a tweet is, dead or not, and what the store has of it.
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead show 1460323737035677698\n  twitter-updater dead show 1460323737035677698 --json | jq .stored.metrics"
+    )]
+    Show {
+        /// Its id.
+        id: String,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring them back to life, due now. Exits with 65 when an id was refused.
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead retry 1460323737035677698\n  twitter-updater dead retry --all"
+    )]
+    Retry(Whom),
+    /// End their life. Exits with 65 when an id was refused.
+    #[command(
+        after_help = "Examples:\n  twitter-updater dead drop 1460323737035677698\n  twitter-updater dead drop --all"
+    )]
+    Drop(Whom),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Whom {
+    /// Their ids.
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    ids: Vec<String>,
+    /// All who are dead now.
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Print what was done as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Command {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let only_looks = matches!(self, Self::List { .. } | Self::Show { .. });
+        let dead = open(&options.start(&[])?.settings, only_looks).await?;
+        match self {
+            Self::List { limit, json } => {
+                let list = dead.list(limit).await?;
+                write_answer(json, &list, &list.to_string())?;
+                Ok(0)
+            }
+            Self::Show { id, json } => {
+                let Some(known) = dead.show(&id).await? else {
+                    say(&format!("{id}: neither the queue nor the store knows it"));
+                    return Ok(exit::INPUT);
+                };
+                write_answer(json, &known, &known.to_string())?;
+                Ok(0)
+            }
+            Self::Retry(whom) => whom.act(&dead, Act::Retry).await,
+            Self::Drop(whom) => whom.act(&dead, Act::Drop).await,
+        }
+    }
+}
+
+impl Whom {
+    async fn act(self, dead: &Dead, act: Act) -> Result<u8> {
+        let mut refusals = Vec::new();
+        let refused = note_refused(self.json, &mut refusals);
+        let tally = match self.all {
+            true => dead.act_on_all(act, refused).await?,
+            false => dead.act(act, &self.ids, refused).await?,
+        };
+        write_answer(self.json, &Answer { done: tally, refusals }, &tally.line(act))?;
+        Ok(if tally.refused == 0 { 0 } else { exit::INPUT })
+    }
+}
+
+/// The dead posts of the provider. A command that `only_looks` makes no file.
+///
+/// # Errors
+/// A service is down.
+async fn open(settings: &Settings, only_looks: bool) -> Result<Dead> {
+    let provider = settings.provider()?;
+    if only_looks {
+        app::queue_is_there(settings)?;
+    }
+    let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+    if only_looks {
+        app::store_is_there(settings)?;
+    }
+    Ok(app::dead_of(settings, &provider, queue, app::open_store(settings).await?.0))
+}

@@ -1,0 +1,65 @@
+//! `demo`: the whole system in one process.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Options, duration, exit, say, write_answer, write_line};
+use crate::app::demo::{self, DemoOptions};
+use crate::config::DEMO;
+
+/// Show the whole job at work: simulated API, starter, updater and the ops page in one process, nothing needed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n\nThe first line on standard output says where the page is (with --json, on standard error)."
+)]
+pub(super) struct Arguments {
+    /// End after this long; otherwise at Ctrl-C or when every tweet's life has ended.
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    run_for: Option<Duration>,
+    /// Tweets to keep fresh.
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    tweets: u32,
+    /// Keep the queue's and the store's file in this folder; otherwise in a temporary one.
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// Serve the page at this address; port 0 takes a free one, `off` goes without.
+    #[arg(long, value_name = "ADDR|off", default_value = "127.0.0.1:8080", value_parser = page)]
+    ops: Page,
+    /// Print one summary object, and nothing else, on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The address of the page; none with `off`.
+#[derive(Debug, Clone, Copy)]
+struct Page(Option<SocketAddr>);
+
+fn page(text: &str) -> Result<Page, String> {
+    if text == "off" {
+        return Ok(Page(None));
+    }
+    text.parse().map(|addr| Page(Some(addr))).map_err(|_| "write it like 127.0.0.1:8080, or off".to_owned())
+}
+
+impl Arguments {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let Self { run_for, tweets, dir, ops: Page(ops), json } = self;
+        let start = options.start(&[DEMO])?;
+        start.stop_on_signals()?;
+        // With --json, standard output holds one JSON object and nothing else.
+        let announce = |line: &str| {
+            if !json {
+                return write_line(line);
+            }
+            say(line);
+            Ok(())
+        };
+        let summary =
+            demo::run(start.settings, DemoOptions { run_for, tweets, dir, ops }, announce, start.stop).await?;
+        write_answer(json, &summary, &summary.to_string())?;
+        Ok(if summary.lost == 0 && summary.doubled == 0 { 0 } else { exit::FAILED })
+    }
+}

@@ -1,0 +1,215 @@
+//! The command line: one file per subcommand, and the exit codes.
+//!
+//! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. What several
+//! subcommands need is here and in `start.rs`.
+
+mod check;
+mod completions;
+mod credentials;
+mod dead;
+mod demo;
+mod enqueue;
+mod health;
+mod migrate;
+mod ops;
+mod plan;
+mod poll;
+mod rebuild;
+mod refresh;
+mod simulator;
+mod start;
+mod starter;
+mod status;
+mod updater;
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+use self::start::{Needed, Options, warn_of_exposed};
+use crate::app::{self, Unavailable};
+use crate::config::{BadConfig, BadConfigs};
+use crate::engine::queue::QueueError;
+use crate::ingest::{EnqueueError, StarterError};
+use crate::ops::report::plan::BadTweetsPerDay;
+use crate::store::StoreError;
+
+/// Exit codes of the process, those of `sysexits.h` where it has one that fits.
+pub mod exit {
+    /// Another failure; the message says which.
+    pub const FAILED: u8 = 1;
+    /// The configuration or the command line is invalid.
+    pub const USAGE: u8 = 64;
+    /// Some of the input was rejected; the rest is done.
+    pub const INPUT: u8 = 65;
+    /// A required service is down or unusable, or a checked credential does not work.
+    pub const UNAVAILABLE: u8 = 69;
+}
+
+/// Keeps every tweet of a system fresh, by its age, within an API quota, and loses none.
+#[derive(Debug, Parser)]
+#[command(
+    name = "twitter-updater",
+    version,
+    arg_required_else_help = true,
+    after_help = "Begin with:\n  twitter-updater demo\n\nA setting comes from --config or from the environment: updater.buffer_ttl is TWITTER_UPDATER__UPDATER__BUFFER_TTL. `check` prints all of them.\nExit codes: 0 done; 1 the message says what went wrong; 64 the configuration or the command line cannot be; 65 some of the input was refused; 69 a service is out, or a credential does not work."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+// In the order of the help.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+    Enqueue(enqueue::Arguments),
+    Updater(updater::Arguments),
+    Starter(starter::Arguments),
+    Poll(poll::Arguments),
+    Ops(ops::Arguments),
+    Health(health::Arguments),
+    Status(status::Arguments),
+    Rebuild(rebuild::Arguments),
+    Refresh(refresh::Arguments),
+    #[command(subcommand)]
+    Dead(dead::Command),
+    Credentials(credentials::Arguments),
+    Plan(plan::Arguments),
+    Check(check::Arguments),
+    Migrate(migrate::Arguments),
+    Simulator(simulator::Arguments),
+    Completions(completions::Arguments),
+}
+
+async fn run(Cli { options, command }: Cli) -> Result<u8> {
+    match command {
+        Command::Demo(demo) => demo.run(options).await,
+        Command::Enqueue(enqueue) => enqueue.run(options).await,
+        Command::Updater(updater) => updater.run(options).await,
+        Command::Starter(starter) => starter.run(options).await,
+        Command::Poll(poll) => poll.run(options).await,
+        Command::Ops(ops) => ops.run(options).await,
+        Command::Health(health) => health.run().await,
+        Command::Status(status) => status.run(options).await,
+        Command::Rebuild(rebuild) => rebuild.run(options).await,
+        Command::Refresh(refresh) => refresh.run(options).await,
+        Command::Dead(dead) => dead.run(options).await,
+        Command::Credentials(credentials) => credentials.run(options).await,
+        Command::Plan(plan) => plan.run(options),
+        Command::Check(check) => check.run(options),
+        Command::Migrate(migrate) => migrate.run(options).await,
+        Command::Simulator(simulator) => simulator.run(options).await,
+        Command::Completions(completions) => completions.run(),
+    }
+}
+
+/// Parses the command line, runs the command, and returns the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let wrong = error.use_stderr();
+            // Help and version go to standard output, everything else to standard error.
+            let _ = error.print();
+            return if wrong { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match run_to_the_end(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => failed(&error),
+    }
+}
+
+fn run_to_the_end(cli: Cli) -> Result<u8> {
+    app::enough_files_may_be_open(None)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(run(cli));
+    // Not dropped: that would wait for a read of standard input which may never return (`tail -f | … enqueue`).
+    runtime.shutdown_background();
+    code
+}
+
+/// Prints one line on standard error (one per mistake in the configuration); returns the exit code for that kind of
+/// failure.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    match error.downcast_ref() {
+        Some(BadConfigs(all)) => all.iter().for_each(|wrong| say(&wrong.to_string())),
+        None => say(&format!("{error:#}")),
+    }
+    ExitCode::from(code_of(error))
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    if error.chain().any(|cause| cause.is::<BadConfig>() || cause.is::<BadConfigs>() || cause.is::<BadTweetsPerDay>()) {
+        return exit::USAGE;
+    }
+    let service_out = error.chain().any(|cause| {
+        cause.is::<QueueError>()
+            || cause.is::<StoreError>()
+            || cause.is::<StarterError>()
+            || cause.is::<Unavailable>()
+            || matches!(cause.downcast_ref(), Some(EnqueueError::HandOver { .. }))
+    });
+    if service_out { exit::UNAVAILABLE } else { exit::FAILED }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
+}
+
+/// The answer as JSON of a command that may reject ids.
+#[derive(Debug, Serialize)]
+struct Answer<T: Serialize> {
+    #[serde(flatten)]
+    done: T,
+    refusals: Vec<Refused>,
+}
+
+/// An id that was rejected, and the reason.
+#[derive(Debug, Serialize)]
+struct Refused {
+    id: String,
+    reason: String,
+}
+
+/// Prints each rejected id on standard error; with `json`, keeps it for the answer.
+fn note_refused(json: bool, refusals: &mut Vec<Refused>) -> impl FnMut(&str, &str) {
+    move |id, why| {
+        say(&format!("{id}: {why}"));
+        if json {
+            refusals.push(Refused { id: id.to_owned(), reason: why.to_owned() });
+        }
+    }
+}
+
+/// Writes a line to standard output. A reader that stopped reading (`| head`) is no error.
+///
+/// # Errors
+/// Writing to standard output fails for another reason.
+fn write_line(line: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the answer of a command: one JSON object, or the text for people.
+///
+/// # Errors
+/// As [`write_line`].
+fn write_answer(json: bool, answer: &impl Serialize, text: &str) -> Result<()> {
+    if json { write_line(&serde_json::to_string(answer)?) } else { write_line(text.trim_end()) }
+}
+
+/// Writes a line to standard error. A reader that stopped reading is no error: the exit code tells the same.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "twitter-updater: {line}");
+}

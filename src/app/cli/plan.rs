@@ -1,0 +1,53 @@
+//! `plan`: the credentials and the room that a number of posts per day needs.
+
+use anyhow::Result;
+
+use super::{Options, write_answer};
+use crate::app;
+use crate::config::{BadConfig, Settings};
+use crate::model::provider::Provider;
+use crate::ops::report::plan::{CredentialCounts, Plan, X_CALLS};
+
+/// Say how many credentials, and how much room, so many tweets a day need.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n\nPlans for the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, and of X what the reads cost. Connects to nothing."
+)]
+pub(super) struct Arguments {
+    /// Tweets that come in each day.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    tweets_per_day: f64,
+    /// Say how many tweets a day so many users' tokens carry (900 calls per 15 minutes each).
+    #[arg(long, value_name = "U", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    user_credentials: Option<u32>,
+    /// The same for app-only tokens (300 calls per 15 minutes each); the two kinds add up.
+    #[arg(long, value_name = "A", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    app_credentials: Option<u32>,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    pub fn run(self, options: Options) -> Result<u8> {
+        let plan = self.plan(&options.start(&[])?.settings)?;
+        write_answer(self.json, &plan, &plan.to_string())?;
+        Ok(0)
+    }
+
+    fn plan(&self, settings: &Settings) -> Result<Plan> {
+        let ages = &settings.tweet_age;
+        let is_x = settings.providers()? == [Provider::X];
+        let provider = if is_x { Provider::X } else { Provider::Twitter };
+        let mut plan = Plan::new(ages, self.tweets_per_day, app::fill(settings, &provider))?;
+        if is_x {
+            let terms = app::read_terms(settings);
+            plan = plan.with_calls(X_CALLS).with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;
+        }
+        if self.user_credentials.is_some() || self.app_credentials.is_some() {
+            let (user, app) = (self.user_credentials.unwrap_or(0), self.app_credentials.unwrap_or(0));
+            plan = plan.with_credentials(ages, CredentialCounts { user, app });
+        }
+        Ok(plan)
+    }
+}

@@ -1,0 +1,125 @@
+//! `rebuild`: puts back from the store what the queue has lost.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{Needed, Options, duration, write_answer};
+use crate::app::{self, Shared};
+use crate::base::shutdown::Stop;
+use crate::config::Settings;
+use crate::ingest::{ProgressDisplay, Rebuild, Rebuilt};
+
+/// Put back from the store what the queue has lost: after a wipe, or now and then.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater rebuild\n  twitter-updater rebuild --every 10m --rate 1000\n\nMay run while updaters work, and twice. What is in the queue stays as it is; dead and ended tweets stay so."
+)]
+pub(super) struct Arguments {
+    /// Again and again, with this pause; otherwise once.
+    #[arg(long, value_name = "DURATION", value_parser = pause)]
+    every: Option<Duration>,
+    /// Tweets a second at the most, in place of rebuild.rate.
+    #[arg(long, value_name = "IDS_PER_S", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// Print what was done as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A pause between two rounds: without one, the services would serve nothing else.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = duration(text)?;
+    if pause < Duration::from_secs(1) { Err("it is at least 1s".to_owned()) } else { Ok(pause) }
+}
+
+impl Arguments {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let start = options.start(&[])?;
+        start.stop_on_signals()?;
+        start.wait_for(Needed::Everything).await?;
+        let (settings, stop) = (start.settings.clone(), start.stop.clone());
+        let Some(rebuilds) = stop.token().run_until_cancelled(self.open(&settings)).await else {
+            return Ok(0); // stopped while a service did not answer yet
+        };
+        let rebuilds = rebuilds?;
+        if let (Some(_), Some(first)) = (self.every, rebuilds.first()) {
+            let ages = first.lanes.ages.clone();
+            // Each round goes by the age table of its time.
+            let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+            start.follower()?.spawn(&settings, take_over, stop.clone());
+        }
+        tokio::select! {
+            done = self.rebuild(&rebuilds, &stop) => done?,
+            // A service does not answer any more: leases run out.
+            () = stop.abandoning() => tracing::warn!("rebuild was cut off in the middle of a page: run it again"),
+        }
+        Ok(0)
+    }
+
+    /// One rebuild per provider. All of them go by the same age table.
+    ///
+    /// # Errors
+    /// A service is down.
+    async fn open(&self, settings: &Settings) -> Result<Vec<Rebuild>> {
+        let providers = settings.providers()?;
+        let (Shared { store, ages, .. }, queues) = Shared::open(settings, &providers).await?;
+        let rebuild = |(provider, queue)| {
+            let rebuild = app::rebuild_of(settings, provider, queue, store.clone(), ages.clone());
+            Rebuild { rate: self.rate.unwrap_or(rebuild.rate), ..rebuild }
+        };
+        Ok(providers.iter().zip(queues).map(rebuild).collect())
+    }
+
+    /// Rebuilds one provider after the other, once or with a pause between the rounds until it is stopped.
+    ///
+    /// # Errors
+    /// A service is down, in a single round.
+    async fn rebuild(&self, all: &[Rebuild], stop: &Stop) -> Result<()> {
+        while !stop.is_draining() {
+            for rebuild in all {
+                match self.round(rebuild, all.len() > 1, stop).await {
+                    Err(error) if self.every.is_some() => {
+                        tracing::warn!(
+                            error = format!("{error:#}"),
+                            "this round is given up, the next one tries again"
+                        );
+                    }
+                    done => done?,
+                }
+            }
+            let Some(every) = self.every else { break };
+            stop.sleep(every).await;
+        }
+        Ok(())
+    }
+
+    /// Rebuilds one provider's queue and prints what was done.
+    async fn round(&self, rebuild: &Rebuild, is_one_of_several: bool, stop: &Stop) -> Result<()> {
+        let display = ProgressDisplay::rows("rebuild");
+        if display.is_shown() {
+            let counts = rebuild.store.counts(rebuild.queue.namespace()).await?;
+            display.expect(counts.live + counts.unavailable);
+            show(&display, &Rebuilt::default());
+        }
+        let done = rebuild.run(stop, |done| show(&display, done)).await;
+        display.finish();
+        let done = done?;
+        let namespace = rebuild.queue.namespace();
+        let text = if is_one_of_several { format!("{namespace}: {done}") } else { done.to_string() };
+        write_answer(self.json, &Of { namespace, done: &done }, &text)
+    }
+}
+
+/// The answer for one queue.
+#[derive(Serialize)]
+struct Of<'a> {
+    namespace: &'a str,
+    #[serde(flatten)]
+    done: &'a Rebuilt,
+}
+
+fn show(display: &ProgressDisplay, done: &Rebuilt) {
+    display.show_rows(done.rows, &format!("{} put back", done.put_back));
+}

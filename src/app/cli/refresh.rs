@@ -1,0 +1,68 @@
+//! `refresh`: makes posts due at once.
+
+use anyhow::Result;
+
+use super::{Answer, Options, exit, note_refused, write_answer};
+use crate::app::{self, Shared};
+use crate::base::shutdown::Stop;
+use crate::ingest::{Living, Moment, ProgressDisplay, Refresh, Refreshed, Which};
+
+/// Make posts due at once: these ids, or all of a kind; after a spell of bad answers, say.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater refresh 1460323737035677698\n  twitter-updater refresh --state unavailable\n  twitter-updater refresh --since 2h\n  twitter-updater refresh --state unavailable --since 2026-01-31T08:00:00Z --json\n\nStore and queue agree about it. May run while updaters work, and twice. Exits with 65 when an id was refused."
+)]
+pub(super) struct Arguments {
+    /// The ids.
+    #[arg(value_name = "ID", required_unless_present_any = ["state", "since"], conflicts_with_all = ["state", "since"])]
+    ids: Vec<String>,
+    /// All posts in this state.
+    #[arg(long, value_name = "live|unavailable")]
+    state: Option<Living>,
+    /// All posts whose last answer was given at this time or later: 2h (ago), or 2026-01-31T08:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    since: Option<Moment>,
+    /// Spread the look-ups over the interval of each post, instead of making all of them due now.
+    #[arg(long)]
+    spread: bool,
+    /// Print what was done as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let start = options.start(&[])?;
+        start.stop_on_signals()?;
+        let (settings, provider) = (&start.settings, start.settings.provider()?);
+        let (Shared { store, ages, .. }, mut queues) = Shared::open(settings, [&provider]).await?;
+        let queue = queues.swap_remove(0); // of the one provider
+        let refresh = Refresh { rebuild: app::rebuild_of(settings, &provider, queue, store, ages) };
+        let mut refusals = Vec::new();
+        let done = self.refresh(&refresh, &start.stop, note_refused(self.json, &mut refusals)).await?;
+        let text = done.to_string();
+        let code = if done.refused == 0 { 0 } else { exit::INPUT };
+        write_answer(self.json, &Answer { done, refusals }, &text)?;
+        Ok(code)
+    }
+
+    /// Makes these ids due, or all posts of a kind. `refused` is called for each id that is rejected.
+    ///
+    /// # Errors
+    /// A service is down.
+    async fn refresh(&self, refresh: &Refresh, stop: &Stop, refused: impl FnMut(&str, &str)) -> Result<Refreshed> {
+        if !self.ids.is_empty() {
+            return Ok(refresh.ids(&self.ids, refused).await?);
+        }
+        let display = ProgressDisplay::rows("refresh");
+        if display.is_shown() {
+            let counts = refresh.rebuild.store.counts(refresh.rebuild.queue.namespace()).await?;
+            display.expect(counts.live + counts.unavailable);
+        }
+        let which = Which { state: self.state, since: self.since, spread: self.spread };
+        let show = |read, done: &Refreshed| display.show_rows(read, &format!("{} due", done.posts()));
+        let done = refresh.all(which, stop, show).await;
+        display.finish();
+        Ok(done?)
+    }
+}

@@ -1,0 +1,71 @@
+//! `simulator`: serves the simulated APIs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use super::{Options, write_line};
+use crate::app;
+use crate::config::{Secrets, Settings};
+use crate::model::provider::Provider;
+use crate::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
+
+/// Serve a simulated Twitter API: put the address it prints into twitter.api.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/"
+)]
+pub(super) struct Arguments {
+    /// The address; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    listen: SocketAddr,
+    /// Serve the recorded tweets in this folder's JSON files, and no others.
+    #[arg(long, value_name = "FOLDER")]
+    replay: Option<PathBuf>,
+}
+
+impl Arguments {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let start = options.start(&[])?;
+        start.stop_on_signals()?;
+        let settings = &start.settings;
+        let options = app::simulator_options(&settings.simulator, self.replay);
+        let options = if settings.simulator.check_credentials { only_known(settings, options)? } else { options };
+        let running = simulator::start(self.listen, options).await?;
+        // The first line: the address for twitter.api, x.api, bluesky.api, or an instance's.
+        write_line(&format!("simulated API at {}", running.base_url()))?;
+        start.stop.draining().await;
+        running.stop().await;
+        Ok(0)
+    }
+}
+
+/// Admits only the credentials of the settings.
+fn only_known(settings: &Settings, options: SimulatorOptions) -> Result<SimulatorOptions> {
+    let instances = settings.mastodon.instances.keys().cloned().map(Provider::Mastodon);
+    let (mut bearer_tokens, mut credentials) = (Vec::new(), Vec::new());
+    for provider in [Provider::Twitter, Provider::X].into_iter().chain(instances) {
+        for (name, secrets) in settings.credentials(&provider)? {
+            let name = format!("{provider}:{name}");
+            let keys = match secrets {
+                Secrets::Bearer(token) => {
+                    bearer_tokens.push(token);
+                    continue;
+                }
+                Secrets::User { consumer_key, consumer_secret, token, token_secret } => {
+                    SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret }
+                }
+                Secrets::App { consumer_key, consumer_secret } => SimulatedKeys::App { consumer_key, consumer_secret },
+            };
+            credentials.push(SimulatedCredential { name, keys });
+        }
+    }
+    if bearer_tokens.is_empty() && credentials.is_empty() {
+        bail!(
+            "simulator.check_credentials is on and no credential is named: add one under [twitter.credentials.NAME] or \
+             [x.credentials.NAME], or turn it off"
+        );
+    }
+    Ok(SimulatorOptions { bearer_tokens: Some(bearer_tokens), credentials: Some(credentials), public: true, ..options })
+}

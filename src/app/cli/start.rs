@@ -1,0 +1,164 @@
+//! The options of every subcommand, and the start of a command: settings, log, signals, services.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::duration;
+use crate::app::{self, Follower, LogLevel, Role, Shared};
+use crate::base::clock::Stopwatch;
+use crate::base::shutdown::Stop;
+use crate::config::{BadConfig, Examined, Files, Settings};
+
+/// The environment's name for --config.
+const CONFIG_VARIABLE: &str = "TWITTER_UPDATER_CONFIG";
+
+/// Pause between two checks of the services.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The services that a command needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needed {
+    /// The database.
+    Database,
+    /// The queues, and the store with its tables.
+    Everything,
+}
+
+// A doc comment here would replace the first line of the help.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// A configuration file, or a folder of them: every *.toml in it, in the order of the names. It goes over
+    /// the defaults, and the environment over both. Without it, the one that TWITTER_UPDATER_CONFIG names.
+    #[arg(long, global = true, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// Whose posts: twitter, x, mastodon:NAME or bluesky; over the setting providers.
+    #[arg(long, global = true, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// Wait so long for services that are not there yet, instead of ending with 69 at once: updater, starter, poll,
+    /// rebuild and migrate.
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
+}
+
+impl Options {
+    /// Reads the configuration files and finds everything that is wrong with the settings. `layers` go over the
+    /// defaults and below the files.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn examine(&mut self, layers: &[&'static str]) -> Result<(Examined, Files), BadConfig> {
+        self.config = configuration(self.config.take())?;
+        let files = Files::read(self.config.as_deref())?;
+        Ok((Settings::examine(layers, &files, self.provider.as_deref()), files))
+    }
+
+    /// The start of a command. `layers` as for [`Options::examine`].
+    ///
+    /// # Errors
+    /// The settings are invalid, or the process may open too few files.
+    pub fn start(mut self, layers: &'static [&'static str]) -> Result<Start> {
+        let (examined, files) = self.examine(layers)?;
+        let settings = examined.sound()?;
+        app::enough_files_may_be_open(Some(&settings))?;
+        let log = app::start_logging(&settings)?;
+        Ok(Start { settings, stop: Stop::new(), options: self, layers, files, log })
+    }
+}
+
+/// A command with its settings read and its log started.
+pub(super) struct Start {
+    pub settings: Settings,
+    pub stop: Stop,
+    options: Options,
+    layers: &'static [&'static str],
+    files: Files,
+    log: LogLevel,
+}
+
+impl Start {
+    /// Stops in two steps at SIGTERM or SIGINT. Without this call a signal ends the process at once.
+    ///
+    /// # Errors
+    /// The signal handlers cannot be installed.
+    pub fn stop_on_signals(&self) -> Result<()> {
+        Ok(self.stop.on_signals(self.settings.updater.drain_deadline)?)
+    }
+
+    /// Waits for the services as long as `--wait` allows, or until it is to stop; returns at once without that option.
+    ///
+    /// # Errors
+    /// A service is still down after that time, or the settings are wrong: waiting does not mend those.
+    pub async fn wait_for(&self, needed: Needed) -> Result<()> {
+        let Some(patience) = self.options.wait else { return Ok(()) };
+        let Self { settings, stop, .. } = self;
+        let watch = Stopwatch::start();
+        let mut said = String::new();
+        loop {
+            let looked = stop.token().run_until_cancelled(look(settings, needed)).await;
+            let Some(Err(error)) = looked else { return Ok(()) };
+            let hopeless = error.chain().any(|cause| cause.is::<BadConfig>());
+            if hopeless || watch.elapsed() + LOOK_EVERY > patience {
+                return Err(error);
+            }
+            let why = format!("{error:#}");
+            if why != said {
+                tracing::info!(why, patience_s = patience.as_secs(), "waits for a service");
+                said = why;
+            }
+            stop.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// The start of a role: of a process that runs until it is stopped.
+    ///
+    /// # Errors
+    /// A signal handler cannot be installed, or a service is still down after the time of `--wait`.
+    pub async fn role(self, listen: Option<SocketAddr>, needed: Option<Needed>) -> Result<Role> {
+        warn_of_exposed(&self.settings);
+        self.stop_on_signals()?;
+        if let Some(needed) = needed {
+            self.wait_for(needed).await?;
+        }
+        let (settings, stop) = (self.settings.clone(), self.stop.clone());
+        Ok(Role { settings, listen, stop, follower: self.follower()? })
+    }
+
+    /// Follows the configuration files from now on.
+    ///
+    /// # Errors
+    /// The handler of SIGHUP cannot be installed.
+    pub fn follower(self) -> Result<Follower> {
+        Follower::new(self.layers, self.options.config, self.files, self.options.provider, self.log)
+    }
+}
+
+/// The configuration file or folder that the command line names, or else the environment.
+fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
+    match named.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from)) {
+        Some(path) if path.as_os_str().is_empty() => {
+            Err(BadConfig(format!("--config or {CONFIG_VARIABLE} is empty: name a file or a folder, or leave it out")))
+        }
+        named => Ok(named),
+    }
+}
+
+/// Warns of secrets that every user of the machine can read. They still work, so this is no error.
+pub(super) fn warn_of_exposed(settings: &Settings) {
+    for (setting, file) in settings.exposed_secrets() {
+        tracing::warn!(
+            setting,
+            file = %file.display(),
+            "every user of this machine can read this secret: chmod o-r, or mount it with the mode 0440"
+        );
+    }
+}
+
+async fn look(settings: &Settings, needed: Needed) -> Result<()> {
+    if needed == Needed::Database {
+        return app::connect_store(settings).await.map(drop);
+    }
+    Shared::open(settings, &settings.providers()?).await.map(drop)
+}

@@ -1,0 +1,99 @@
+//! The credentials of a provider: who they are, their secrets, and the ledger with their quota.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::{Service, tuning};
+use crate::base::reload::Reloadable;
+use crate::config::{BEARER, BadConfig, Secrets, Settings};
+use crate::model::provider::Provider;
+use crate::providers::registry::capabilities;
+use crate::quota::{AppToken, Budget, Caller, Credential, CredentialKind, Credentials, UserKeys};
+
+/// The name of the anonymous credential.
+const ANONYMOUS: &str = "anonymous";
+
+/// The credentials that the settings name; the anonymous one where they name none.
+///
+/// # Errors
+/// A secret is missing or unfit, or none is given for an API that needs one.
+pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Credential>> {
+    let named = settings.every_credential(provider)?;
+    if !named.is_empty() {
+        let credential = |(name, secrets)| Credential { name, kind: kind(secrets) };
+        return Ok(named.into_iter().map(credential).collect());
+    }
+    let (_, api) = settings.api(provider)?;
+    if needs_credential(provider, api) {
+        let section = provider.to_string();
+        return Err(BadConfig(format!(
+            "{api} needs a credential: set TWITTER_UPDATER__{}__BEARER_TOKEN or {section}.bearer_token_file, or \
+             name one in [{section}.credentials.NAME]",
+            section.to_uppercase()
+        ))
+        .into());
+    }
+    Ok(vec![Credential { name: ANONYMOUS.to_owned(), kind: CredentialKind::Anonymous }])
+}
+
+/// The credential that the secrets make.
+fn kind(secrets: Secrets) -> CredentialKind {
+    match secrets {
+        Secrets::User { consumer_key, consumer_secret, token, token_secret } => {
+            CredentialKind::User(UserKeys { consumer_key, consumer_secret, token, token_secret })
+        }
+        Secrets::App { consumer_key, consumer_secret } => {
+            CredentialKind::App(AppToken::new(consumer_key, consumer_secret))
+        }
+        Secrets::Bearer(token) => CredentialKind::Bearer(token),
+    }
+}
+
+/// The names of the [`credentials`] and as whom each calls, in the same order. Reads no secret; a bearer token that only
+/// the environment gives is known by its name.
+///
+/// # Errors
+/// A name or a kind is invalid.
+pub fn callers(settings: &Settings, provider: &Provider) -> Result<Vec<(String, Caller)>> {
+    let named = settings.callers(provider)?;
+    let (_, api) = settings.api(provider)?;
+    Ok(match named.is_empty() {
+        false => named,
+        true if needs_credential(provider, api) => vec![(BEARER.to_owned(), Caller::AppOnly)],
+        true => vec![(ANONYMOUS.to_owned(), Caller::Anonymous)],
+    })
+}
+
+/// The credentials with the ledger that they share with all other processes.
+///
+/// # Errors
+/// No credential is given, or the ledger is down.
+pub async fn open_credentials(settings: &Settings, service: &Service, provider: &Provider) -> Result<Arc<Credentials>> {
+    let credentials = credentials(settings, provider)?;
+    let ledger = service.ledger(provider).await?;
+    // A permit lives as long as the lease of the batch it was taken for.
+    let credentials = Credentials::new(credentials, ledger, settings.updater.pacing, settings.updater.lease);
+    Ok(Arc::new(match live_budget(settings, provider) {
+        Some(budget) => credentials.with_budget(budget),
+        None => credentials,
+    }))
+}
+
+/// The budget of reads, where the provider charges for them.
+#[must_use]
+pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Reloadable<Budget>> {
+    tuning::budget(settings, capabilities(provider)).map(Reloadable::new)
+}
+
+/// True for the APIs of Twitter and X themselves, which answer no request without a credential.
+fn needs_credential(provider: &Provider, api: &str) -> bool {
+    if !matches!(provider, Provider::Twitter | Provider::X) {
+        return false;
+    }
+    let url = reqwest::Url::parse(api).ok();
+    let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default().trim_end_matches('.');
+    ["twitter.com", "x.com"].iter().any(|domain| {
+        host.strip_suffix(domain).is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
+    })
+}

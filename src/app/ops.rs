@@ -1,0 +1,135 @@
+//! The whole queues and the polled sources, as the page and `status` show them.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use async_trait::async_trait;
+use futures::future::join_all;
+use tokio::sync::OnceCell;
+
+use super::sources::sources;
+use super::{Service, callers, dead_of, live_budget, open_store};
+use crate::base::reload::Reloadable;
+use crate::config::Settings;
+use crate::engine::health::Health;
+use crate::engine::queue::Queue;
+use crate::model::provider::Provider;
+use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
+use crate::ops::{Archive, Shown, Site, Terms, WholeQueue};
+use crate::pipelines::timelines::source::namespace_of;
+use crate::providers::registry::capabilities;
+use crate::store::Store;
+
+/// The queue of a provider with its quota ledger and the names of its credentials, and no secret of theirs. `health`
+/// shows whether they answer.
+///
+/// # Errors
+/// A setting is missing, or the ledger's file cannot be opened.
+pub async fn whole_queue(
+    settings: &Settings,
+    service: &Service,
+    provider: &Provider,
+    queue: Arc<dyn Queue>,
+    terms: Reloadable<Terms>,
+    health: Arc<Health>,
+) -> Result<WholeQueue> {
+    Ok(WholeQueue {
+        queue,
+        provider: provider.ledger(),
+        ledger: service.ledger(provider).await?,
+        names: callers(settings, provider)?.into_iter().map(|(name, _)| name).collect(),
+        capabilities: capabilities(provider),
+        terms,
+        budget: live_budget(settings, provider),
+        health,
+    })
+}
+
+/// The pages of these providers' queues, and all else that `ops` serves.
+///
+/// # Errors
+/// A setting is missing.
+pub async fn open_site(
+    settings: &Settings,
+    service: &Service,
+    queues: &[(Provider, Arc<WholeQueue>)],
+) -> Result<Arc<Site>> {
+    let token = settings.ops_token()?;
+    let positions = PositionsAtHand::new(Err("it has not answered yet".to_owned()));
+    let opened = OnceCell::new();
+    let store = Arc::new(OneStore { settings: settings.clone(), opened, positions: positions.clone() });
+    // Opened at the same time: a store that does not answer holds up all of them once.
+    let shown = queues.iter().map(async |(provider, whole)| {
+        let dead = {
+            let at = Arc::new((store.clone(), provider.clone(), whole.queue.clone()));
+            move || {
+                let at = at.clone();
+                async move {
+                    let (store, provider, queue) = &*at;
+                    Ok(dead_of(&store.settings, provider, queue.clone(), store.open().await?))
+                }
+            }
+        };
+        Shown { whole: whole.clone(), archive: Archive::open(dead).await, terms: whole.terms.clone() }
+    });
+    let book = source_book(settings, service, positions);
+    Ok(Site::new(join_all(shown).await, token.as_ref(), Some(book)))
+}
+
+/// A store that is opened once for all queues.
+struct OneStore {
+    settings: Settings,
+    opened: OnceCell<Arc<dyn Store>>,
+    positions: PositionsAtHand,
+}
+
+impl OneStore {
+    /// Opens it, unless it is open.
+    async fn open(&self) -> Result<Arc<dyn Store>, String> {
+        let open = async || {
+            let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
+            self.positions.set(opened.as_ref().map(|(_, positions)| positions.clone()).map_err(Clone::clone));
+            opened.map(|(store, _)| store)
+        };
+        self.opened.get_or_try_init(open).await.cloned()
+    }
+}
+
+/// The settings from which the page's figures are computed.
+#[must_use]
+pub fn terms(settings: &Settings) -> Terms {
+    let (ages, updater) = (settings.tweet_age.clone(), &settings.updater);
+    Terms {
+        ages,
+        buffer_ttl: updater.buffer_ttl,
+        lookahead: updater.lookahead,
+        unavailable_every: updater.unavailable_every,
+        lease: updater.lease,
+    }
+}
+
+/// The reader of the polled sources, with that service's queues and those positions.
+pub fn source_book(settings: &Settings, service: &Service, positions: PositionsAtHand) -> SourceBook {
+    // A configuration that makes no sense is told of elsewhere; it polls nothing.
+    let by_provider = sources(settings).unwrap_or_default();
+    let named = by_provider.iter().flat_map(|(provider, endpoints)| {
+        endpoints.iter().flat_map(move |(endpoint, sources)| {
+            sources.keys().map(move |name| NamedSource {
+                name: name.clone(),
+                provider: provider.clone(),
+                namespace: namespace_of(provider, endpoint),
+                quiet_after: settings.poll.quiet_after(name),
+            })
+        })
+    });
+    let mut named: Vec<NamedSource> = named.collect();
+    named.sort_by(|one, other| one.name.cmp(&other.name));
+    SourceBook::new(named, positions, Arc::new(service.clone()))
+}
+
+#[async_trait]
+impl Queues for Service {
+    async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String> {
+        self.unchecked_queue(namespace).await.map_err(|error| format!("{error:#}"))
+    }
+}

@@ -1,0 +1,246 @@
+//! The harness of every role: serves HTTP, opens the services, follows the settings, works, and stops.
+//!
+//! `updater` and `poll` run one worker per provider: [`Role::work`]. `starter` and `ops` answer requests:
+//! [`Role::answer`]. A role itself says only what it checks, what it builds, and which routes it has.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use futures::future::{BoxFuture, join_all, try_join_all};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::heartbeat::Heartbeat;
+use super::{Follower, Shared, Unavailable};
+use crate::base::shutdown::Stop;
+use crate::config::Settings;
+use crate::engine::health::{Health, Vitals};
+use crate::engine::metrics::Metrics;
+use crate::engine::queue::Queue;
+use crate::engine::worker::{LONGEST_PAUSE, Worker};
+use crate::model::provider::Provider;
+use crate::ops::{self, Door, Server};
+
+/// Pause between two checks of the services, of a role that answers requests.
+const CONTACT_EVERY: Duration = Duration::from_secs(2);
+/// Longest wait for the services in such a check.
+const CONTACT_PATIENCE: Duration = Duration::from_secs(5);
+/// More than a healthy loop needs between two beats: the machine may be busy.
+const LIVE_SLACK: Duration = Duration::from_secs(30);
+/// Time that a worker has after its deadline to give back what it holds, and the same again to deregister.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A process that runs until it is stopped, as the command line starts it.
+pub struct Role {
+    /// The settings at the start.
+    pub settings: Settings,
+    /// The address of its HTTP server, over `http.listen`.
+    pub listen: Option<SocketAddr>,
+    /// Follows the configuration files.
+    pub follower: Follower,
+    /// Stops it.
+    pub stop: Stop,
+}
+
+/// One pipeline of a process, as it is seen from outside.
+#[derive(Debug, Clone)]
+pub struct Monitored {
+    /// The provider that it asks.
+    pub provider: Provider,
+    /// The name of the pipeline.
+    pub namespace: String,
+    /// Its counters and histograms.
+    pub metrics: Arc<Metrics>,
+    /// Its health.
+    pub health: Arc<Health>,
+    /// Stops this pipeline.
+    pub stop: Stop,
+}
+
+impl Monitored {
+    /// A pipeline that starts now. Its batches are leased for `lease`.
+    #[must_use]
+    pub fn new(provider: Provider, namespace: String, lease: Duration, stop: Stop) -> Self {
+        // A loop waits for work, or is done with a batch within its lease.
+        let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
+        let health = Arc::new(Health::new(patience, stop.clone()));
+        Self { provider, namespace, metrics: Arc::default(), health, stop }
+    }
+
+    /// Notes how the pipeline ended. Where it is not `alone`, the others go on, so an error is logged at once and not
+    /// when all have ended.
+    fn ended(&self, ended: Result<()>, alone: bool) -> Result<()> {
+        if let (Err(error), false) = (&ended, alone) {
+            let error = format!("{error:#}");
+            self.health.ended(&error);
+            tracing::error!(provider = %self.provider, error, "stopped for good; the others go on");
+        }
+        ended
+    }
+}
+
+impl Role {
+    /// The address to serve at: that of the command line, or else that of the settings.
+    ///
+    /// # Errors
+    /// `http.listen` is no address.
+    pub fn address(&self) -> Result<Option<SocketAddr>> {
+        Ok(if self.listen.is_some() { self.listen } else { self.settings.listen()? })
+    }
+
+    /// Listens at that address, guarded as the settings say.
+    ///
+    /// # Errors
+    /// The address is taken.
+    pub async fn bind(&self, addr: SocketAddr) -> Result<Server> {
+        let http = &self.settings.http;
+        Ok(Server::bind(addr).await?.guarded(Door::new(&http.hosts), http.connections))
+    }
+
+    /// The health of a role that answers requests.
+    #[must_use]
+    pub fn health(&self) -> Arc<Health> {
+        Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, self.stop.clone()))
+    }
+
+    /// Runs one worker per pipeline, which `open` builds, until all have ended. One that can never work, or whose API is
+    /// down, stops no other.
+    ///
+    /// # Errors
+    /// The address is taken, a service is down, or a worker can never work: reported when all have ended.
+    pub async fn work<T>(
+        self,
+        pipelines: Vec<(Monitored, T)>,
+        open: impl AsyncFn(&Shared, Arc<dyn Queue>, &Monitored, T) -> Result<ManagedWorker>,
+    ) -> Result<()> {
+        // Seen from outside before its services are open, and until the last batch is settled.
+        let _serving = self.serve_probes(pipelines.iter().map(|(one, _)| one)).await?;
+        let Self { settings, follower, stop, .. } = self;
+        let token = stop.token();
+        let providers = pipelines.iter().map(|(one, _)| &one.provider);
+        let Some(opened) = token.run_until_cancelled(Shared::open(&settings, providers)).await else { return Ok(()) };
+        let (shared, queues) = opened?;
+        let metrics = pipelines.iter().map(|(one, _)| one.metrics.clone()).collect();
+        let (ages, in_force) = (shared.ages.clone(), shared.in_force.clone());
+        let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+        tokio::spawn(follower.run(in_force, take_over, metrics, stop.clone()));
+        tokio::spawn(shared.service.clone().keep_picture(stop.token()));
+        let alone = pipelines.len() == 1;
+        let working = pipelines.into_iter().zip(queues).map(async |((one, own), queue)| {
+            let ended = match token.run_until_cancelled(open(&shared, queue, &one, own)).await {
+                Some(Ok(worker)) => worker.run().await,
+                Some(Err(error)) => Err(error),
+                None => Ok(()), // stopped while a service did not answer yet
+            };
+            one.ended(ended, alone)
+        });
+        join_all(working).await.into_iter().collect()
+    }
+
+    /// Serves the probes and the metrics, where there is an address, until the returned handle is dropped.
+    async fn serve_probes(
+        &self,
+        pipelines: impl Iterator<Item = &Monitored> + Clone,
+    ) -> Result<Option<AbortOnDropHandle<()>>> {
+        let Some(addr) = self.address()? else { return Ok(None) };
+        let vitals = Vitals::new(pipelines.clone().map(|one| (one.namespace.clone(), one.health.clone())));
+        let metrics = ops::of_process(pipelines.map(|one| (one.namespace.clone(), one.metrics.clone())));
+        let serving = self.bind(addr).await?.run(ops::router(vitals, metrics), std::future::pending());
+        Ok(Some(AbortOnDropHandle::new(tokio::spawn(serving))))
+    }
+
+    /// Answers requests until it is stopped. `contact` asks the services behind the health of that index; `take_over`
+    /// takes changed settings. When the role is to stop, `/ready` says so for a while and requests are still
+    /// answered; then it takes no more, and those in work are finished, unless the deadline passes.
+    pub async fn answer(
+        self,
+        server: Server,
+        router: Router,
+        healths: &[Arc<Health>],
+        contact: impl AsyncFn(usize) -> Result<(), String>,
+        take_over: impl Fn(&Settings) + Send + 'static,
+    ) {
+        let Self { settings, follower, stop, .. } = self;
+        // Requests in work at the end of it have as long again.
+        let drain_notice = settings.http.drain_notice.min(settings.updater.drain_deadline / 2);
+        follower.spawn(&settings, take_over, stop.clone());
+        let close = {
+            let stop = stop.clone();
+            async move {
+                stop.draining().await;
+                let _ = tokio::time::timeout(drain_notice, stop.abandoning()).await;
+            }
+        };
+        let turn = async |(at, health): (usize, &Arc<Health>)| {
+            loop {
+                health.beat();
+                let answered = tokio::time::timeout(CONTACT_PATIENCE, contact(at)).await;
+                let silent = || Err(format!("no answer within {} s", CONTACT_PATIENCE.as_secs()));
+                match answered.unwrap_or_else(|_| silent()) {
+                    Ok(()) if health.works() => tracing::info!("the services answer"),
+                    Ok(()) => {}
+                    Err(error) if health.is_out(&error) => tracing::warn!(error, "a service is out"),
+                    Err(_) => {}
+                }
+                tokio::time::sleep(CONTACT_EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = server.run(router, close) => {}
+            _ = join_all(healths.iter().enumerate().map(turn)) => {} // it never ends
+            () = stop.abandoning() => tracing::warn!("what is in work is cut off: whoever sent it sends it again"),
+        }
+        tracing::info!("stopped");
+    }
+}
+
+/// A worker with its heartbeat and the tasks beside it.
+pub struct ManagedWorker {
+    /// The role in the log: `updater`.
+    pub role: &'static str,
+    /// The worker.
+    pub worker: Worker,
+    /// Its heartbeat, which began before.
+    pub heartbeat: Heartbeat,
+    /// What runs beside it until it is stopped.
+    pub beside: Vec<BoxFuture<'static, ()>>,
+}
+
+impl ManagedWorker {
+    /// Works until it is stopped, then takes the worker off the queues' lists.
+    ///
+    /// # Errors
+    /// It can never work: the message says why.
+    pub async fn run(self) -> Result<()> {
+        let Self { role, worker, heartbeat: Heartbeat { listed, beating }, beside } = self;
+        let (stop, name) = (worker.stop.clone(), worker.name.clone());
+        let spawn = |task| AbortOnDropHandle::new(tokio::spawn(task));
+        let beside: Vec<_> = beside.into_iter().map(spawn).chain([beating]).collect();
+        let time_is_up = async {
+            stop.abandoning().await;
+            tokio::time::sleep(FAREWELL).await;
+        };
+        let worked = tokio::select! {
+            worked = worker.run() => worked,
+            () = time_is_up => {
+                tracing::warn!("the queue does not answer: what is in flight is claimable when its lease has run out");
+                Ok(())
+            }
+        };
+        stop.drain(); // a worker that stopped by itself stops the tasks beside it
+        // A task that hangs at a service which is down is aborted at the deadline: another worker does again what it
+        // had begun.
+        tokio::select! {
+            ended = try_join_all(beside) => drop(ended.context("a task beside the worker ended badly")?),
+            () = stop.abandoning() => {}
+        }
+        let left = tokio::time::timeout(FAREWELL, listed.leave()).await;
+        if let Err(error) = left.unwrap_or_else(|_| Err("the queue does not answer".to_owned())) {
+            tracing::warn!(error, "cannot leave the list of workers: the name stays there for a minute");
+        }
+        tracing::info!(worker = name, namespace = listed.pipeline.namespace, "{role} stopped");
+        worked.map_err(|message| Unavailable(message).into())
+    }
+}

@@ -1,0 +1,91 @@
+//! The store that the settings name.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use secrecy::ExposeSecret;
+
+use crate::config::{Settings, StoreBackend, masked};
+use crate::providers::registry::details_of;
+use crate::store::{Positions, PostgresStore, SqliteStore, Store, StoreError};
+
+/// The store and the positions of the polled sources, which lie in the same database.
+pub type StoreAndPositions = (Arc<dyn Store>, Arc<dyn Positions>);
+
+/// Opens the store. The embedded one creates its tables by itself; those of PostgreSQL are created by
+/// `twitter-updater migrate`.
+///
+/// # Errors
+/// It is down, or its tables are not those that this version needs.
+pub async fn open_store(settings: &Settings) -> Result<StoreAndPositions> {
+    let (store, positions) = connect_store(settings).await?;
+    let ready = async {
+        if settings.store.backend == StoreBackend::Sqlite {
+            store.migrate().await?;
+            fill_details(&*store).await?;
+        }
+        store.check().await
+    };
+    ready.await.with_context(|| unusable_store(settings))?;
+    Ok((store, positions))
+}
+
+/// Connects to the store without a look at its tables.
+///
+/// # Errors
+/// It is down.
+pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
+    let connected: Result<StoreAndPositions, StoreError> = match settings.store.backend {
+        StoreBackend::Postgres => {
+            let postgres = &settings.store.postgres;
+            let store = PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout).await;
+            store.map(Arc::new).map(|store| (store.clone() as _, store as _))
+        }
+        StoreBackend::Sqlite => {
+            let file = &settings.store.sqlite;
+            let store = SqliteStore::open(&file.path, file.busy_timeout).await;
+            store.map(Arc::new).map(|store| (store.clone() as _, store as _))
+        }
+    };
+    connected.with_context(|| unusable_store(settings))
+}
+
+/// Connects to the store for a command that only looks: creates no file and no table.
+///
+/// # Errors
+/// It is down, or there is no such file.
+pub async fn store_as_it_is(settings: &Settings) -> Result<StoreAndPositions> {
+    if settings.store.backend == StoreBackend::Sqlite {
+        tokio::fs::metadata(&settings.store.sqlite.path).await.with_context(|| unusable_store(settings))?;
+    }
+    connect_store(settings).await
+}
+
+/// Reads the details of posts that an earlier version stored out of their raw objects. Interrupted, it goes on where it
+/// was.
+///
+/// # Errors
+/// The store is down.
+pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
+    const TOLD_EVERY: u64 = 100_000;
+    let mut filled = 0;
+    loop {
+        let rows = store.fill_details(details_of).await?;
+        if rows == 0 {
+            return Ok(());
+        }
+        if filled / TOLD_EVERY < (filled + rows) / TOLD_EVERY {
+            tracing::info!(tweets = filled + rows, "details are read out of stored objects");
+        }
+        filled += rows;
+    }
+}
+
+/// The message for a store that cannot be used, with the setting that says where it is.
+fn unusable_store(settings: &Settings) -> String {
+    let (setting, is) = match settings.store.backend {
+        StoreBackend::Postgres => ("store.postgres.url", masked(settings.store.postgres.url.expose_secret())),
+        StoreBackend::Sqlite => ("store.sqlite.path", settings.store.sqlite.path.display().to_string()),
+    };
+    format!("the store cannot be used ({setting} is {is})")
+}
