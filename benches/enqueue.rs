@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
-use twitter_updater::engine::queue::{NewJob, Queue, RedisQueue};
+use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, RedisQueue};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
@@ -44,7 +44,7 @@ pub fn jobs(ids: impl Iterator<Item = String>) -> Vec<NewJob> {
 fn job(id: String, ages: &AgeTable, now: i64) -> NewJob {
     let made = TweetId::parse(&id).unwrap().created_at().unwrap();
     let lane = ages.lane(made, now).unwrap().clone();
-    NewJob { delay: lane.patience, id, lane }
+    NewJob { due: lane.patience.into(), id, lane }
 }
 
 /// Deals chunks to so many tasks; ids per second.
@@ -94,7 +94,7 @@ async fn floor(redis: &TestRedis, chunks: Vec<Vec<NewJob>>, streams: usize) -> f
                 let mut add = redis::cmd("ZADD");
                 add.arg("plain").arg("NX");
                 for job in &jobs {
-                    add.arg(now + job.delay).arg(&job.id);
+                    add.arg(job.due.moment(now)).arg(&job.id);
                 }
                 let _: u64 = add.query_async(&mut connection).await.unwrap();
             }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
-use twitter_updater::engine::queue::{NewJob, Place, Queue, RedisQueue};
+use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, Place, RedisQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 
@@ -149,7 +149,7 @@ async fn processes(size: Size) -> Table {
         // Enough to be busy all the time.
         let queue = RedisQueue::new(redis.pool(), NAMESPACE);
         let due = |mut job: NewJob| {
-            job.delay = 0;
+            job.due = 0.into();
             job
         };
         let all: Vec<NewJob> = jobs(enqueue::ids(size.pick(400_000, 2_000))).into_iter().map(due).collect();

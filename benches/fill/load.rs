@@ -11,7 +11,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{Batch, Job, Lane, NewJob, Queue, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Pipeline, Worker};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Ledger, Pacing, Permit, Used, Window};
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
@@ -104,7 +104,7 @@ impl Handler for Update {
                 self.far.add(waiting);
                 return (job.clone(), Verdict::Finish);
             }
-            (job.clone(), Verdict::Reschedule { lane: lane.clone(), delay: lane.patience })
+            (job.clone(), Verdict::Reschedule { lane: lane.clone(), due: lane.patience.into() })
         };
         let verdicts = batch.jobs.iter().map(verdict).collect();
         Handled { verdicts, ..Handled::default() }
@@ -156,7 +156,11 @@ pub async fn run(
         let claims = ClaimSettings { limit: 100, linger: load.linger, lookahead: load.lookahead, lease };
         let worker = Worker {
             name: format!("worker-{worker}"),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims: claims.into() }],
+            pipelines: vec![Pipeline {
+                queue: queue.clone(),
+                handler: Handling::Metered(Arc::new(handler)),
+                claims: claims.into(),
+            }],
             credentials,
             concurrency: 4.into(),
             metrics: Arc::new(Metrics::new()),
@@ -185,7 +189,11 @@ pub async fn run(
 async fn feed(queue: &dyn Queue, ages: &AgeTable, far: &Far, now: Millis) {
     let job = |near: Waiting| {
         assert!(near.due > now - EVERY, "it came too late");
-        NewJob { id: near.id.to_string(), lane: lane(ages, near.interval).clone(), delay: (near.due - now).max(0) }
+        NewJob {
+            id: near.id.to_string(),
+            lane: lane(ages, near.interval).clone(),
+            due: ((near.due - now).max(0)).into(),
+        }
     };
     let jobs: Vec<NewJob> = far.near(now).into_iter().map(job).collect();
     for jobs in jobs.chunks(1_000) {

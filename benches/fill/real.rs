@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use twitter_updater::base::clock::{Millis, millis, wall_ms};
-use twitter_updater::engine::queue::{NewJob, Queue, RedisQueue};
+use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, RedisQueue};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::quota::RedisLedger;
@@ -67,7 +67,7 @@ pub async fn processes(load: Load, ages: &AgeTable) -> Tally {
         let job = |tweet: &Waiting| NewJob {
             id: tweet.id.to_string(),
             lane: lane(ages, tweet.interval).clone(),
-            delay: tweet.due - now,
+            due: (tweet.due - now).into(),
         };
         queue.schedule(&tweets.iter().map(job).collect::<Vec<_>>()).await.unwrap();
     }

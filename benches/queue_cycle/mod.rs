@@ -66,8 +66,14 @@ impl AsyncStep for Cycle {
     async fn step(&mut self) -> usize {
         self.claims += 1;
         let token = format!("bench-{}-{:016x}", self.worker, self.claims);
-        let request =
-            ClaimRequest { token: &token, limit: BATCH, linger: Duration::from_secs(5), lookahead: 0.02, lease: LEASE };
+        let request = ClaimRequest {
+            token: &token,
+            limit: BATCH,
+            linger: Duration::from_secs(5),
+            lookahead: 0.02,
+            early: 0.0,
+            lease: LEASE,
+        };
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("all of them are due") };
         let lane = |job: &Job| self.lanes.iter().find(|lane| lane.name == job.lane).unwrap().clone();
         let verdicts: Vec<_> = batch
@@ -75,7 +81,7 @@ impl AsyncStep for Cycle {
             .into_iter()
             .map(|job| {
                 let lane = lane(&job);
-                (job, Verdict::Reschedule { lane, delay: 0 })
+                (job, Verdict::Reschedule { lane, due: 0.into() })
             })
             .collect();
         let settled = self.queue.settle(&batch.fence, &verdicts, &[]).await.unwrap();
@@ -93,7 +99,7 @@ fn lanes(of: usize) -> Vec<Lane> {
 async fn fill(queue: &dyn Queue, ids: u64, lanes: &[Lane]) {
     for first in (0..ids).step_by(10_000) {
         let jobs: Vec<NewJob> = (first..ids.min(first + 10_000))
-            .map(|n| NewJob { id: id(n), lane: lanes[n as usize % lanes.len()].clone(), delay: 0 })
+            .map(|n| NewJob { id: id(n), lane: lanes[n as usize % lanes.len()].clone(), due: 0.into() })
             .collect();
         queue.schedule(&jobs).await.unwrap();
     }

@@ -103,7 +103,7 @@ impl Listed {
             Counted::Polls(poll) => (poll.polls.untold(), Lateness::default()),
         };
         // A heartbeat whose answer was lost is counted again: these figures are for people, not for money.
-        queue.beat(&self.name, &fields, &untold.counts(), &lateness).await?;
+        queue.heartbeat(&self.name, &fields, &untold.counts(), &lateness).await?;
         untold.told();
         metrics.told_lateness(&lateness);
         match counted {
@@ -117,7 +117,7 @@ impl Listed {
     pub async fn leave(&self) -> Result<(), String> {
         self.beat().await;
         for (queue, _) in &self.queues {
-            queue.leave(&self.name).await.map_err(|error| error.to_string())?;
+            queue.deregister(&self.name).await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }

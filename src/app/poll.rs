@@ -17,7 +17,7 @@ use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credential
 use crate::base::reload::Reloadable;
 use crate::config::{Settings, SourceSettings};
 use crate::engine::queue::Queue;
-use crate::engine::worker::{ClaimSettings, Pipeline, Worker};
+use crate::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use crate::model::provider::Provider;
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::Pace;
@@ -104,7 +104,11 @@ pub async fn open_poller(
             save_timeout: settings.updater.save_timeout,
             in_common: in_common.clone(),
         });
-        pipelines.push(Pipeline { queue: queue.clone(), handler: handler.clone(), claims: claims.into() });
+        pipelines.push(Pipeline {
+            queue: queue.clone(),
+            handler: Handling::Metered(handler.clone()),
+            claims: claims.into(),
+        });
         polls.push((queue, handler));
     }
     let streams = streams::open(settings, openings, &shared.service, &polls, &metrics).await?;

@@ -17,7 +17,7 @@ use crate::base::random;
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
 use crate::engine::queue::{Lane, MEND_SLACK, Queue};
-use crate::engine::worker::{Pipeline, Worker};
+use crate::engine::worker::{Handling, Pipeline, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
 use crate::model::provider::Provider;
 use crate::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
@@ -115,7 +115,7 @@ pub async fn open_updater(
     let claims = tuning.claims.clone();
     let worker = Worker {
         name: name.clone(),
-        pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims }],
+        pipelines: vec![Pipeline { queue: queue.clone(), handler: Handling::Metered(Arc::new(handler)), claims }],
         credentials,
         concurrency: tuning.concurrency.clone(),
         metrics: metrics.clone(),

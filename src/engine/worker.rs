@@ -21,7 +21,7 @@ use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
-use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
+use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Jobs, Queue, QueueError, Settled, Verdict};
 use crate::quota::{Acquired, Credentials, Pacing, Permit};
 
 /// The loop looks for work at least this often.
@@ -39,7 +39,7 @@ const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 /// takes them all.
 const PLACES: u32 = 1 << 20;
 
-/// What a pipeline does with a batch.
+/// Handles the batches of a pipeline whose calls are metered: each batch brings a permit.
 #[async_trait]
 pub trait Handler: Send + Sync {
     /// The endpoint whose quota a batch needs.
@@ -48,6 +48,22 @@ pub trait Handler: Send + Sync {
     /// Does the work. It ends well before the lease does, whatever the services do, and may be
     /// dropped at any await: what it has not said in its answer is done again.
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled;
+}
+
+/// Handles the batches of a pipeline without a quota: no permit is asked for.
+#[async_trait]
+pub trait FreeHandler: Send + Sync {
+    /// Does the work. The same holds as for [`Handler::handle`].
+    async fn handle(&self, batch: &Batch) -> Handled;
+}
+
+/// Handler of a pipeline, and whether its batches need permits.
+#[derive(Clone)]
+pub enum Handling {
+    /// The worker acquires a permit for the handler's endpoint before it claims.
+    Metered(Arc<dyn Handler>),
+    /// The worker claims without a permit, also while every quota is used up.
+    Free(Arc<dyn FreeHandler>),
 }
 
 /// What came of a batch. Jobs named in neither list stay leased until the lease ends.
@@ -102,8 +118,8 @@ pub struct ClaimSettings {
 pub struct Pipeline {
     /// Its queue.
     pub queue: Arc<dyn Queue>,
-    /// Its handler.
-    pub handler: Arc<dyn Handler>,
+    /// Its handler, with or without a quota.
+    pub handler: Handling,
     /// How its batches are claimed, from the next claim on.
     pub claims: Reloadable<ClaimSettings>,
 }
@@ -146,14 +162,39 @@ struct Turn {
     changes: Vec<Changes>,
 }
 
-/// A claimed batch on its way. It keeps the turn until it is settled, so that nothing else is asked for,
-/// while a service is out (one probe per back-off step) and when it is on trial.
-struct Work {
+/// A claimed batch, and what handles it.
+struct Claimed {
     pipeline: usize,
-    permit: Permit,
+    call: Call,
     batch: Batch,
     /// The lease it was claimed for.
     lease: Duration,
+}
+
+/// A handler with all it needs for one batch.
+enum Call {
+    Metered(Arc<dyn Handler>, Permit),
+    Free(Arc<dyn FreeHandler>),
+}
+
+/// Answer of one pipeline that was asked for a batch.
+enum Asked {
+    Batch(Claimed),
+    /// Nothing yet; it may be worth asking again after this.
+    Wait(Duration),
+}
+
+/// Answer of all pipelines, asked one after the other.
+enum Round {
+    Batch(Claimed),
+    Wait(Duration),
+    Draining,
+}
+
+/// A claimed batch on its way. It keeps the turn until it is settled, so that nothing else is asked for,
+/// while a service is out (one probe per back-off step) and when it is on trial.
+struct Work {
+    claimed: Claimed,
     /// Its place among the batches in flight.
     place: OwnedSemaphorePermit,
     /// The failures known when it was claimed. Batches in flight together fail together: all of them
@@ -249,73 +290,103 @@ impl Worker {
             turn = turn.lock_owned() => turn,
         };
         loop {
-            self.health.beat();
-            if let Some(pause) = turn.pause.take() {
-                tokio::select! {
-                    () = self.stop.sleep(pause) => {}
-                    () = turn.changed() => {}
-                }
-                self.health.beat();
-            }
+            self.rest(&mut turn).await;
             if self.is_one_too_many(running) {
                 return Ok(None);
             }
-            let mut wait = LONGEST_PAUSE;
-            let mut failed = None;
-            for step in 0..self.pipelines.len() {
-                if self.stop.is_draining() {
-                    return Ok(None);
+            match self.round(&mut turn).await? {
+                Round::Batch(claimed) => {
+                    let failures = turn.failures;
+                    // There are more places than loops; closed they never are.
+                    let Ok(place) = in_flight.clone().acquire_owned().await else { return Ok(None) };
+                    let turn = (turn.retry.attempts() > 0 || is_on_trial(&claimed.batch)).then_some(turn);
+                    return Ok(Some(Work { claimed, place, failures, turn }));
                 }
-                let at = (turn.next + step) % self.pipelines.len();
-                let pipeline = &self.pipelines[at];
-                let permit = match self.permit(pipeline, at, &mut turn).await {
-                    Ok(Acquired::Granted(permit)) => permit,
-                    Ok(Acquired::Wait(until)) => {
-                        wait = wait.min(until);
-                        continue;
-                    }
-                    Err(error) => {
-                        failed = Some(passing(error)?);
-                        continue;
-                    }
-                };
-                failpoint::point("after_permit");
-                let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
-                let claims = pipeline.claims.load();
-                match self.claim(pipeline, &claims, &token).await {
-                    Ok(Claim::Batch(batch)) => {
-                        failpoint::point("after_claim");
-                        turn.tokens[at] = None;
-                        turn.next = at + 1;
-                        let failures = turn.failures;
-                        // There are more places than loops; closed they never are.
-                        let Ok(place) = in_flight.clone().acquire_owned().await else { return Ok(None) };
-                        let turn = (turn.retry.attempts() > 0 || is_on_trial(&batch)).then_some(turn);
-                        let lease = claims.lease;
-                        return Ok(Some(Work { pipeline: at, permit, batch, lease, place, failures, turn }));
-                    }
-                    Ok(Claim::Empty { wait: until, paused }) => {
-                        if let Some(reason) = paused {
-                            tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
-                        }
-                        self.credentials.give_back(permit).await;
-                        self.health.works();
-                        wait = wait.min(until);
-                    }
-                    Err(error) => {
-                        self.credentials.give_back(permit).await;
-                        failed = Some(passing(error)?);
-                    }
-                }
+                Round::Wait(pause) => turn.pause = Some(pause),
+                Round::Draining => return Ok(None),
             }
-            // Once for all pipelines: their queues are mostly one service.
-            turn.pause = Some(match failed {
-                Some(why) => {
-                    self.health.is_out(&why);
-                    wait.min(turn.failed(&why))
+        }
+    }
+
+    /// Waits out the pause, if there is one.
+    async fn rest(&self, turn: &mut Turn) {
+        self.health.beat();
+        if let Some(pause) = turn.pause.take() {
+            tokio::select! {
+                () = self.stop.sleep(pause) => {}
+                () = turn.changed() => {}
+            }
+            self.health.beat();
+        }
+    }
+
+    /// Asks the pipelines one after the other, until one has a batch.
+    async fn round(&self, turn: &mut Turn) -> Result<Round, String> {
+        let mut wait = LONGEST_PAUSE;
+        let mut failed = None;
+        for step in 0..self.pipelines.len() {
+            if self.stop.is_draining() {
+                return Ok(Round::Draining);
+            }
+            let at = (turn.next + step) % self.pipelines.len();
+            match self.ask(at, turn).await {
+                Ok(Asked::Batch(claimed)) => {
+                    turn.next = at + 1;
+                    return Ok(Round::Batch(claimed));
                 }
-                None => wait,
-            });
+                Ok(Asked::Wait(until)) => wait = wait.min(until),
+                Err(error) => failed = Some(passing(error)?),
+            }
+        }
+        // Once for all pipelines: their queues are mostly one service.
+        Ok(Round::Wait(match failed {
+            Some(why) => {
+                self.health.is_out(&why);
+                wait.min(turn.failed(&why))
+            }
+            None => wait,
+        }))
+    }
+
+    /// Asks one pipeline for a batch. A metered one needs its permit first, so that nothing is claimed that cannot be
+    /// looked up.
+    async fn ask(&self, at: usize, turn: &mut Turn) -> Result<Asked, QueueError> {
+        let pipeline = &self.pipelines[at];
+        let call = match &pipeline.handler {
+            Handling::Free(handler) => Call::Free(handler.clone()),
+            Handling::Metered(handler) => match self.permit(pipeline, handler.endpoint(), at, turn).await? {
+                Acquired::Granted(permit) => Call::Metered(handler.clone(), permit),
+                Acquired::Wait(until) => return Ok(Asked::Wait(until)),
+            },
+        };
+        failpoint::point("after_permit");
+        let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
+        let claims = pipeline.claims.load();
+        match self.claim(pipeline, &claims, &token).await {
+            Ok(Claim::Batch(batch)) => {
+                failpoint::point("after_claim");
+                turn.tokens[at] = None;
+                Ok(Asked::Batch(Claimed { pipeline: at, call, batch, lease: claims.lease }))
+            }
+            Ok(Claim::Empty { wait, paused }) => {
+                if let Some(reason) = paused {
+                    tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
+                }
+                self.give_back(call).await;
+                self.health.works();
+                Ok(Asked::Wait(wait))
+            }
+            Err(error) => {
+                self.give_back(call).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the permit of a call that is not made.
+    async fn give_back(&self, call: Call) {
+        if let Call::Metered(_, permit) = call {
+            self.credentials.give_back(permit).await;
         }
     }
 
@@ -327,7 +398,13 @@ impl Worker {
 
     /// Acquired to make a call. More due than the quota carries is spread over the window, so how much is
     /// due has to be known: roughly, so it is asked for now and then.
-    async fn permit(&self, pipeline: &Pipeline, at: usize, turn: &mut Turn) -> Result<Acquired, QueueError> {
+    async fn permit(
+        &self,
+        pipeline: &Pipeline,
+        endpoint: &'static str,
+        at: usize,
+        turn: &mut Turn,
+    ) -> Result<Acquired, QueueError> {
         if self.credentials.pacing() == Pacing::Auto
             && turn.backlogs[at].is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
         {
@@ -335,13 +412,13 @@ impl Worker {
             turn.backlogs[at] = Some((calls, Stopwatch::start()));
         }
         let backlog = turn.backlogs[at].map_or(0, |(calls, _)| calls);
-        self.credentials.acquire(pipeline.handler.endpoint(), backlog).await
+        self.credentials.acquire(endpoint, backlog).await
     }
 
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
     async fn claim(&self, pipeline: &Pipeline, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
         let ClaimSettings { limit, linger, lookahead, lease } = *claims;
-        let request = ClaimRequest { token, limit, linger, lookahead, lease };
+        let request = ClaimRequest { token, limit, linger, lookahead, early: 0.0, lease };
         match pipeline.queue.claim(&request).await {
             Err(QueueError::Unavailable(first)) => {
                 tracing::debug!(error = first, "the claim's answer is lost: asking again with its token");
@@ -353,11 +430,11 @@ impl Worker {
 
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
     async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>, in_flight: &Semaphore) -> Option<String> {
-        let Work { pipeline, permit, batch, lease, place, failures, turn: kept } = work;
-        let Pipeline { queue, handler, .. } = &self.pipelines[pipeline];
+        let Work { claimed: Claimed { pipeline, call, batch, lease }, place, failures, turn: kept } = work;
+        let queue = &self.pipelines[pipeline].queue;
         let watch = Stopwatch::start();
-        let late = |job: &Job| (batch.claimed_at - job.due).max(0);
-        self.metrics.late(batch.jobs.iter().map(late));
+        let late = |job: &Job| job.lateness(batch.claimed_at);
+        self.metrics.late(batch.jobs.iter().filter_map(late));
         self.metrics.histograms.batch_ids.observe(batch.jobs.len() as f64);
         self.metrics.in_flight.inc();
         self.health.beat();
@@ -368,16 +445,16 @@ impl Worker {
             false => (None, None),
         };
         let handled = if let Some(outlook) = in_the_way {
-            self.credentials.give_back(permit).await;
+            self.give_back(call).await;
             Handled::released(&batch, outlook)
         } else if batch.fence.deadline - batch.now.now() < clock::millis(lease) / 2 {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
-            self.credentials.give_back(permit).await;
+            self.give_back(call).await;
             Handled::released(&batch, Outlook::Unchanged)
         } else {
             tokio::select! {
                 biased;
-                handled = handler.handle(&batch, permit) => handled,
+                handled = call.handle(&batch) => handled,
                 () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
             }
         };
@@ -392,7 +469,7 @@ impl Worker {
         tracing::info!(
             namespace = queue.namespace(),
             ids = batch.jobs.len(),
-            late_max_ms = batch.jobs.iter().map(late).max().unwrap_or(0),
+            late_max_ms = batch.jobs.iter().filter_map(late).max().unwrap_or(0),
             handled_ms,
             settle_ms = settling.elapsed_ms(),
             settled = settled.settled,
@@ -433,7 +510,7 @@ impl Worker {
     /// this job's own failure. Answers what keeps the others out, or what was in the way.
     async fn try_alone<'a>(
         &self,
-        queue: &dyn Queue,
+        queue: &dyn Jobs,
         batch: &Batch,
         patience: Duration,
         in_flight: &'a Semaphore,
@@ -450,7 +527,7 @@ impl Worker {
 
     /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
     /// not lost: the lease runs out and the jobs are claimed again.
-    async fn settle(&self, queue: &dyn Queue, batch: &Batch, handled: &Handled) -> Settled {
+    async fn settle(&self, queue: &dyn Jobs, batch: &Batch, handled: &Handled) -> Settled {
         let (Batch { fence, now, .. }, Handled { verdicts, release, tally, .. }) = (batch, handled);
         let mut sum = Settled::default();
         let mut retry = Retry::new(SETTLE_BACKOFF.0, SETTLE_BACKOFF.1);
@@ -488,6 +565,15 @@ impl Worker {
             tracing::warn!(lost = sum.lost, "the lease had run out, or the first answer was lost: nothing changed");
         }
         sum
+    }
+}
+
+impl Call {
+    async fn handle(self, batch: &Batch) -> Handled {
+        match self {
+            Self::Metered(handler, permit) => handler.handle(batch, permit).await,
+            Self::Free(handler) => handler.handle(batch).await,
+        }
     }
 }
 

@@ -257,7 +257,7 @@ impl Starter {
         let ages = self.ages.load();
         let lane = ages.lane(created_at, now).ok_or(Queued::TooOld)?;
         let delay = lane.patience;
-        to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), delay });
+        to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), due: delay.into() });
         to.dates.push(created_at);
         if self.store.is_some() {
             let next_due = Some(now.saturating_add(delay));

@@ -265,12 +265,19 @@ impl Rebuild {
         for (row, state) in ours.iter().zip(states) {
             let lane = self.lanes.of(&row.id, state.unwrap_or(row.state), row.created_at, adopted.now);
             let verdict = if state.is_some() {
-                Verdict::Reschedule { lane: lane.clone(), delay: self.delay(row, &lane, adopted.now) }
+                Verdict::Reschedule { lane: lane.clone(), due: self.delay(row, &lane, adopted.now).into() }
             } else {
                 out.push(*row);
                 Verdict::Finish
             };
-            let job = Job { id: row.id.clone(), lane: lane.name.clone(), due: adopted.now, deliveries: 0, failures: 0 };
+            let job = Job {
+                id: row.id.clone(),
+                lane: lane.name.clone(),
+                due: adopted.now,
+                deliveries: 0,
+                failures: 0,
+                order: Default::default(),
+            };
             verdicts.push((job, verdict));
         }
         let settled = self.queue.settle(&adopted.fence, &verdicts, &[]).await?;

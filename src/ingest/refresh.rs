@@ -1,6 +1,6 @@
 //! Look-ups brought forward: what a person wants to see now, and what a wave of misses made unavailable.
 //!
-//! Store first, then queue ([`Store::promote`], [`Queue::promote`]): cut off in between, the store says *due* and the
+//! Store first, then queue ([`Store::promote`], [`Jobs::promote`](crate::engine::queue::Jobs::promote)): cut off in between, the store says *due* and the
 //! queue comes to it later; the same command mends it. A post that the queue has lost is put back on the way.
 
 use std::str::FromStr;
@@ -210,7 +210,7 @@ impl Refresh {
             let lane = lanes.of(&row.id, TweetState::Live, row.created_at, now);
             let delay = if spread { (random::share() * lane.patience as f64) as Millis } else { 0 };
             row.next_due = Some(now.saturating_add(delay));
-            jobs.push(NewJob { id: row.id.clone(), lane, delay });
+            jobs.push(NewJob { id: row.id.clone(), lane, due: delay.into() });
         }
         let dues: Vec<(String, Millis)> =
             rows.iter().map(|row| (row.id.clone(), row.next_due.unwrap_or(now))).collect();

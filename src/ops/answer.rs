@@ -718,7 +718,13 @@ mod tests {
             let rows: Vec<_> =
                 posts.iter().filter(|post| post.0 == lane).map(|post| standing(post.1, post.2)).collect();
             let ids = vec!["1".to_owned(); rows.len()];
-            let sample = Sample { lane: name.map(str::to_owned), patience_ms, total: rows.len() as u64, ids };
+            let sample = Sample {
+                lane: name.map(str::to_owned),
+                patience_ms,
+                order: Default::default(),
+                total: rows.len() as u64,
+                ids,
+            };
             of.push(Measured::of(&sample, &rows, &terms(), NOW));
             match reading.stats.lanes.iter_mut().find(|lane| Some(&*lane.lane) == name) {
                 Some(lane) => lane.delayed = rows.len() as u64,

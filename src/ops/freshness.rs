@@ -202,7 +202,13 @@ mod tests {
 
     #[test]
     fn a_leased_post_has_the_interval_of_its_age_and_a_moment_for_its_call() {
-        let sample = Sample { lane: None, patience_ms: None, total: 40, ids: vec!["1".into(), "2".into()] };
+        let sample = Sample {
+            lane: None,
+            patience_ms: None,
+            order: Default::default(),
+            total: 40,
+            ids: vec!["1".into(), "2".into()],
+        };
         let of = |age| Measured::of(&sample, &[Some(standing(Some(age))), None], &terms(), NOW);
         let fine = of(187_000);
         assert_eq!((fine.late, fine.waiting, fine.sampled, fine.ids), (0, 1, 2, 40));

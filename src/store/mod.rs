@@ -331,7 +331,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Brings look-ups forward: each id with its new due time, ms since the epoch. One that is *live* or *unavailable* is
     /// due then, if that is sooner; all others stay as they are. Before the queue hears of it
-    /// ([`Queue::promote`](crate::engine::queue::Queue::promote)).
+    /// ([`Jobs::promote`](crate::engine::queue::Jobs::promote)).
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError>;
 
     /// Up to `limit` tweets of that kind whose ids are less than `below` (`None`: from the top), the

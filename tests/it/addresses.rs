@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, NewJob, Queue, QueueError, RedisQueue, Verdict};
+use twitter_updater::engine::queue::{Claim, ClaimRequest, Jobs, Lane, NewJob, QueueError, RedisQueue, Verdict};
 use twitter_updater::engine::redis_functions;
 use twitter_updater::quota::{Ask, Grant, Ledger, RedisLedger};
 
@@ -19,9 +19,9 @@ async fn goes_through(url: &str, doors: &Doors) -> Result<(), QueueError> {
     let queue = RedisQueue::new(redis.clone(), &namespace());
     queue.check().await?;
     let lane = Lane::new("18m", Duration::from_secs(180));
-    queue.schedule(&[NewJob { id: "20".to_owned(), lane, delay: 0 }]).await?;
+    queue.schedule(&[NewJob { id: "20".to_owned(), lane, due: 0.into() }]).await?;
     let (linger, lease) = (Duration::ZERO, Duration::from_secs(60));
-    let request = ClaimRequest { token: "t", limit: 100, linger, lookahead: 0.0, lease };
+    let request = ClaimRequest { token: "t", limit: 100, linger, lookahead: 0.0, early: 0.0, lease };
     let Claim::Batch(batch) = queue.claim(&request).await? else { panic!("nothing is due") };
     let verdicts: Vec<_> = batch.jobs.iter().map(|job| (job.clone(), Verdict::Finish)).collect();
     assert_eq!(queue.settle(&batch.fence, &verdicts, &[]).await?.settled, 1);

@@ -10,7 +10,8 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, EmbeddedQueue, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict,
+    Claim, ClaimRequest, EmbeddedQueue, Inspection, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict,
+    Workers,
 };
 use twitter_updater::ops::{Answer, Reader, Seen, Snapshot, State, StoreAtHand, Terms, WholeQueue};
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
@@ -131,7 +132,7 @@ async fn minutes_that_are_over_are_not_read_again() {
     watch.queue.minutes_asked.lock().unwrap().clear();
     for minute in 0..5 {
         for _ in 0..60 {
-            watch.queue.beat("w", &[], &[("requests", 1)], &Lateness::default()).await.unwrap();
+            watch.queue.heartbeat("w", &[], &[("requests", 1)], &Lateness::default()).await.unwrap();
             next(&mut seen).await;
         }
         let figures = seen.borrow().snapshot.clone().unwrap();
@@ -218,18 +219,19 @@ async fn figures_of(queue: Arc<dyn Queue>) -> Arc<Snapshot> {
 
 async fn figures_are_those_of_the_queue(queue: Arc<dyn Queue>) {
     let (young, old) = (Lane::new("18m", Duration::from_secs(180)), Lane::new("1d", Duration::from_secs(3_600)));
-    let job = |id: String, lane: &Lane, delay| NewJob { id, lane: lane.clone(), delay };
+    let job = |id: String, lane: &Lane, delay: i64| NewJob { id, lane: lane.clone(), due: delay.into() };
     queue.schedule(&(0..5).map(|n| job(format!("1{n}"), &young, 0)).collect::<Vec<_>>()).await.unwrap();
     let request = |limit| ClaimRequest {
         token: "w-1",
         limit,
         linger: Duration::ZERO,
         lookahead: 0.0,
+        early: 0.0,
         lease: Duration::from_secs(60),
     };
     let Claim::Batch(mut batch) = queue.claim(&request(5)).await.unwrap() else { panic!("five are due") };
     // Two are updated, two are given back as if a minute late, one stays with its worker.
-    let again = Verdict::Reschedule { lane: old.clone(), delay: 90_000 };
+    let again = Verdict::Reschedule { lane: old.clone(), due: 90_000.into() };
     let verdicts: Vec<_> = batch.jobs.drain(..2).map(|job| (job, again.clone())).collect();
     queue.settle(&batch.fence, &verdicts, &[]).await.unwrap();
     batch.jobs.truncate(2);
@@ -238,7 +240,7 @@ async fn figures_are_those_of_the_queue(queue: Arc<dyn Queue>) {
     queue.schedule(&[job("20".to_owned(), &old, 0), job("21".to_owned(), &old, 3_590_000)]).await.unwrap();
     let mut late = Lateness::default();
     late.add(700, 5);
-    queue.beat("w", &[], &[("requests", 2), ("looked_up", 150)], &late).await.unwrap();
+    queue.heartbeat("w", &[], &[("requests", 2), ("looked_up", 150)], &late).await.unwrap();
 
     let figures = figures_of(queue.clone()).await;
     let stats = queue.stats().await.unwrap();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::engine::queue::{Queue, RedisQueue};
+use twitter_updater::engine::queue::{Inspection, RedisQueue};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use twitter_updater::base::clock::{Millis, Stopwatch};
-use twitter_updater::engine::queue::{ClaimRequest, Job, Lane, NewJob, Place, Promoted, Scheduled, Verdict};
+use twitter_updater::engine::queue::{
+    ClaimRequest, Due, Job, Lane, NewJob, Order, Place, Promoted, Scheduled, Verdict,
+};
 
 use crate::support::queue_model::{Claimed, QueueModel, Rules};
 
@@ -28,9 +30,40 @@ struct Small {
     claims: u8,
     /// Promotes, at the most.
     promotes: u8,
+    kinds: Kinds,
     rules: Rules,
     habits: Habits,
     seen: Arc<Seen>,
+}
+
+/// The lanes of a pipeline, and how its batches are claimed.
+#[derive(Debug, Clone)]
+struct Kinds {
+    /// Where ids are.
+    own: Lane,
+    /// Where promoted ids go.
+    urgent: Lane,
+    /// Ids in a batch, at the most; none: all of them.
+    limit: Option<usize>,
+    early: f64,
+}
+
+impl Kinds {
+    fn plain() -> Self {
+        Self { own: lane("only"), urgent: lane("urgent"), limit: None, early: 0.0 }
+    }
+
+    fn of(&self, name: &str) -> &Lane {
+        if *name == *self.own.name { &self.own } else { &self.urgent }
+    }
+
+    /// When an id is due at first, or again: after an interval, or at the age of its data.
+    fn due(&self, now: Millis, first: bool) -> Due {
+        match self.own.order {
+            Order::ByLateness => Due::In(if first { 0 } else { INTERVAL }),
+            Order::OldestFirst | Order::NewestFirst => Due::At(if first { 0 } else { now }),
+        }
+    }
 }
 
 /// What the worker does for the invariants' sake; without one of them, one must break.
@@ -59,6 +92,8 @@ struct Seen {
     moved: AtomicU64,
     noted: AtomicU64,
     notes_taken: AtomicU64,
+    /// Ids that were claimed before they were due.
+    early: AtomicU64,
 }
 
 fn tick(counter: &AtomicU64) {
@@ -146,17 +181,12 @@ fn name(id: usize) -> String {
     id.to_string()
 }
 
-fn lane() -> Lane {
-    Lane::new("only", Duration::from_millis(1))
-}
-
-/// Where promoted ids go.
-fn urgent() -> Lane {
-    Lane::new("urgent", Duration::from_millis(1))
+fn lane(name: &str) -> Lane {
+    Lane::new(name, Duration::from_millis(1))
 }
 
 fn job(id: usize) -> Job {
-    Job { id: name(id), lane: lane().name, due: 0, deliveries: 0, failures: 0 }
+    Job { id: name(id), lane: lane("only").name, due: 0, deliveries: 0, failures: 0, order: Default::default() }
 }
 
 /// What may be said of so many ids: each lives on or ends; one alone may be bad.
@@ -175,9 +205,10 @@ impl Small {
         let named = token.to_string();
         let request = ClaimRequest {
             token: &named,
-            limit: self.ids,
+            limit: self.kinds.limit.unwrap_or(self.ids),
             linger: Duration::ZERO,
             lookahead: 0.0,
+            early: self.kinds.early,
             lease: Duration::from_millis(LEASE as u64),
         };
         let before = state.queue.clone();
@@ -196,6 +227,9 @@ impl Small {
                 _ => {}
             }
         }
+        if !repeated {
+            state.wrong = state.wrong.or(self.out_of_order(&before, state.now, &jobs));
+        }
         let others = state.workers.iter().enumerate().filter(|(other, _)| *other != worker);
         if others.filter_map(|(_, doing)| held(doing)).any(|held| held.deadline == deadline) {
             state.wrong = Some("two claims have one fence");
@@ -204,6 +238,35 @@ impl Small {
         state.workers[worker] =
             if reply_lost { Doing::Asked(token) } else { Doing::Claimed(Held { token, deadline, ids }) };
         true
+    }
+
+    /// What is wrong with a batch, as to which ids it leaves behind.
+    fn out_of_order(&self, before: &QueueModel, now: Millis, jobs: &[Job]) -> Option<&'static str> {
+        let waits = |id: usize| match before.place(&name(id)) {
+            Some(Place::Delayed { lane, due }) if !before.is_suspect(&name(id)) => Some((self.kinds.of(&lane), due)),
+            _ => None,
+        };
+        if jobs.iter().any(|job| job.deliveries > 0) {
+            return None;
+        }
+        let is_taken = |id: usize| jobs.iter().any(|job| job.id == name(id));
+        let taken: Vec<_> = (0..self.ids).filter(|id| is_taken(*id)).filter_map(waits).collect();
+        let left: Vec<_> = (0..self.ids).filter(|id| !is_taken(*id)).filter_map(waits).collect();
+        let is_before = |(a, due): &(&Lane, Millis), (b, other): &(&Lane, Millis)| {
+            let both_newest = a.name == b.name && a.order == Order::NewestFirst;
+            *due <= now && (*other > now || a.tier < b.tier || (both_newest && due > other))
+        };
+        if left.iter().any(|left| taken.iter().any(|taken| is_before(left, taken))) {
+            return Some("an id is claimed before one that goes first");
+        }
+        let ahead = taken.iter().filter(|(_, due)| *due > now);
+        for (lane, due) in ahead {
+            tick(&self.seen.early);
+            if !lane.order.is_timed() || (due - now) as f64 > self.kinds.early {
+                return Some("an id is claimed that is not due");
+            }
+        }
+        None
     }
 
     /// Stores what was answered, as the store does: the newest answer counts, the dead stay dead.
@@ -232,8 +295,9 @@ impl Small {
     }
 
     fn settle(&self, state: &mut State, held: &Held, outcomes: &[Outcome]) {
+        let due = self.kinds.due(state.now, false);
         let verdict = |outcome: &Outcome| match outcome {
-            Outcome::Again => Verdict::Reschedule { lane: lane(), delay: INTERVAL },
+            Outcome::Again => Verdict::Reschedule { lane: self.kinds.own.clone(), due },
             Outcome::Over => Verdict::Finish,
             Outcome::Bad => Verdict::Bury { reason: String::new() },
         };
@@ -250,7 +314,7 @@ impl Small {
                     state.asked[*id] = None;
                     tick(&self.seen.burials);
                 }
-                _ => self.gave_back(state, *id, state.now + INTERVAL),
+                _ => self.gave_back(state, *id, due.moment(state.now)),
             }
         }
     }
@@ -272,7 +336,10 @@ impl Small {
             Some(Place::Delayed { due, .. }) => due,
             _ => Millis::MAX,
         };
-        match state.queue.promote(state.now, &NewJob { id: name(id), lane: urgent(), delay }) {
+        match state
+            .queue
+            .promote(state.now, &NewJob { id: name(id), lane: self.kinds.urgent.clone(), due: delay.into() })
+        {
             Promoted::Moved => tick(&self.seen.moved),
             Promoted::Noted => tick(&self.seen.noted),
             Promoted::Dead | Promoted::Absent => return,
@@ -283,7 +350,7 @@ impl Small {
     /// Promoted ids are due when they were promised to be, wherever they have been since.
     fn promises_are_kept(&self, state: &State) -> bool {
         (0..self.ids).all(|id| match (state.asked[id], state.queue.place(&name(id))) {
-            (Some(asked), Some(Place::Delayed { lane, due })) => *lane == *urgent().name && due <= asked,
+            (Some(asked), Some(Place::Delayed { lane, due })) => *lane == *self.kinds.urgent.name && due <= asked,
             (Some(_), place) => matches!(place, Some(Place::Leased { .. })),
             (None, _) => true,
         })
@@ -380,7 +447,7 @@ impl Model for Small {
                 state.starting[id] = true;
             }
             Action::Schedule(id) => {
-                let new = NewJob { id: name(id), lane: lane(), delay: 0 };
+                let new = NewJob { id: name(id), lane: self.kinds.own.clone(), due: self.kinds.due(state.now, true) };
                 let leased = state.queue.schedule(state.now, &new) == Scheduled::Leased;
                 state.starting[id] = leased && self.habits.scheduled_when_let_go;
             }
@@ -443,7 +510,18 @@ const NO_WRONG_STEP: &str = "no two hold one id, fences are unique, answers get 
 const PROMISES: &str = "a promoted id is leased, or in its lane and due no later than asked";
 
 fn small(workers: usize, ids: usize, ticks: Millis, claims: u8) -> Small {
-    Small { workers, ids, ticks, claims, promotes: 0, rules: Rules::default(), habits: GOOD, seen: Arc::default() }
+    let kinds = Kinds::plain();
+    Small {
+        workers,
+        ids,
+        ticks,
+        claims,
+        promotes: 0,
+        kinds,
+        rules: Rules::default(),
+        habits: GOOD,
+        seen: Arc::default(),
+    }
 }
 
 /// Checks all there is, and says how much that was.
@@ -487,6 +565,30 @@ fn two_workers_and_two_ids() {
     holds("two workers, two ids", small(2, 2, 3, 2));
 }
 
+/// One id at a time, out of two lanes: visits in a later tier, and newcomers before them.
+fn tiers() -> Kinds {
+    Kinds {
+        own: lane("only").ordered(Order::OldestFirst).in_tier(1),
+        urgent: lane("urgent").ordered(Order::NewestFirst),
+        limit: Some(1),
+        early: 0.0,
+    }
+}
+
+/// What is due in two ticks may be claimed.
+fn early() -> Kinds {
+    Kinds { urgent: lane("urgent").ordered(Order::NewestFirst), limit: Some(1), early: 2.0, ..Kinds::plain() }
+}
+
+#[test]
+fn two_ids_in_lanes_of_several_kinds() {
+    holds("two tiers, oldest and newest first", Small { promotes: 2, kinds: tiers(), ..small(1, 2, 3, 2) });
+    let model = Small { promotes: 1, kinds: early(), ..small(1, 2, 3, 3) };
+    let seen = model.seen.clone();
+    holds("early claims", model);
+    assert!(seen.early.load(Ordering::Relaxed) > 0, "{seen:?}");
+}
+
 /// The shortest way to break an invariant without one of the rules.
 fn breaks(what: &str, property: &'static str, model: Small) {
     let found = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
@@ -510,4 +612,8 @@ fn without_one_of_its_rules_an_invariant_breaks() {
     let newer = Rules { earlier_due_wins: false, ..rules };
     breaks("a promote makes a job due later", PROMISES, promoting(newer));
     breaks("a note makes a job due later", NO_WRONG_STEP, promoting(newer));
+    let kinds = |kinds: Kinds, rules: Rules| Small { promotes: 2, kinds, rules, ..small(1, 2, 3, 3) };
+    breaks("tiers count for nothing", NO_WRONG_STEP, kinds(tiers(), Rules { tiers_are_strict: false, ..rules }));
+    breaks("the newest waits", NO_WRONG_STEP, kinds(tiers(), Rules { newest_first: false, ..rules }));
+    breaks("any lane lends", NO_WRONG_STEP, kinds(early(), Rules { only_timed_lend: false, ..rules }));
 }

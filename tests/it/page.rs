@@ -99,7 +99,8 @@ impl Stage {
         self.world.store.bury(NAMESPACE, wall_ms(), &dead).await.unwrap();
         let taken = self.world.queue.adopt("bury", &ids, Duration::from_secs(300)).await.unwrap();
         let buried = |id: &String| {
-            let job = Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
+            let job =
+                Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
             (job, Verdict::Bury { reason: reason.to_owned() })
         };
         let verdicts: Vec<_> = ids.iter().map(buried).collect();

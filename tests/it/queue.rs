@@ -4,6 +4,7 @@ mod embedded_only;
 mod failover;
 mod figures;
 mod half_way;
+mod kinds;
 mod older_file;
 mod promotes;
 mod random;
@@ -20,12 +21,14 @@ use std::time::Duration;
 use twitter_updater::base::backend::redis::{RedisOptions, RedisPool, Tls};
 use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{
-    Batch, Claim, ClaimRequest, EmbeddedQueue, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
-    Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample,
-    Scheduled, Settled, Verdict, suspect_limit, worker_of,
+    Administration, Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Fence, Inbox, Incoming, Inspection, Job, Jobs,
+    Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, PAGE_LIMIT, Place, Promoted, Queue,
+    QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample, Scheduled, Settled, Verdict, Workers,
+    suspect_limit, worker_of,
 };
 
 use self::figures::*;
+use self::kinds::*;
 use self::promotes::*;
 use self::random::*;
 use self::repairs::*;
@@ -147,6 +150,15 @@ contract!(
     each_id_has_a_fair_chance_in_a_sample,
     due_times_out_of_bounds_are_mended_and_no_others,
     nothing_is_mended_while_the_clock_is_behind_the_fences,
+    a_due_time_may_be_a_moment_long_past,
+    the_age_of_data_is_no_lateness,
+    the_newest_goes_first_where_the_lane_says_so,
+    a_lease_on_newcomers_that_ran_out_needs_no_rescuer,
+    tiers_are_strict,
+    a_batch_of_several_tiers_lingers_as_one,
+    early_ids_make_a_batch_by_their_share,
+    a_promote_into_a_lane_of_another_kind_brings_the_kind,
+    many_newcomers_are_claimed_from_the_newest_on,
 );
 
 fn young() -> Lane {
@@ -158,11 +170,19 @@ fn old() -> Lane {
 }
 
 fn request(token: &str) -> ClaimRequest<'_> {
-    ClaimRequest { token, limit: 100, linger: Duration::ZERO, lookahead: 0.0, lease: Duration::from_secs(60) }
+    ClaimRequest {
+        token,
+        limit: 100,
+        linger: Duration::ZERO,
+        lookahead: 0.0,
+        early: 0.0,
+        lease: Duration::from_secs(60),
+    }
 }
 
 async fn schedule(queue: &dyn Queue, lane: &Lane, delay: Millis, ids: &[&str]) -> Vec<Scheduled> {
-    let jobs: Vec<_> = ids.iter().map(|id| NewJob { id: (*id).to_owned(), lane: lane.clone(), delay }).collect();
+    let jobs: Vec<_> =
+        ids.iter().map(|id| NewJob { id: (*id).to_owned(), lane: lane.clone(), due: delay.into() }).collect();
     queue.schedule(&jobs).await.unwrap()
 }
 
@@ -212,12 +232,12 @@ fn sorted(batch: &Batch) -> BTreeSet<String> {
 }
 
 fn reschedule(batch: &Batch, lane: &Lane, delay: Millis) -> Vec<(Job, Verdict)> {
-    let verdict = Verdict::Reschedule { lane: lane.clone(), delay };
+    let verdict = Verdict::Reschedule { lane: lane.clone(), due: delay.into() };
     batch.jobs.iter().map(|job| (job.clone(), verdict.clone())).collect()
 }
 
 fn job(id: &str) -> Job {
-    Job { id: id.to_owned(), lane: "young".into(), due: 0, deliveries: 0, failures: 0 }
+    Job { id: id.to_owned(), lane: "young".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() }
 }
 
 async fn place(queue: &dyn Queue, id: &str) -> Option<Place> {
@@ -375,7 +395,7 @@ async fn each_verdict_puts_its_id_in_one_place(world: World) {
         .settle(
             &claimed.fence,
             &[
-                (job("r"), Verdict::Reschedule { lane: old(), delay: 5_000 }),
+                (job("r"), Verdict::Reschedule { lane: old(), due: 5_000.into() }),
                 (job("f"), Verdict::Finish),
                 (job("t"), Verdict::Retry { after: 7_000, counted: false }),
                 (job("c"), Verdict::Retry { after: 9_000, counted: true }),
@@ -575,8 +595,8 @@ async fn stats_speak_the_words_of_the_keys(world: World) {
     schedule_late(queue, &[(&young(), 4_000, "1"), (&young(), 4_000, "2")]).await;
     schedule(queue, &old(), 60_000, &["3"]).await;
     batch(queue, ClaimRequest { limit: 1, ..request("a") }).await;
-    queue.beat("w1", &[("version", "1.2.3".into())], &[("requests", 3)], &Lateness::default()).await.unwrap();
-    queue.beat("w1", &[("version", "1.2.3".into())], &[("requests", 4)], &Lateness::default()).await.unwrap();
+    queue.heartbeat("w1", &[("version", "1.2.3".into())], &[("requests", 3)], &Lateness::default()).await.unwrap();
+    queue.heartbeat("w1", &[("version", "1.2.3".into())], &[("requests", 4)], &Lateness::default()).await.unwrap();
     let stats = world.two.stats().await.unwrap();
     assert_eq!((stats.delayed, stats.due, stats.leased, stats.expired, stats.dead), (2, 1, 1, 0, 0));
     assert!((4_000..60_000).contains(&stats.oldest_lateness_ms), "{}", stats.oldest_lateness_ms);
@@ -589,13 +609,13 @@ async fn stats_speak_the_words_of_the_keys(world: World) {
     assert_eq!(stats.workers.len(), 1);
     assert_eq!((stats.workers[0].worker.as_str(), stats.workers[0].fields["version"].as_str()), ("w1", "1.2.3"));
     assert!(stats.workers[0].beat_age_ms < 30_000);
-    queue.leave("w1").await.unwrap();
+    queue.deregister("w1").await.unwrap();
     assert_eq!(queue.stats().await.unwrap().workers, []);
 }
 
 async fn ids_that_cannot_be_are_refused(world: World) {
     for id in ["", "a b", "a\nb", "\u{7}", &"9".repeat(513)] {
-        let job = NewJob { id: id.into(), lane: young(), delay: 0 };
+        let job = NewJob { id: id.into(), lane: young(), due: 0.into() };
         assert!(matches!(world.one.schedule(&[job]).await, Err(QueueError::Refused(_))), "{id:?}");
     }
     let uri = "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l";
@@ -608,7 +628,7 @@ async fn many_claimers_share_without_overlap(world: World) {
     let jobs: Vec<_> = all
         .iter()
         .enumerate()
-        .map(|(n, id)| NewJob { id: id.clone(), lane: if n % 3 == 0 { old() } else { young() }, delay: 0 })
+        .map(|(n, id)| NewJob { id: id.clone(), lane: if n % 3 == 0 { old() } else { young() }, due: 0.into() })
         .collect();
     world.one.schedule(&jobs).await.unwrap();
     let mut claimers = tokio::task::JoinSet::new();

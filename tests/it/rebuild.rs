@@ -83,6 +83,7 @@ impl World {
             limit: 1,
             linger: Duration::ZERO,
             lookahead: 0.0,
+            early: 0.0,
             lease: Duration::from_secs(60),
         };
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("{id} is not due") };
@@ -122,7 +123,7 @@ impl World {
 
     async fn schedule(&self, id: &str) -> Scheduled {
         let lane = Lane::new("18m", Duration::from_secs(180));
-        self.queue.schedule(&[NewJob { id: id.to_owned(), lane, delay: 0 }]).await.unwrap()[0]
+        self.queue.schedule(&[NewJob { id: id.to_owned(), lane, due: 0.into() }]).await.unwrap()[0]
     }
 
     /// What looks after the dead, through the journal.
@@ -266,8 +267,14 @@ async fn what_is_overdue_comes_due_within_an_interval(world: World) {
 async fn what_is_in_the_queue_stays_as_it_is(world: World) {
     let leased = world.tweet(1, 5 * MINUTE, 0).await;
     world.schedule(&leased).await;
-    let request =
-        ClaimRequest { token: "a", limit: 1, linger: Duration::ZERO, lookahead: 0.0, lease: Duration::from_secs(60) };
+    let request = ClaimRequest {
+        token: "a",
+        limit: 1,
+        linger: Duration::ZERO,
+        lookahead: 0.0,
+        early: 0.0,
+        lease: Duration::from_secs(60),
+    };
     let Claim::Batch(batch) = world.queue.claim(&request).await.unwrap() else { panic!("nothing is due") };
     let dead = world.tweet(2, 5 * MINUTE, 0).await;
     world.schedule(&dead).await;
@@ -416,7 +423,7 @@ async fn one_that_was_killed_leaves_leases_that_run_out(world: World) {
         } } => {}
     }
     assert_eq!(world.run().await.leased, 1, "it is in the queue");
-    world.settle(&id, Verdict::Reschedule { lane: Lane::new("1d", Duration::from_secs(3_600)), delay: 0 }).await;
+    world.settle(&id, Verdict::Reschedule { lane: Lane::new("1d", Duration::from_secs(3_600)), due: 0.into() }).await;
     assert_eq!(world.run().await.known, 1);
 }
 

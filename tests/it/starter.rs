@@ -13,7 +13,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use twitter_updater::base::clock::{self, Millis};
 use twitter_updater::base::retry::RetryPolicy;
-use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Incoming, Place, Queue, QueueError, Verdict};
+use twitter_updater::engine::queue::{
+    Claim, ClaimRequest, EmbeddedQueue, Inbox, Incoming, Inspection, Jobs, Place, QueueError, Verdict,
+};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{EnqueueError, EnqueueOptions, Queued, Starter, StarterError, Summary, enqueue};
 use twitter_updater::model::post::{Ingested, SECONDS_BELOW};
@@ -69,6 +71,7 @@ impl World {
             limit: 100,
             linger: Duration::ZERO,
             lookahead: 0.0,
+            early: 0.0,
             lease: Duration::from_secs(60),
         };
         loop {

@@ -1,8 +1,8 @@
 //! Random commands to both real backends and to the reference (`QueueModel`): the same answers, the same
 //! places, command by command. A failing sequence is shrunk and printed.
 //!
-//! Real backends have real clocks, so time must not decide: delays are nothing, an hour, or days; each command comes
-//! milliseconds after the one before, which orders what is due; both lanes are equally patient; and leases
+//! Real backends have real clocks, so time must not decide: delays are nothing, an hour, or days, moments are long past; each command comes
+//! milliseconds after the one before, which orders what is due; all lanes are equally patient; and leases
 //! are an hour, or over before the next command. (A short lease after a long one would be stretched, since
 //! fences rise: the short ones come first.)
 
@@ -15,8 +15,8 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use tokio::runtime::Runtime;
 use twitter_updater::base::clock::{Millis, millis};
 use twitter_updater::engine::queue::{
-    Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Promoted, Queue, RedisQueue, Scheduled,
-    Settled, Stats, Verdict,
+    Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Job, Lane, NewJob, Order, Place, Promoted, Queue, RedisQueue,
+    Scheduled, Settled, Stats, Verdict,
 };
 
 use crate::support::queue_model::{Claimed, QueueModel};
@@ -42,6 +42,8 @@ enum Command {
         limit: usize,
         /// Its lease is over before the next command.
         dies: bool,
+        /// What is due in an hour may be claimed.
+        early: bool,
     },
     /// A claim's reply was lost: once more, under its token.
     ClaimAgain {
@@ -75,20 +77,29 @@ enum Delay {
     Hour,
     /// Out of every lane's bounds.
     Days,
+    /// A moment, long past.
+    At(Millis),
 }
 
 impl Delay {
     fn millis(self) -> Millis {
         match self {
-            Self::None => 0,
+            Self::None | Self::At(_) => 0,
             Self::Hour => HOUR,
             Self::Days => 100 * HOUR,
         }
     }
+
+    fn due(self) -> Due {
+        if let Self::At(moment) = self { Due::At(moment) } else { Due::In(self.millis()) }
+    }
 }
 
 fn delays(none: u32) -> impl Strategy<Value = Delay> + Clone {
-    prop_oneof![none => Just(Delay::None), 2 => Just(Delay::Hour), 1 => Just(Delay::Days)]
+    prop_oneof![
+        none => Just(Delay::None), 2 => Just(Delay::Hour), 1 => Just(Delay::Days),
+        3 => (0..4i64).prop_map(Delay::At),
+    ]
 }
 
 /// What a command answers, without times.
@@ -137,6 +148,8 @@ struct Reference {
     long: bool,
     /// The last claim's lease was over at once.
     dies: bool,
+    /// The last claim took what is due in an hour.
+    early: bool,
     answer: Answer,
 }
 
@@ -144,8 +157,25 @@ fn id(number: usize) -> String {
     format!("{}", 100 + number)
 }
 
+const LANES: usize = 6;
+
+/// Two that are alike, and one of each other kind; their order by name is not that of their tiers.
 fn lane(number: usize) -> Lane {
-    Lane::new(["left", "right"][number], Duration::from_secs(3_600))
+    let of = |name: &str| Lane::new(name, Duration::from_secs(3_600));
+    match number {
+        0 => of("left"),
+        1 => of("right"),
+        2 => of("middle").ordered(Order::OldestFirst),
+        3 => of("newest").ordered(Order::NewestFirst),
+        4 => of("behind").in_tier(1),
+        _ => of("behind-newest").in_tier(1).ordered(Order::NewestFirst),
+    }
+}
+
+/// All lanes are known from the start: SQLite writes down also the lane that a settle names which came too late, and
+/// what a dead worker held goes to the first of those that are known.
+fn all_lanes() -> Vec<NewJob> {
+    (0..LANES).map(|of| NewJob { id: format!("{of}"), lane: lane(of), due: Due::At(0) }).collect()
 }
 
 fn slack(patient: bool) -> Duration {
@@ -159,18 +189,19 @@ fn lanes(stats: Stats) -> Vec<(String, u64, u64)> {
     held.map(|lane| (lane.lane, lane.delayed, lane.beyond)).collect()
 }
 
-fn request(token: &str, limit: usize, dies: bool) -> ClaimRequest<'_> {
+fn request(token: &str, limit: usize, dies: bool, early: bool) -> ClaimRequest<'_> {
+    let early = if early { 2.0 } else { 0.0 };
     let lease = if dies { Duration::from_millis(1) } else { Duration::from_secs(3_600) };
-    ClaimRequest { token, limit, linger: Duration::ZERO, lookahead: 0.0, lease }
+    ClaimRequest { token, limit, linger: Duration::ZERO, lookahead: 0.0, early, lease }
 }
 
 fn new_jobs(ids: &[(usize, usize, Delay)]) -> Vec<NewJob> {
-    ids.iter().map(|(number, of, delay)| NewJob { id: id(*number), lane: lane(*of), delay: delay.millis() }).collect()
+    ids.iter().map(|(number, of, delay)| NewJob { id: id(*number), lane: lane(*of), due: delay.due() }).collect()
 }
 
 fn said(jobs: &[Job], verdicts: &[Option<Said>]) -> Vec<(Job, Verdict)> {
     let verdict = |said: Said| match said {
-        Said::Reschedule { lane: of, delay } => Verdict::Reschedule { lane: lane(of), delay: delay.millis() },
+        Said::Reschedule { lane: of, delay } => Verdict::Reschedule { lane: lane(of), due: delay.due() },
         Said::Finish => Verdict::Finish,
         Said::Retry { delay, counted } => Verdict::Retry { after: delay.millis(), counted },
         Said::Suspect { delay } => Verdict::Suspect { after: delay.millis() },
@@ -205,10 +236,10 @@ fn place(place: Place, now: Millis, claim: impl Fn(Millis) -> Option<usize>) -> 
 }
 
 impl Reference {
-    fn claim(&mut self, token: usize, limit: usize, dies: bool) {
-        self.dies = dies;
+    fn claim(&mut self, token: usize, limit: usize, dies: bool, early: bool) {
+        (self.dies, self.early) = (dies, early);
         let named = token.to_string();
-        self.answer = match self.model.claim(self.now, &request(&named, limit, dies)) {
+        self.answer = match self.model.claim(self.now, &request(&named, limit, dies, early)) {
             Claimed::Empty { paused, .. } => Answer::Empty { paused: paused.is_some() },
             Claimed::Batch { deadline, jobs, repeated } => {
                 let answer = batch(&jobs, repeated);
@@ -237,13 +268,19 @@ impl ReferenceStateMachine for Reference {
     type Transition = Command;
 
     fn init_state() -> BoxedStrategy<Self> {
+        let mut model = QueueModel::default();
+        for job in all_lanes() {
+            model.schedule(1_000_000, &job);
+            model.forget(&job.id);
+        }
         let start = Self {
             now: 1_000_000,
-            model: QueueModel::default(),
+            model,
             claims: Vec::new(),
             tokens: 0,
             long: false,
             dies: false,
+            early: false,
             answer: Answer::None,
         };
         Just(start).boxed()
@@ -251,14 +288,14 @@ impl ReferenceStateMachine for Reference {
 
     fn transitions(state: &Self) -> BoxedStrategy<Command> {
         let said = prop_oneof![
-            4 => (0..2usize, delays(3)).prop_map(|(lane, delay)| Said::Reschedule { lane, delay }),
+            4 => (0..LANES, delays(3)).prop_map(|(lane, delay)| Said::Reschedule { lane, delay }),
             1 => Just(Said::Finish),
             2 => (delays(3), any::<bool>()).prop_map(|(delay, counted)| Said::Retry { delay, counted }),
             1 => delays(3).prop_map(|delay| Said::Suspect { delay }),
             1 => Just(Said::Bury),
         ];
         // Each id once: of one given twice, Redis does not get to know the second lane.
-        let jobs = prop::collection::btree_map(0..IDS, (0..2usize, delays(12)), 1..IDS);
+        let jobs = prop::collection::btree_map(0..IDS, (0..LANES, delays(12)), 1..IDS);
         let jobs =
             jobs.prop_map(|ids| ids.into_iter().map(|(id, (lane, delay))| (id, lane, delay)).collect::<Vec<_>>());
         let limit = 1..12usize;
@@ -266,7 +303,11 @@ impl ReferenceStateMachine for Reference {
         if state.long {
             dies = Just(false).boxed();
         }
-        let claim = (limit.clone(), dies).prop_map(|(limit, dies)| Command::Claim { limit, dies });
+        let claim = (limit.clone(), dies, prop::bool::weighted(0.3)).prop_map(|(limit, dies, early)| Command::Claim {
+            limit,
+            dies,
+            early,
+        });
         let (schedule, promote) = (jobs.clone().prop_map(Command::Schedule), jobs.prop_map(Command::Promote));
         let mend = (any::<bool>(), limit.clone()).prop_map(|(patient, limit)| Command::Mend { patient, limit });
         if state.claims.is_empty() {
@@ -317,15 +358,15 @@ impl ReferenceStateMachine for Reference {
             Command::Mend { patient, limit } => {
                 state.answer = Answer::Mended(state.model.mend(state.now, millis(slack(*patient)), *limit));
             }
-            Command::Claim { limit, dies } => {
+            Command::Claim { limit, dies, early } => {
                 state.tokens += 1;
-                state.claim(state.tokens, *limit, *dies);
+                state.claim(state.tokens, *limit, *dies, *early);
             }
             Command::ClaimAgain { claim, limit } => {
                 let token = claim.get(&state.claims).token;
                 // What is claimed anew must not make later short leases impossible.
                 let dies = !state.long;
-                state.claim(token, *limit, dies);
+                state.claim(token, *limit, dies, false);
             }
             Command::Settle { claim, verdicts } => {
                 let Known { deadline, jobs, .. } = claim.get(&state.claims).clone();
@@ -365,7 +406,7 @@ struct Backends {
 impl Real {
     async fn claim(&mut self, reference: &Reference, token: usize, limit: usize) -> Answer {
         let (named, dies) = (token.to_string(), reference.dies);
-        match self.queue.claim(&request(&named, limit, dies)).await.unwrap() {
+        match self.queue.claim(&request(&named, limit, dies, reference.early)).await.unwrap() {
             Claim::Empty { paused, .. } => Answer::Empty { paused: paused.is_some() },
             Claim::Batch(claimed) => {
                 let repeated = self.claims.iter().any(|(_, known)| known.fence == claimed.fence);
@@ -438,6 +479,10 @@ impl StateMachineTest for Backends {
             let redis: Arc<dyn Queue> = Arc::new(RedisQueue::new(TestRedis::shared().pool(), &namespace()));
             let embedded: Arc<dyn Queue> =
                 Arc::new(EmbeddedQueue::open(&file, "test", Duration::from_secs(20)).await.unwrap());
+            for queue in [&redis, &embedded] {
+                queue.schedule(&all_lanes()).await.unwrap();
+                queue.forget(&all_lanes().into_iter().map(|job| job.id).collect::<Vec<_>>()).await.unwrap();
+            }
             let real = |(name, queue)| Real { name, queue, claims: Vec::new() };
             Self { all: [("Redis", redis), ("SQLite", embedded)].map(real).into(), _folder: folder }
         })
@@ -466,7 +511,7 @@ impl StateMachineTest for Backends {
 }
 
 prop_state_machine! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn the_backends_do_as_the_reference_does(sequential 5..50 => Backends);

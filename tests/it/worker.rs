@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
-use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Place, Queue, Verdict};
-use twitter_updater::engine::worker::{ClaimSettings, Pipeline};
+use twitter_updater::engine::queue::{Batch, EmbeddedQueue, Lane, NewJob, Place, Queue, Verdict};
+use twitter_updater::engine::worker::{ClaimSettings, FreeHandler, Handled, Handling, Pipeline};
+use twitter_updater::quota::Acquired;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 
 use crate::support::journal::{Call, Event, JournalledQueue, Trouble};
@@ -284,7 +286,7 @@ async fn pipelines_are_served_in_turn() {
     let (ids, others) = (rig.there(60, 3 * DAY), rig.there(60, 3 * DAY));
     rig.schedule(&ids).await;
     let lane = Lane::new("7d", HOUR);
-    let jobs: Vec<_> = others.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
+    let jobs: Vec<_> = others.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();
     other.schedule(&jobs).await.unwrap();
 
     let mut worker = rig.worker("worker");
@@ -311,6 +313,44 @@ async fn an_idle_pipeline_keeps_no_other_from_its_work() {
     rig.schedule(&ids).await;
     rig.work_as(worker);
     rig.all_updated(&ids).await;
+    rig.drain().await;
+}
+
+/// Settles all it gets.
+struct Settles(Lane);
+
+#[async_trait]
+impl FreeHandler for Settles {
+    async fn handle(&self, batch: &Batch) -> Handled {
+        let verdict = Verdict::Reschedule { lane: self.0.clone(), due: 3_600_000.into() };
+        let verdicts = batch.jobs.iter().map(|job| (job.clone(), verdict.clone())).collect();
+        Handled { verdicts, ..Handled::default() }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipeline_without_a_quota_works_while_the_quota_is_used_up() {
+    let limited = setup(2, 10, 0);
+    let simulator = SimulatorOptions { calls_per_window: 1, app_calls_per_window: 1, ..limited.simulator.clone() };
+    let mut rig = Rig::start(Setup { simulator, ..limited }).await;
+    let ids = rig.there(20, 3 * DAY);
+    rig.schedule(&ids).await;
+    let (_folder, free) = another_queue().await;
+    let lane = Lane::new("media", HOUR);
+    let mut worker = rig.worker("worker");
+    let handler = Handling::Free(Arc::new(Settles(lane.clone())));
+    worker.pipelines.push(Pipeline { queue: free.clone(), handler, ..rig.pipeline() });
+    rig.work_as(worker);
+    eventually("the only call is made", async || rig.stored_tweets().await == 10).await;
+    eventually("the quota is used up", async || matches!(rig.leave().await, Acquired::Wait(_))).await;
+
+    let jobs: Vec<_> = (0..30).map(|n| NewJob { id: n.to_string(), lane: lane.clone(), due: 0.into() }).collect();
+    free.schedule(&jobs).await.unwrap();
+    eventually("all is settled that needs no quota", async || {
+        free.stats().await.unwrap().counters.get("rescheduled") == Some(&30)
+    })
+    .await;
+    assert_eq!(rig.queue.due().await.unwrap(), 10, "these wait for the quota");
     rig.drain().await;
 }
 

@@ -51,23 +51,45 @@ local function count(now, counters)
   end
 end
 
--- The lanes that hold or held jobs, most impatient first.
+-- When a job is due, ms since the epoch: a delay in ms, "@" and a moment in ms since the epoch, or both: the earlier one.
+local function due_at(now, word)
+  local delay = tonumber(word)
+  if delay then return now + delay end
+  local soon, at = string.match(word, '^(%d*)@(%d+)$')
+  if soon == '' then return tonumber(at) end
+  return math.min(now + soon, tonumber(at))
+end
+
+-- A lane and its kind: "patience", or "patience:tier:order" where it is in another tier than 0, or its order is not that by
+-- lateness but 'oldest' or 'newest' first. `timed`: its jobs can be late.
+local function lane_of(name, kind)
+  local lane = { name = name, key = key('delayed:' .. name), kind = kind, patience = tonumber(kind), tier = 0, timed = true }
+  if not lane.patience then
+    local patience, tier, order = string.match(kind, '^(%d+):(%d+):(%l+)$')
+    lane.patience, lane.tier = tonumber(patience or 60000), tonumber(tier or 0)
+    lane.timed, lane.newest = order ~= 'oldest' and order ~= 'newest', order == 'newest'
+  end
+  return lane
+end
+
+-- The lanes that hold or held jobs, by tier, most impatient first.
 local function lanes_in_order()
   local lanes, flat = {}, redis.call('HGETALL', key('lanes'))
-  for i = 1, #flat, 2 do
-    lanes[#lanes + 1] = { name = flat[i], key = key('delayed:' .. flat[i]), patience = tonumber(flat[i + 1]) }
-  end
-  table.sort(lanes, function(a, b) return a.patience < b.patience or (a.patience == b.patience and a.name < b.name) end)
+  for i = 1, #flat, 2 do lanes[#lanes + 1] = lane_of(flat[i], flat[i + 1]) end
+  table.sort(lanes, function(a, b)
+    if a.tier ~= b.tier then return a.tier < b.tier end
+    return a.patience < b.patience or (a.patience == b.patience and a.name < b.name)
+  end)
   return lanes
 end
 
--- Writes down a lane and its patience, which travel with the jobs: also after a wiped Redis every
+-- Writes down a lane and its kind, which travel with the jobs: also after a wiped Redis every
 -- lane that holds a job is known to the next claim.
--- Without a patience (a job goes back where it came from) a lane that is known stays as it is.
-local function know_lane(lane, patience)
-  if patience == '' then
+-- Without a kind (a job goes back where it came from) a lane that is known stays as it is.
+local function know_lane(lane, kind)
+  if kind == '' then
     redis.call('HSETNX', key('lanes'), lane, 60000)
-  elseif redis.call('HGET', key('lanes'), lane) ~= patience then
-    redis.call('HSET', key('lanes'), lane, patience)
+  elseif redis.call('HGET', key('lanes'), lane) ~= kind then
+    redis.call('HSET', key('lanes'), lane, kind)
   end
 end

@@ -7,14 +7,14 @@
 //! | key | type | holds |
 //! |---|---|---|
 //! | `{ns}:delayed:<lane>` | ZSET | id → due, ms since the epoch |
-//! | `{ns}:lanes` | HASH | lane → patience, ms |
+//! | `{ns}:lanes` | HASH | lane → patience, ms; `patience:tier:order` in another tier than 0, or `oldest` or `newest` first |
 //! | `{ns}:leased` | ZSET | id → fence: the lease's deadline, ms since the epoch |
 //! | `{ns}:fence` | STRING | the last fence |
 //! | `{ns}:claim:<token>` | STRING | the batch of that claim, or the fence of a rebuild's page, until it is settled or its lease ends |
 //! | `{ns}:deliveries` | HASH | id → leases that ran out, and counted retries (only ids that have any) |
 //! | `{ns}:failures` | HASH | id → those of them that were its own fault |
 //! | `{ns}:trials` | HASH | id → the fence under which it is alone in its process |
-//! | `{ns}:promoted` | HASH | leased id → "due patience lane" it takes when its lease ends; due in ms since the epoch |
+//! | `{ns}:promoted` | HASH | leased id → "due kind lane" (the kind as in `{ns}:lanes`) it takes when its lease ends; due in ms since the epoch |
 //! | `{ns}:turns` | STRING | claims since suspects last had theirs |
 //! | `{ns}:incoming` | ZSET | id → the post's date, ms since the epoch (0: take it from the id) |
 //! | `{ns}:incoming:refused` | HASH | malformed member, of a lane too → reason; expires |
@@ -25,7 +25,7 @@
 //! | `{ns}:stats` | HASH | counters since the beginning |
 //! | `{ns}:rate:<minute>` | HASH | the same counters of one minute since the epoch; expires |
 //! | `{ns}:lateness:<minute>` | HASH | upper bound, ms → ids that were claimed so late, of one minute; expires |
-//! | `{ns}:workers` | ZSET | worker → last beat, ms since the epoch |
+//! | `{ns}:workers` | ZSET | worker → last heartbeat, ms since the epoch |
 //! | `{ns}:worker:<id>` | HASH | what that worker says of itself; expires |
 //! | `{ns}:paused` | STRING | a reason; while it exists nothing is claimed |
 //! | `twitter-updater:namespaces` | SET | the namespaces there are |
@@ -58,7 +58,7 @@ impl Keys {
         self.key(&format!("delayed:{lane}"))
     }
 
-    /// HASH lane → patience.
+    /// HASH lane → patience, tier and order.
     #[must_use]
     pub fn lanes(&self) -> String {
         self.key("lanes")
@@ -88,7 +88,7 @@ impl Keys {
         self.key("trials")
     }
 
-    /// HASH leased id → due, patience and lane of its promote.
+    /// HASH leased id → due, kind and lane of its promote.
     #[must_use]
     pub fn promoted(&self) -> String {
         self.key("promoted")
@@ -136,7 +136,7 @@ impl Keys {
         self.key("stats")
     }
 
-    /// ZSET worker → last beat.
+    /// ZSET worker → last heartbeat.
     #[must_use]
     pub fn workers(&self) -> String {
         self.key("workers")

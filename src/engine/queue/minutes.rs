@@ -27,7 +27,7 @@ pub struct LaneDue {
 pub struct Minute {
     /// Its start, ms since the epoch.
     pub at_ms: Millis,
-    /// What was counted in it: the queue's own counters, and those that workers told with their beats.
+    /// What was counted in it: the queue's own counters, and those that workers told with their heartbeats.
     pub counters: BTreeMap<String, i64>,
     /// How late the ids were whose claims workers told in it.
     pub lateness: Lateness,

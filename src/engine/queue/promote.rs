@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use super::{Lane, NewJob};
+use super::{Due, Lane, NewJob};
 use crate::base::clock::Millis;
 
 /// A job to promote.
 pub(super) struct Wish<'a> {
     pub id: &'a str,
     pub lane: &'a Lane,
-    /// How long from now until it is due at the latest, ms.
-    pub delay: Millis,
+    /// How long from now until it is due at the latest, ms; none where only a moment was given.
+    pub delay: Option<Millis>,
+    /// The moment at which it is due at the latest, ms since the epoch; none where only a delay was given.
+    pub moment: Option<Millis>,
 }
 
 /// Distinct jobs, and which of them each given one is.
@@ -19,18 +21,34 @@ pub(super) struct Wishes<'a> {
     places: Vec<usize>,
 }
 
+impl Wish<'_> {
+    /// The earlier of its dues, ms since the epoch, where it is `now`.
+    pub fn due(&self, now: Millis) -> Millis {
+        let delayed = self.delay.map(|delay| now.saturating_add(delay));
+        delayed.into_iter().chain(self.moment).min().unwrap_or(now)
+    }
+
+    fn bring_forward(&mut self, due: Due) {
+        let (known, given) = match due {
+            Due::In(delay) => (&mut self.delay, delay.max(0)),
+            Due::At(moment) => (&mut self.moment, moment.max(0)),
+        };
+        *known = Some(known.map_or(given, |known| known.min(given)));
+    }
+}
+
 impl<'a> Wishes<'a> {
     /// An id given twice has the earlier due and the later lane, as if one promote followed the other.
     pub fn of(jobs: &'a [NewJob]) -> Self {
         let mut distinct: Vec<Wish<'a>> = Vec::with_capacity(jobs.len());
         let mut known: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
         let place = |job: &'a NewJob| {
-            let delay = job.delay.max(0);
             let place = *known.entry(&job.id).or_insert(distinct.len());
-            match distinct.get_mut(place) {
-                Some(wish) => (wish.lane, wish.delay) = (&job.lane, wish.delay.min(delay)),
-                None => distinct.push(Wish { id: &job.id, lane: &job.lane, delay }),
+            if place == distinct.len() {
+                distinct.push(Wish { id: &job.id, lane: &job.lane, delay: None, moment: None });
             }
+            distinct[place].lane = &job.lane;
+            distinct[place].bring_forward(job.due);
             place
         };
         let places = jobs.iter().map(place).collect();

@@ -5,25 +5,28 @@ mod aside;
 mod promote;
 mod repair;
 mod stats;
+mod words;
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::{Cmd, RedisWrite, Script, ToRedisArgs};
 
+use self::words::DueWord;
 use super::keys::{self, Keys};
 use super::{
-    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, Lane, LaneDue, Lateness, MINUTES_KEPT, Minute,
-    NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, check_id,
+    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Due, Fence, Inbox, Incoming, Inspection, Job, Jobs,
+    Lane, LaneDue, Lateness, MINUTES_KEPT, Minute, NewJob, Place, Promoted, QueueError, Sample, Scheduled, Settled,
+    Stats, Verdict, Workers, check_id, rank,
 };
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::base::clock::{self, Millis, QueueTime};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
-/// How long a worker stays on the list after its last beat.
+/// How long a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
 /// Ids in a claim at the most: Lua's `unpack` ends at 8,000 values.
 const CLAIM_LIMIT: usize = 5_000;
@@ -98,12 +101,12 @@ impl RedisQueue {
             let mut call = Call::new(&SCHEDULE, &self.keys.prefix);
             call.arg(word);
             for (lane, members) in &lanes {
-                call.arg(&*lane.name).arg(lane.patience).arg(members.len());
+                call.arg(&*lane.name).arg(words::written(lane)).arg(members.len());
                 for &at in members {
                     call.arg(&jobs[at].id);
                 }
                 for &at in members {
-                    call.arg(jobs[at].delay.max(0));
+                    call.arg(DueWord(jobs[at].due));
                 }
             }
             let letters: String = self.pool.invoke(&call).await?;
@@ -156,6 +159,8 @@ impl<'a> Group<'a> {
 enum Word<'a> {
     Nothing,
     Span(Millis),
+    Due(Due),
+    Lane(&'a Lane),
     Text(&'a str),
 }
 
@@ -164,6 +169,8 @@ impl ToRedisArgs for Word<'_> {
         match self {
             Self::Nothing => out.write_arg(b""),
             Self::Span(ms) => ms.write_redis_args(out),
+            Self::Due(due) => DueWord(*due).write_redis_args(out),
+            Self::Lane(lane) => words::written(lane).write_redis_args(out),
             Self::Text(text) => out.write_arg(text.as_bytes()),
         }
     }
@@ -190,30 +197,33 @@ fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> R
     read_record(text, token, now).map(Claim::Batch).ok_or_else(unknown)
 }
 
-/// A line "fence claimed_at", then a line "lane patience deliveries failures id due id due …" per run of jobs; `None` where
-/// something in it is no id.
+/// A line "fence claimed_at", with " over" behind it for leases that ran out; then a line "lane kind deliveries failures id due
+/// id due …" per run of jobs. `None` where something in it is no id.
 fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
     let mut lines = std::str::from_utf8(record).ok()?.lines();
-    let (deadline, claimed_at) = lines.next()?.split_once(' ')?;
-    let claimed_at: Millis = claimed_at.parse().ok()?;
+    let mut head = lines.next()?.split(' ');
+    let (deadline, claimed_at): (Millis, Millis) = (head.next()?.parse().ok()?, head.next()?.parse().ok()?);
+    let is_over = head.next().is_some();
     let mut jobs = Vec::with_capacity(128);
     for line in lines {
         let mut fields = line.split(' ');
-        let (lane, patience): (Arc<str>, f64) = (fields.next()?.into(), fields.next()?.parse().ok()?);
+        let lane = words::lane(fields.next()?, fields.next()?)?;
         let (deliveries, failures) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         while let Some(id) = fields.next() {
             check_id(id).ok()?;
             let due = fields.next()?;
             // A score somebody wrote by hand may have a fraction.
             let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
-            let urgency = (claimed_at - due) as f64 / patience;
-            jobs.push((urgency, Job { id: id.to_owned(), lane: lane.clone(), due, deliveries, failures }));
+            let job = Job { id: id.to_owned(), lane: lane.name.clone(), due, deliveries, failures, order: lane.order };
+            jobs.push((rank(&lane, due, claimed_at), job));
         }
     }
-    // A run is in order; several are side by side.
-    jobs.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    if !is_over {
+        // A run is in order; several are side by side.
+        jobs.sort_by(|((a, of_a), _), ((b, of_b), _)| a.cmp(b).then_with(|| of_b.total_cmp(of_a)));
+    }
     Some(Batch {
-        fence: Fence { deadline: deadline.parse().ok()?, token: token.to_owned() },
+        fence: Fence { deadline, token: token.to_owned() },
         now: QueueTime::read(now),
         claimed_at,
         jobs: jobs.into_iter().map(|(_, job)| job).collect(),
@@ -246,7 +256,7 @@ fn check_server(info: &redis::InfoDict) -> Result<Vec<String>, QueueError> {
 }
 
 #[async_trait]
-impl Queue for RedisQueue {
+impl Jobs for RedisQueue {
     fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -280,10 +290,6 @@ impl Queue for RedisQueue {
         repair::forget(self, ids).await
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        repair::dead(self, from, limit).await
-    }
-
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         repair::adopt(self, token, ids, lease).await
     }
@@ -294,7 +300,8 @@ impl Queue for RedisQueue {
             .arg(request.limit.clamp(1, CLAIM_LIMIT))
             .arg(clock::millis(request.linger))
             .arg(request.lookahead)
-            .arg(clock::millis(request.lease).max(1));
+            .arg(clock::millis(request.lease).max(1))
+            .arg(request.early);
         let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
         let answer = claimed(&kind, now, wait, &text, request.token);
         if answer.is_err() && aside::clean(self, request.token, &text).await? > 0 {
@@ -315,8 +322,8 @@ impl Queue for RedisQueue {
         for (job, verdict) in verdicts {
             let own = |word, after: &Millis| Group::new(word, &job.lane, Word::Nothing, Word::Span(*after.max(&0)));
             let like = match verdict {
-                Verdict::Reschedule { lane, delay } => {
-                    Group::new("reschedule", &lane.name, Word::Span(lane.patience), Word::Span(*delay.max(&0)))
+                Verdict::Reschedule { lane, due } => {
+                    Group::new("reschedule", &lane.name, Word::Lane(lane), Word::Due(*due))
                 }
                 Verdict::Finish => Group::new("finish", "", Word::Nothing, Word::Nothing),
                 Verdict::Retry { after, counted } => own(if *counted { "retry+" } else { "retry" }, after),
@@ -342,35 +349,10 @@ impl Queue for RedisQueue {
             self.pool.invoke(Call::new(&TRIAL, &self.keys.prefix).arg(fence.deadline).arg(&fence.token)).await?;
         Ok(held > 0)
     }
+}
 
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        stats::sample(self, most).await
-    }
-
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        repair::mend(self, slack, limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats, QueueError> {
-        stats::stats(self).await
-    }
-
-    async fn due(&self) -> Result<u64, QueueError> {
-        stats::due(self).await
-    }
-
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        stats::due_by(self, offsets).await
-    }
-
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
-        stats::minutes(self, count.min(MINUTES_KEPT)).await
-    }
-
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        stats::locate(self, ids).await
-    }
-
+#[async_trait]
+impl Inbox for RedisQueue {
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
         let mut call = Call::new(&INCOMING, &self.keys.prefix);
         call.arg(drainer).arg(limit).arg(DRAINER_HOLD_MS);
@@ -410,8 +392,11 @@ impl Queue for RedisQueue {
         }
         self.pool.run::<redis::Value>(&steps).await.map(drop)
     }
+}
 
-    async fn beat(
+#[async_trait]
+impl Workers for RedisQueue {
+    async fn heartbeat(
         &self,
         worker: &str,
         fields: &[(&str, String)],
@@ -433,10 +418,48 @@ impl Queue for RedisQueue {
         self.pool.invoke(&call).await
     }
 
-    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
         let mut steps = Steps::draining(&self.keys.prefix);
         steps.add(&Cmd::del(self.keys.worker(worker))).add(&Cmd::zrem(self.keys.workers(), worker));
         self.pool.run::<redis::Value>(&steps).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Inspection for RedisQueue {
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        repair::dead(self, from, limit).await
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        stats::sample(self, most).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        stats::stats(self).await
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        stats::due(self).await
+    }
+
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        stats::due_by(self, offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        stats::minutes(self, count.min(MINUTES_KEPT)).await
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        stats::locate(self, ids).await
+    }
+}
+
+#[async_trait]
+impl Administration for RedisQueue {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        repair::mend(self, slack, limit).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
@@ -485,7 +508,17 @@ mod tests {
         let batch = read_record(b"2000 1000\n18m 100 0 0 10 890 11 900\n1d 10 2 1 12 950.5\n", "t", 1000).unwrap();
         assert_eq!(batch.fence, Fence { deadline: 2000, token: "t".into() });
         assert_eq!(batch.claimed_at, 1000);
-        assert_eq!(batch.jobs[0], Job { id: "12".into(), lane: "1d".into(), due: 950, deliveries: 2, failures: 1 });
+        assert_eq!(
+            batch.jobs[0],
+            Job {
+                id: "12".into(),
+                lane: "1d".into(),
+                due: 950,
+                deliveries: 2,
+                failures: 1,
+                order: super::super::Order::ByLateness
+            }
+        );
         for spoilt in [&b"11"[..], b"\xff 900", b"1 2 900", b"\x01 900"] {
             let record = [b"2000 1000\n18m 100 0 0 ", spoilt, b"\n"].concat();
             assert!(read_record(&record, "t", 1000).is_none(), "{spoilt:?}");

@@ -380,7 +380,7 @@ impl Dead {
     fn jobs(&self, known: &[&Known<'_>], now: Millis) -> Vec<NewJob> {
         let job = |known: &&Known<'_>| {
             let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), now);
-            NewJob { id: known.id.clone(), lane, delay: 0 }
+            NewJob { id: known.id.clone(), lane, due: 0.into() }
         };
         known.iter().map(job).collect()
     }

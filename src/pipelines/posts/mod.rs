@@ -302,7 +302,7 @@ impl TweetUpdate {
         };
         let state = if next.is_none() { TweetState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
-        let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, delay });
+        let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, due: delay.into() });
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow }, verdict)
     }
 
@@ -383,7 +383,7 @@ impl TweetUpdate {
                 TweetState::Unavailable if is_refused => slow(),
                 _ => continue,
             };
-            *verdict = Verdict::Reschedule { lane, delay };
+            *verdict = Verdict::Reschedule { lane, due: delay.into() };
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Fill {
     /// source to the next poller's beat, which puts back what is missing.
     async fn put(&self) -> Result<Scheduled, QueueError> {
         self.queue.forget(std::slice::from_ref(&self.source)).await?;
-        let job = NewJob { id: self.source.clone(), lane: self.lane.clone(), delay: self.delay };
+        let job = NewJob { id: self.source.clone(), lane: self.lane.clone(), due: self.delay.into() };
         let answers = self.queue.schedule(&[job]).await?;
         answers.first().copied().ok_or_else(|| QueueError::Refused("no answer for a job".to_owned()))
     }

@@ -164,7 +164,7 @@ impl Hold {
 
     /// Of the others' sort: the first one that puts the job into the queue need not wait.
     async fn ask(&self, token: &str) -> Result<Claimed, QueueError> {
-        let job = NewJob { id: JOB.to_owned(), lane: self.lane.clone(), delay: 0 };
+        let job = NewJob { id: JOB.to_owned(), lane: self.lane.clone(), due: 0.into() };
         // Also when the queue was wiped under a holder, which finds out when it takes it anew.
         let is_first = self.queue.schedule(&[job]).await? == [Scheduled::Scheduled];
         self.claim(token, if is_first { Duration::ZERO } else { self.terms.handover }).await
@@ -173,7 +173,7 @@ impl Hold {
     /// The job put back and claimed again. Tries until it is told what is so; `Err` says who has it instead.
     async fn anew(&self, held: &Held) -> Result<Held, String> {
         let Some(job) = held.batch.jobs.first() else { return Err("nothing is held".to_owned()) };
-        let back = [(job.clone(), Verdict::Reschedule { lane: self.lane.clone(), delay: 0 })];
+        let back = [(job.clone(), Verdict::Reschedule { lane: self.lane.clone(), due: 0.into() })];
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
         // Lost is what an earlier settle did whose reply was lost, too: the claim knows.
         while let Err(error) = self.queue.settle(&held.batch.fence, &back, &[]).await {
@@ -193,7 +193,7 @@ impl Hold {
         // By our clock the lease began before it was asked for, so it ends here before it does there.
         let asked = Stopwatch::start();
         // Two would be a full batch, which is not waited for; there is one.
-        let request = ClaimRequest { token, limit: 2, linger, lookahead: 0.0, lease: self.terms.lease };
+        let request = ClaimRequest { token, limit: 2, linger, lookahead: 0.0, early: 0.0, lease: self.terms.lease };
         Ok(match self.queue.claim(&request).await? {
             Claim::Batch(batch) => {
                 let left = clock::span(batch.fence.deadline - batch.now.now());

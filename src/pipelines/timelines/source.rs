@@ -27,7 +27,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::lane::Lane;
 use crate::engine::metrics::Polls;
-use crate::engine::queue::{Batch, Job, NewJob, Queue, QueueError, Verdict};
+use crate::engine::queue::{Batch, Job, Jobs, NewJob, QueueError, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::ingest::{Starter, StarterError};
 use crate::model::provider::Provider;
@@ -147,10 +147,10 @@ impl SourcePoll {
     ///
     /// # Errors
     /// The queue is out.
-    pub async fn schedule(&self, queue: &dyn Queue) -> Result<(), QueueError> {
+    pub async fn schedule(&self, queue: &dyn Jobs) -> Result<(), QueueError> {
         let lane = lane(self.pace.first());
         let jobs: Vec<_> =
-            self.sources.keys().map(|name| NewJob { id: name.clone(), lane: lane.clone(), delay: 0 }).collect();
+            self.sources.keys().map(|name| NewJob { id: name.clone(), lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.map(drop)
     }
 
@@ -317,7 +317,7 @@ impl SourcePoll {
     }
 
     async fn handle_one(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>, handled: &mut Handled) {
-        let due_in = |delay| Verdict::Reschedule { lane: lane(delay), delay };
+        let due_in = |delay| Verdict::Reschedule { lane: lane(delay), due: delay.into() };
         let Some(timeline) = self.sources.get(&job.id) else {
             // Whoever has it in its settings schedules it again; its position stays.
             tracing::info!(source = job.id, "no longer in the settings: not polled any more");
@@ -342,7 +342,7 @@ impl SourcePoll {
         self.polls.polls_failed.add(usize::from(polled.is_err()));
         match self.judged(&job.id, polled, saved.trouble.as_ref()).await {
             Ok(Next { delay, lane, outlook }) => {
-                handled.verdicts.push((job.clone(), Verdict::Reschedule { lane, delay }));
+                handled.verdicts.push((job.clone(), Verdict::Reschedule { lane, due: delay.into() }));
                 handled.outlook = outlook;
             }
             Err(outlook) => {

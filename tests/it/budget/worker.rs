@@ -7,9 +7,9 @@ use twitter_updater::base::clock::{Millis, span, wall_ms};
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
-use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Queue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJob};
 use twitter_updater::engine::schedule::age::SameDay;
-use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::ops::report::plan::Fill;
 use twitter_updater::ops::report::status::{Status, table};
@@ -90,13 +90,17 @@ impl World {
         let made_at = wall_ms() - 2 * DAY_MS;
         let lane = handler.ages.load().lane(made_at, wall_ms()).unwrap().clone();
         let ids = (0..posts).map(|n| TweetId::at(made_at + i64::from(n), n).to_string());
-        let jobs: Vec<NewJob> = ids.map(|id| NewJob { id, lane: lane.clone(), delay: 0 }).collect();
+        let jobs: Vec<NewJob> = ids.map(|id| NewJob { id, lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
         let claims = ClaimSettings { limit: 100, linger: Duration::ZERO, lookahead: 0.0, lease };
         let stop = Stop::new();
         let worker = Worker {
             name: "worker".to_owned(),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims: claims.into() }],
+            pipelines: vec![Pipeline {
+                queue: queue.clone(),
+                handler: Handling::Metered(Arc::new(handler)),
+                claims: claims.into(),
+            }],
             credentials: credentials.clone(),
             concurrency: 4.into(),
             metrics: metrics.clone(),
@@ -211,7 +215,7 @@ async fn refusals_cost_nothing_and_lost_answers_stay_counted() {
         let lane = Lane::new("30d", Duration::from_secs(86_400));
         let made_at = wall_ms() - 20 * DAY_MS - MINUTE;
         (from..from + 50)
-            .map(|n| NewJob { id: TweetId::at(made_at, n).to_string(), lane: lane.clone(), delay: 0 })
+            .map(|n| NewJob { id: TweetId::at(made_at, n).to_string(), lane: lane.clone(), due: 0.into() })
             .collect::<Vec<_>>()
     };
     world.api.inject(Fault::Status { status: 400, code: None }, 1);

@@ -1,7 +1,7 @@
 //! `dead`: list, show, retry, drop, and what they refuse.
 
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Queue, Verdict};
+use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Inspection, Jobs, Verdict};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{SqliteStore, Store, StoredTweet};
@@ -42,6 +42,7 @@ impl Graveyard {
                 due: 0,
                 deliveries: 0,
                 failures: 0,
+                order: Default::default(),
             };
             (job, Verdict::Bury { reason: reason.clone() })
         };
@@ -67,7 +68,7 @@ impl Graveyard {
 
     async fn claimable(&self) -> Vec<String> {
         let linger = Duration::ZERO;
-        let request = ClaimRequest { token: "t", limit: 1_000, linger, lookahead: 0.0, lease: MINUTES };
+        let request = ClaimRequest { token: "t", limit: 1_000, linger, lookahead: 0.0, early: 0.0, lease: MINUTES };
         match self.queue.claim(&request).await.unwrap() {
             Claim::Batch(batch) => batch.jobs.into_iter().map(|job| job.id).collect(),
             Claim::Empty { .. } => Vec::new(),

@@ -1,7 +1,7 @@
 //! Several providers: one process serves them all, and what is wrong with one is nobody else's trouble.
 
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::engine::queue::{EmbeddedQueue, Place, Queue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Place};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, SimulatorOptions, id_of};
 use twitter_updater::store::{SqliteStore, Store};

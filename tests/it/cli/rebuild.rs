@@ -1,6 +1,6 @@
 //! `rebuild`: what it prints, how it ends, how it goes on.
 
-use twitter_updater::engine::queue::{EmbeddedQueue, Queue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs};
 use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::engine::queue::{EmbeddedQueue, Place, Queue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Place};
 use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::*;

@@ -5,7 +5,7 @@ use std::process::Command;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use twitter_updater::base::clock::Stopwatch;
-use twitter_updater::engine::queue::{Place, Queue, RedisQueue};
+use twitter_updater::engine::queue::{Inspection, Place, RedisQueue};
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use twitter_updater::base::clock::Stopwatch;
-use twitter_updater::engine::queue::{Place, Queue, RedisQueue, WorkerStats};
+use twitter_updater::engine::queue::{Inspection, Place, RedisQueue, WorkerStats};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use super::*;

@@ -136,7 +136,7 @@ async fn feed(world: &World, before: u32) -> Vec<String> {
     let new = |id: &String| NewTweet { id: id.clone(), created_at: now, next_due: Some(now), content: None };
     world.store.record(NAMESPACE, now, &Way::of("enqueue"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
     let lane = Lane::new("30d", Duration::from_secs(3_600));
-    let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
+    let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();
     world.queue.schedule(&jobs).await.unwrap();
     ids
 }

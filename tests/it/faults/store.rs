@@ -109,7 +109,8 @@ impl Fleet {
         let new = |id: &String| NewTweet { id: id.clone(), created_at: now, next_due: Some(now), content: None };
         let tweets: Vec<NewTweet> = ids.iter().map(new).collect();
         self.world.store.record(NAMESPACE, now, &Way::of("enqueue"), &tweets).await.unwrap();
-        let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
+        let jobs: Vec<NewJob> =
+            ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();
         self.world.queue.schedule(&jobs).await.unwrap();
         self.ids.extend(ids.iter().cloned());
         ids

@@ -52,7 +52,7 @@ async fn changes_nothing_after(point: &str, redis: bool) -> bool {
     let ids: Vec<String> =
         (0..).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).take(TWEETS).collect();
     let lane = Lane::new("30d", Duration::from_secs(3_600));
-    let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), delay: 0 }).collect();
+    let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();
     world.queue.schedule(&jobs).await.unwrap();
 
     if point == "before_release" {

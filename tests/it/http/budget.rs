@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use twitter_updater::base::clock::{Millis, span};
-use twitter_updater::engine::queue::{Lane, NewJob};
+use twitter_updater::engine::queue::{Inspection, Jobs, Lane, NewJob};
 use twitter_updater::quota::DAY_MS;
 
 use super::documents::{documented, shown};
@@ -40,7 +40,7 @@ async fn a_thousand_reads_end_at_a_thousand_are_shown_and_go_on_after_the_reset(
     let queue = RedisQueue::new(redis.pool(), "x:update");
     let lane = Lane::new("30d", Duration::from_secs(86_400));
     let made_at = wall_ms() - 10 * DAY_MS;
-    let job = |n| NewJob { id: TweetId::at(made_at, n).to_string(), lane: lane.clone(), delay: 0 };
+    let job = |n| NewJob { id: TweetId::at(made_at, n).to_string(), lane: lane.clone(), due: 0.into() };
     queue.schedule(&(0..POSTS).map(job).collect::<Vec<_>>()).await.unwrap();
     let spent = "twitter_updater_budget_spent{namespace=\"x:update\"}";
     until_true("the budget is spent", Duration::from_secs(15), async || {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use twitter_updater::engine::queue::{Lane, NewJob, Queue, RedisQueue};
+use twitter_updater::engine::queue::{Jobs, Lane, NewJob, RedisQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::*;
@@ -55,7 +55,7 @@ async fn the_metrics_are_those_that_the_roles_show() {
     let settings = home.on(&redis, &[("tweet_age", "1h: 1m")]);
     // Something of each kind, for the labels to show: an id, a worker, counters, a credential's window.
     let queue = RedisQueue::new(redis.pool(), NAMESPACE);
-    let job = NewJob { id: young(1).remove(0), lane: Lane::new("1h", Duration::from_secs(60)), delay: 0 };
+    let job = NewJob { id: young(1).remove(0), lane: Lane::new("1h", Duration::from_secs(60)), due: 0.into() };
     queue.schedule(&[job]).await.unwrap();
     let starter = home.role("starter", &settings).await;
     assert_eq!(post(&starter, &young(3)).await.0, 202);

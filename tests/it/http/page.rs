@@ -2,7 +2,7 @@
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
-use twitter_updater::engine::queue::{EmbeddedQueue, Job, Queue, Verdict};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Job, Jobs, Verdict};
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::store::{Observation, Seen, SqliteStore, Store};
@@ -32,7 +32,14 @@ impl Home {
         for ids in ids.chunks(500) {
             let taken = queue.adopt(&format!("bury-{}", ids[0]), ids, PATIENCE).await.unwrap();
             let verdict = |id: &String| {
-                let job = Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
+                let job = Job {
+                    id: id.clone(),
+                    lane: "x".into(),
+                    due: 0,
+                    deliveries: 0,
+                    failures: 0,
+                    order: Default::default(),
+                };
                 (job, Verdict::Bury { reason: reason.to_owned() })
             };
             let verdicts: Vec<_> = ids.iter().map(verdict).collect();
@@ -364,7 +371,8 @@ async fn the_dead_are_listed_page_by_page() {
     let lost = (0..3).map(|n| TweetId::at(wall_ms() - 90_000, n).to_string()).collect::<Vec<_>>();
     let taken = home.queue().await.adopt("lost", &lost, PATIENCE).await.unwrap();
     let verdict = |id: &String| {
-        let job = Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
+        let job =
+            Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
         (job, Verdict::Bury { reason: "lost".to_owned() })
     };
     home.queue().await.settle(&taken.fence, &lost.iter().map(verdict).collect::<Vec<_>>(), &[]).await.unwrap();

@@ -29,7 +29,7 @@ async fn a_million_old_ones_due_at_once_do_not_starve_the_young() {
             .map(|n| NewJob {
                 id: TweetId::at(now - 2 * 86_400_000 - i64::from(*n), *n).to_string(),
                 lane: old.clone(),
-                delay: 0,
+                due: 0.into(),
             })
             .collect();
         queue.schedule(&jobs).await.unwrap();
@@ -42,7 +42,8 @@ async fn a_million_old_ones_due_at_once_do_not_starve_the_young() {
         async move {
             let mut put = 0;
             while !done.load(Ordering::Relaxed) {
-                let job = NewJob { id: TweetId::at(wall_ms() + 1_000, put).to_string(), lane: young.clone(), delay: 0 };
+                let job =
+                    NewJob { id: TweetId::at(wall_ms() + 1_000, put).to_string(), lane: young.clone(), due: 0.into() };
                 queue.schedule(&[job]).await.unwrap();
                 put += 1;
                 tokio::time::sleep(Duration::from_millis(2)).await; // the rate of the ingest
@@ -62,6 +63,7 @@ async fn a_million_old_ones_due_at_once_do_not_starve_the_young() {
             limit: 100,
             linger: Duration::from_secs(5),
             lookahead: 0.02,
+            early: 0.0,
             lease: Duration::from_secs(60),
         };
         let Claim::Batch(batch) = queue.claim(&request).await.unwrap() else { panic!("a million are due") };
@@ -86,7 +88,7 @@ async fn a_million_old_ones_due_at_once_do_not_starve_the_young() {
              late by {least:.5}"
         );
         (last_claim, least) = (claimed_at, least_of_batch);
-        let again = Verdict::Reschedule { lane: old.clone(), delay: old.patience };
+        let again = Verdict::Reschedule { lane: old.clone(), due: old.patience.into() };
         let verdicts: Vec<_> = batch.jobs.into_iter().map(|job| (job, again.clone())).collect();
         queue.settle(&batch.fence, &verdicts, &[]).await.unwrap();
     }

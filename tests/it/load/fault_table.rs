@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
-use twitter_updater::engine::queue::{Queue, RedisQueue};
+use twitter_updater::engine::queue::{Administration, Inspection, RedisQueue};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;

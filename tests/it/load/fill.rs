@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Stopwatch, millis, wall_ms};
 use twitter_updater::engine::lane::Lane;
-use twitter_updater::engine::queue::{NewJob, Queue, RedisQueue};
+use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, RedisQueue};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
@@ -65,7 +65,7 @@ async fn requests_per_minute(workers: usize, speed: u32) -> (f64, f64) {
         .map(|n| NewJob {
             id: TweetId::at(now - 86_400_000 - i64::from(n), n).to_string(),
             lane: lane.clone(),
-            delay: millis(interval) * i64::from(n) / i64::from(tweets),
+            due: (millis(interval) * i64::from(n) / i64::from(tweets)).into(),
         })
         .collect();
     queue.schedule(&jobs).await.unwrap();

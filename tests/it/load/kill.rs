@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
-use twitter_updater::engine::queue::{Queue, RedisQueue};
+use twitter_updater::engine::queue::{Inspection, RedisQueue};
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};

@@ -24,7 +24,11 @@ async fn a_million_scheduled_ids_take_135_bytes_each() {
         let jobs: Vec<_> = chunk
             .iter()
             // 19 digits, as of today; a tweet a millisecond.
-            .map(|n| NewJob { id: TweetId::at(now - i64::from(*n), *n).to_string(), lane: first.clone(), delay: 0 })
+            .map(|n| NewJob {
+                id: TweetId::at(now - i64::from(*n), *n).to_string(),
+                lane: first.clone(),
+                due: 0.into(),
+            })
             .collect();
         queue.schedule(&jobs).await.unwrap();
     }
@@ -41,10 +45,11 @@ async fn a_million_scheduled_ids_take_135_bytes_each() {
                     limit: 100,
                     linger: Duration::ZERO,
                     lookahead: 0.0,
+                    early: 0.0,
                     lease: Duration::from_secs(60),
                 };
                 let Claim::Batch(batch) = queue.claim(&request).await.unwrap() else { break };
-                let again = Verdict::Reschedule { lane: second.clone(), delay: 600_000 };
+                let again = Verdict::Reschedule { lane: second.clone(), due: 600_000.into() };
                 let verdicts: Vec<_> = batch.jobs.into_iter().map(|job| (job, again.clone())).collect();
                 assert_eq!(queue.settle(&batch.fence, &verdicts, &[]).await.unwrap().lost, 0);
             }

@@ -138,7 +138,7 @@ async fn fill(queue: &dyn Queue, lanes: &[Lane], raw: &mut MultiplexedConnection
             let due = |of: u32| {
                 (lane.patience as f64 * f64::from(chunk * 1_000 + of) / f64::from(thousands * 1_000)) as Millis
             };
-            let job = |of| NewJob { id: id(), lane: lane.clone(), delay: due(of) };
+            let job = |of| NewJob { id: id(), lane: lane.clone(), due: due(of).into() };
             let late = if chunk == 0 { OVERDUE } else { 0 };
             queue.schedule(&(late..1_000).map(job).collect::<Vec<_>>()).await.unwrap();
         }
@@ -151,12 +151,13 @@ async fn fill(queue: &dyn Queue, lanes: &[Lane], raw: &mut MultiplexedConnection
 /// The ids of so many claims of as many workers, and a few dead.
 async fn claim_some(queue: &dyn Queue, lane: &Lane) {
     let jobs: Vec<_> =
-        (0..CLAIMS * 100).map(|n| NewJob { id: format!("1{n:018}"), lane: lane.clone(), delay: 0 }).collect();
+        (0..CLAIMS * 100).map(|n| NewJob { id: format!("1{n:018}"), lane: lane.clone(), due: 0.into() }).collect();
     queue.schedule(&jobs).await.unwrap();
     for claim in 0..CLAIMS {
         let token = format!("updater-{claim}-0123456789abcdef");
         let lease = Duration::from_secs(3_600);
-        let request = ClaimRequest { token: &token, limit: 100, linger: Duration::ZERO, lookahead: 0.0, lease };
+        let request =
+            ClaimRequest { token: &token, limit: 100, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease };
         assert!(matches!(queue.claim(&request).await.unwrap(), Claim::Batch(batch) if batch.jobs.len() == 100));
     }
 }
@@ -218,7 +219,7 @@ async fn beat(queue: &dyn Queue) {
     ];
     let fields = names.map(|name| (name, "0123456789".to_owned()));
     for worker in 0..WORKERS {
-        queue.beat(&format!("updater-{worker}"), &fields, &[], &Lateness::default()).await.unwrap();
+        queue.heartbeat(&format!("updater-{worker}"), &fields, &[], &Lateness::default()).await.unwrap();
     }
 }
 

@@ -8,9 +8,9 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
-use twitter_updater::engine::queue::{EmbeddedQueue, Lane, NewJob, Queue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJob};
 use twitter_updater::engine::schedule::age::SameDay;
-use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::{Charge, Lookup};
@@ -84,11 +84,15 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         };
         let lane = handler.ages.load().lane(at, wall_ms()).unwrap().clone();
         let jobs: Vec<NewJob> =
-            (0..POSTS).map(|n| NewJob { id: provider.id(at, n), lane: lane.clone(), delay: 0 }).collect();
+            (0..POSTS).map(|n| NewJob { id: provider.id(at, n), lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
         let worker = Worker {
             name: format!("worker of {namespace}"),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler: Arc::new(handler), claims: claims.into() }],
+            pipelines: vec![Pipeline {
+                queue: queue.clone(),
+                handler: Handling::Metered(Arc::new(handler)),
+                claims: claims.into(),
+            }],
             credentials,
             concurrency: 1.into(),
             metrics: metrics.clone(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, Incoming, Job, Lane, Lateness, NewJob, Queue, RedisQueue, Verdict,
+    Claim, ClaimRequest, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, RedisQueue, Verdict, Workers,
 };
 use twitter_updater::engine::redis_functions;
 use twitter_updater::pipelines::posts::NAMESPACE;
@@ -92,7 +92,7 @@ impl Loaded {
 /// 20 and 24 are leased, 22 is expired; 21, 25, 26 and 27 delayed; 23, 28 and 29 dead; 30 incoming, x1 refused.
 async fn fill(queue: &RedisQueue, guarded: &Guarded) {
     let (young, old) = (Lane::new("18m", Duration::from_secs(180)), Lane::new("1d", Duration::from_secs(3_600)));
-    let job = |id: &str, lane: &Lane, delay| NewJob { id: id.to_owned(), lane: lane.clone(), delay };
+    let job = |id: &str, lane: &Lane, delay: i64| NewJob { id: id.to_owned(), lane: lane.clone(), due: delay.into() };
 
     let dead = [("23", "refused (HTTP 400)"), ("28", "refused (HTTP 400)"), ("29", "its worker died with it")];
     let ids: Vec<_> = dead.iter().map(|(id, _)| (*id).to_owned()).collect();
@@ -100,7 +100,14 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
     let verdicts: Vec<_> = dead
         .iter()
         .map(|(id, reason)| {
-            let job = Job { id: (*id).to_owned(), lane: "18m".into(), due: 0, deliveries: 0, failures: 0 };
+            let job = Job {
+                id: (*id).to_owned(),
+                lane: "18m".into(),
+                due: 0,
+                deliveries: 0,
+                failures: 0,
+                order: Default::default(),
+            };
             (job, Verdict::Bury { reason: (*reason).to_owned() })
         })
         .collect();
@@ -108,7 +115,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
 
     queue.schedule(&[job("20", &young, 0), job("24", &young, 0)]).await.unwrap();
     let token = "web-1-77-0123456789abcdef";
-    let request = ClaimRequest { token, limit: 2, linger: Duration::ZERO, lookahead: 0.0, lease: LEASE };
+    let request = ClaimRequest { token, limit: 2, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease: LEASE };
     assert!(matches!(queue.claim(&request).await.unwrap(), Claim::Batch(batch) if batch.jobs.len() == 2));
     let delayed = [job("21", &young, 330 * MINUTE), job("25", &old, 48 * MINUTE), job("27", &young, 3 * MINUTE)];
     queue.schedule(&delayed).await.unwrap();
@@ -132,7 +139,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
         ("config_revision", "8f2c1a"),
     ];
     let fields = fields.map(|(name, value)| (name, value.to_owned()));
-    queue.beat("web-1-77", &fields, &[("requests", 10), ("looked_up", 970)], &Lateness::default()).await.unwrap();
+    queue.heartbeat("web-1-77", &fields, &[("requests", 10), ("looked_up", 970)], &Lateness::default()).await.unwrap();
 }
 
 /// One that works, and one that is parked.

@@ -123,7 +123,7 @@ impl Two {
         for ((namespace, redis), share) in NAMESPACES.into_iter().zip(&redis).zip([1_000..1_234, 0..1_000]) {
             let queue: Arc<dyn Queue> = Arc::new(RedisQueue::new(redis.pool(), namespace));
             let lane = Lane::new("1d", Duration::from_secs(3_600));
-            let job = |id: &String| NewJob { id: id.clone(), lane: lane.clone(), delay: HOUR };
+            let job = |id: &String| NewJob { id: id.clone(), lane: lane.clone(), due: HOUR.into() };
             queue.schedule(&ids[share].iter().map(job).collect::<Vec<_>>()).await.unwrap();
             let lanes = Lanes {
                 ages: terms.ages.clone().into(),
@@ -171,7 +171,8 @@ impl Two {
         let (ids, reason) = ([id.to_owned()], "refused (HTTP 422)".to_owned());
         self.store.bury(NAMESPACES[at], wall_ms(), &[(id.to_owned(), reason.clone())]).await.unwrap();
         let taken = self.queues[at].adopt("bury", &ids, PATIENCE).await.unwrap();
-        let job = Job { id: id.to_owned(), lane: "x".into(), due: 0, deliveries: 0, failures: 0 };
+        let job =
+            Job { id: id.to_owned(), lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
         let buried = self.queues[at].settle(&taken.fence, &[(job, Verdict::Bury { reason })], &[]).await.unwrap();
         assert_eq!(buried.settled, 1);
     }
@@ -187,7 +188,8 @@ impl Two {
 }
 
 async fn beats(queue: Arc<dyn Queue>, every: Duration) -> AbortOnDropHandle<()> {
-    let beat = async move || queue.beat("worker-1", &[("version", "0.1.0".into())], &[], &Lateness::default()).await;
+    let beat =
+        async move || queue.heartbeat("worker-1", &[("version", "0.1.0".into())], &[], &Lateness::default()).await;
     beat().await.unwrap();
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {

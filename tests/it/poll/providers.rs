@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::engine::queue::{EmbeddedQueue, Queue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::timelines::source::namespace_of;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};

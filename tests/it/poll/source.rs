@@ -14,9 +14,9 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{Metrics, Polls};
-use twitter_updater::engine::queue::{EmbeddedQueue, Place, Queue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Place};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::timelines::pace::Pace;
@@ -222,7 +222,11 @@ impl Poller {
         let stop = Stop::new();
         let worker = Worker {
             name: "poller".into(),
-            pipelines: vec![Pipeline { queue: queue.clone(), handler, claims: Reloadable::new(claims) }],
+            pipelines: vec![Pipeline {
+                queue: queue.clone(),
+                handler: Handling::Metered(handler),
+                claims: Reloadable::new(claims),
+            }],
             credentials,
             concurrency,
             metrics: Arc::new(Metrics::new()),

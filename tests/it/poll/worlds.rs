@@ -12,8 +12,8 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{Metrics, Polls};
-use twitter_updater::engine::queue::Queue;
-use twitter_updater::engine::worker::{ClaimSettings, Pipeline, Worker};
+use twitter_updater::engine::queue::Inspection;
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::pipelines::timelines::pace::Pace;
@@ -214,7 +214,7 @@ impl World {
         let health = Arc::new(Health::new(CALL_TIMEOUT, stop.clone()));
         let worker = Worker {
             name: "poller".into(),
-            pipelines: vec![Pipeline { queue, handler, claims: Reloadable::new(claims) }],
+            pipelines: vec![Pipeline { queue, handler: Handling::Metered(handler), claims: Reloadable::new(claims) }],
             credentials,
             concurrency,
             metrics: Arc::new(Metrics::new()),

@@ -20,7 +20,7 @@ async fn nothing_is_written_into_a_file_that_was_deleted_or_replaced() {
         for error in [
             queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap_err(),
             queue.claim(&request("b")).await.unwrap_err(),
-            queue.schedule(&[NewJob { id: "3".into(), lane: young(), delay: 0 }]).await.unwrap_err(),
+            queue.schedule(&[NewJob { id: "3".into(), lane: young(), due: 0.into() }]).await.unwrap_err(),
             ledger.acquire(&ask).await.unwrap_err(),
         ] {
             assert!(matches!(&error, QueueError::Gone(why) if why.contains(says)), "{error}");

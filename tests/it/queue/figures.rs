@@ -56,9 +56,12 @@ pub(super) async fn minutes_are_told_one_by_one(world: World) {
     let claimed = batch(queue, request("a")).await;
     queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 60_000), &[]).await.unwrap();
     let month = 2_592_000_000;
-    queue.beat("w1", &[], &[("requests", 2), ("changes", 0)], &lateness(&[(0, 5), (1_400, 2)])).await.unwrap();
-    queue.beat("w2", &[], &[("requests", 3)], &lateness(&[(1_500, 4), (month, 1), (Millis::MAX, 1)])).await.unwrap();
-    queue.beat("w2", &[], &[], &Lateness::default()).await.unwrap();
+    queue.heartbeat("w1", &[], &[("requests", 2), ("changes", 0)], &lateness(&[(0, 5), (1_400, 2)])).await.unwrap();
+    queue
+        .heartbeat("w2", &[], &[("requests", 3)], &lateness(&[(1_500, 4), (month, 1), (Millis::MAX, 1)]))
+        .await
+        .unwrap();
+    queue.heartbeat("w2", &[], &[], &Lateness::default()).await.unwrap();
     let sum = together(&world.two.minutes(3).await.unwrap());
     assert_eq!(sum.lateness, lateness(&[(0, 5), (1_400, 6), (month, 1), (Millis::MAX, 1)]));
     assert_eq!(sum.lateness.quantile(0.5), Some(1_536));
@@ -117,7 +120,7 @@ fn a_token_names_its_worker() {
 async fn minutes_expire_in_redis() {
     let redis = TestRedis::shared();
     let (queue, prefix) = redis_only::world(redis);
-    queue.beat("w", &[], &[("requests", 1)], &lateness(&[(9, 1)])).await.unwrap();
+    queue.heartbeat("w", &[], &[("requests", 1)], &lateness(&[(9, 1)])).await.unwrap();
     let this = queue.minutes(1).await.unwrap()[0].at_ms / MINUTE_MS;
     let mut raw = redis.connection().await;
     let mut kept = Vec::new();
@@ -144,7 +147,7 @@ async fn minutes_expire_in_a_file() {
             sqlx::query(sqlx::AssertSqlSafe(sql)).bind(minute).execute(&raw).await.unwrap();
         }
     }
-    queue.beat("w", &[], &[("requests", 1)], &lateness(&[(9, 1)])).await.unwrap();
+    queue.heartbeat("w", &[], &[("requests", 1)], &lateness(&[(9, 1)])).await.unwrap();
     for table in ["queue_counter", "queue_lateness"] {
         let sql = format!("SELECT min(minute) FROM {table} WHERE minute > 0");
         let oldest: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&raw).await.unwrap();

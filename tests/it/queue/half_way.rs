@@ -36,7 +36,7 @@ async fn put(queue: &dyn Queue) -> Batch {
     let verdicts: Vec<_> = first.jobs.iter().map(|job| (job.clone(), retry.clone())).collect();
     queue.settle(&first.fence, &verdicts, &[]).await.unwrap();
     let held = batch(queue, ClaimRequest { limit: 3, ..request("held") }).await;
-    let promoted = NewJob { id: held.jobs[0].id.clone(), lane: middle(), delay: 5 };
+    let promoted = NewJob { id: held.jobs[0].id.clone(), lane: middle(), due: 5.into() };
     assert_eq!(queue.promote(&[promoted]).await.unwrap(), [Promoted::Noted]);
     held
 }
@@ -44,7 +44,7 @@ async fn put(queue: &dyn Queue) -> Batch {
 /// Does what is called so; says whether it was done.
 async fn run(queue: &RedisQueue, command: &str, held: &Batch) -> bool {
     let verdict = match command {
-        "reschedule" => Verdict::Reschedule { lane: old(), delay: 5 },
+        "reschedule" => Verdict::Reschedule { lane: old(), due: 5.into() },
         "finish" => Verdict::Finish,
         "bury" => Verdict::Bury { reason: "why".to_owned() },
         "retry" => Verdict::Retry { after: 5, counted: true },
@@ -52,7 +52,7 @@ async fn run(queue: &RedisQueue, command: &str, held: &Batch) -> bool {
         "promote" => {
             // A lane that the script has not looked into when it moves them.
             let unknown = Lane::new("unknown", Duration::from_secs(3_600));
-            let job = |id: u32| NewJob { id: id.to_string(), lane: unknown.clone(), delay: 0 };
+            let job = |id: u32| NewJob { id: id.to_string(), lane: unknown.clone(), due: 0.into() };
             return queue.promote(&(1..=6).map(job).collect::<Vec<_>>()).await.is_ok();
         }
         _ => return queue.claim(&request("again")).await.is_ok(),

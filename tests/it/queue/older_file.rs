@@ -17,6 +17,8 @@ async fn is_brought_up_to_date() {
         ("queue_job", "promoted_due"),
         ("queue_job", "promoted_lane"),
         ("queue_namespace", "turns"),
+        ("queue_lane", "tier"),
+        ("queue_lane", "ordering"),
         ("queue_incoming_refused", "at"),
     ] {
         let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
@@ -28,7 +30,7 @@ async fn is_brought_up_to_date() {
     let claimed = batch(&queue, request("a")).await;
     assert_eq!((claimed.jobs[0].deliveries, claimed.jobs[0].failures), (0, 0));
     assert!(queue.try_alone(&claimed.fence).await.unwrap());
-    let sooner = NewJob { id: "1".into(), lane: old(), delay: 0 };
+    let sooner = NewJob { id: "1".into(), lane: old(), due: 0.into() };
     assert_eq!(queue.promote(&[sooner]).await.unwrap(), [Promoted::Noted]);
     assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5), &[]).await.unwrap().settled, 1);
     assert!(matches!(place(&queue, "1").await, Some(Place::Delayed { lane, .. }) if lane == "old"));

@@ -5,7 +5,7 @@ use super::*;
 const HOUR: Millis = 3_600_000;
 
 fn new(id: &str, lane: &Lane, delay: Millis) -> NewJob {
-    NewJob { id: id.to_owned(), lane: lane.clone(), delay }
+    NewJob { id: id.to_owned(), lane: lane.clone(), due: delay.into() }
 }
 
 async fn promote(queue: &dyn Queue, lane: &Lane, delay: Millis, ids: &[&str]) -> Vec<Promoted> {
@@ -108,7 +108,7 @@ pub(super) async fn each_way_out_of_a_lease_takes_or_deletes_the_note(world: Wor
         (job("suspect"), Verdict::Suspect { after: HOUR }),
         (job("finish"), Verdict::Finish),
         (job("bury"), Verdict::Bury { reason: "why".into() }),
-        (job("forgotten"), Verdict::Reschedule { lane: old(), delay: HOUR }),
+        (job("forgotten"), Verdict::Reschedule { lane: old(), due: HOUR.into() }),
     ];
     let settled = queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap();
     assert_eq!(settled, Settled { settled: 6, lost: 0 });

@@ -21,7 +21,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                     .map(|_| NewJob {
                         id: pool[rng.random_range(0..pool.len())].clone(),
                         lane: lanes[rng.random_range(0..3)].clone(),
-                        delay: rng.random_range(0..30),
+                        due: rng.random_range(0..30).into(),
                     })
                     .collect();
                 for (job, answer) in jobs.iter().zip(queue.schedule(&jobs).await.unwrap()) {
@@ -77,7 +77,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
             }
             70..73 => {
                 let id = &pool[rng.random_range(0..pool.len())];
-                let new = NewJob { id: id.clone(), lane: lanes[rng.random_range(0..3)].clone(), delay: 0 };
+                let new = NewJob { id: id.clone(), lane: lanes[rng.random_range(0..3)].clone(), due: 0.into() };
                 let answer = queue.exhume(&[new]).await.unwrap()[0];
                 let was = expected.insert(id.clone(), "alive");
                 assert_eq!(
@@ -106,7 +106,7 @@ pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
                         2 => Verdict::Retry { after: rng.random_range(0..10), counted: rng.random_bool(0.5) },
                         _ => Verdict::Reschedule {
                             lane: lanes[rng.random_range(0..3)].clone(),
-                            delay: rng.random_range(0..30),
+                            due: rng.random_range(0..30).into(),
                         },
                     };
                     verdicts.push((job.clone(), verdict));
@@ -157,7 +157,7 @@ async fn promote_some(
     let job = |id: &String| NewJob {
         id: id.clone(),
         lane: lanes[rng.random_range(0..lanes.len())].clone(),
-        delay: rng.random_range(0..30),
+        due: rng.random_range(0..30).into(),
     };
     let jobs: Vec<NewJob> = ids.iter().map(job).collect();
     let before = queue.locate(&ids).await.unwrap();

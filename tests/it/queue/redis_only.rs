@@ -42,9 +42,9 @@ async fn a_full_redis_refuses_new_jobs_and_still_drains() {
     schedule(&queue, &young(), 0, &["1", "2", "3"]).await;
     let mut raw = redis.connection().await;
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").query_async(&mut raw).await.unwrap();
-    let job = NewJob { id: "4".into(), lane: young(), delay: 0 };
+    let job = NewJob { id: "4".into(), lane: young(), due: 0.into() };
     assert!(matches!(queue.schedule(&[job]).await, Err(QueueError::Full(_))));
-    let known = NewJob { id: "1".into(), lane: young(), delay: 0 };
+    let known = NewJob { id: "1".into(), lane: young(), due: 0.into() };
     assert!(matches!(queue.promote(&[known]).await, Err(QueueError::Full(_))));
     let claimed = batch(&queue, ClaimRequest { limit: 2, ..request("a") }).await;
     assert_eq!(queue.settle(&claimed.fence, &reschedule(&claimed, &young(), 5)[..1], &[]).await.unwrap().settled, 1);
@@ -91,7 +91,7 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
     until_expired(&queue).await;
     let held = batch(&queue, ClaimRequest { limit: 4, ..request("b") }).await;
     let claimed = batch(&queue, ClaimRequest { limit: 1, ..request("c") }).await;
-    let sooner = |job: &Job| NewJob { id: job.id.clone(), lane: old(), delay: 0 };
+    let sooner = |job: &Job| NewJob { id: job.id.clone(), lane: old(), due: 0.into() };
     assert_eq!(queue.promote(&[sooner(&held.jobs[0])]).await.unwrap(), [Promoted::Noted]);
     queue
         .settle(&claimed.fence, &[(claimed.jobs[0].clone(), Verdict::Bury { reason: "x".into() })], &[])
@@ -108,7 +108,7 @@ async fn every_key_written_is_in_keys_rs_and_in_the_namespace() {
     queue.refuse_incoming(&[("x x".into(), "why".into())]).await.unwrap();
     let mut lateness = Lateness::default();
     lateness.add(7, 1);
-    queue.beat("w", &[("version", "1".into())], &[], &lateness).await.unwrap();
+    queue.heartbeat("w", &[("version", "1".into())], &[], &lateness).await.unwrap();
     queue.pause(Some("why")).await.unwrap();
     let mut raw = redis.connection().await;
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut raw).await.unwrap();
@@ -184,7 +184,8 @@ async fn no_note_is_left_when_its_lease_has_ended() {
     let (queue, prefix) = world(redis);
     schedule(&queue, &young(), 0, &["1", "2", "3", "4"]).await;
     let claimed = batch(&queue, request("a")).await;
-    let jobs: Vec<_> = claimed.jobs.iter().map(|job| NewJob { id: job.id.clone(), lane: old(), delay: 0 }).collect();
+    let jobs: Vec<_> =
+        claimed.jobs.iter().map(|job| NewJob { id: job.id.clone(), lane: old(), due: 0.into() }).collect();
     assert_eq!(queue.promote(&jobs).await.unwrap(), [Promoted::Noted; 4]);
     let mut raw = redis.connection().await;
     let notes = format!("{prefix}promoted");
@@ -193,7 +194,7 @@ async fn no_note_is_left_when_its_lease_has_ended() {
     assert!(due.parse::<Millis>().unwrap() >= claimed.claimed_at && lane == "86400000 old", "{note}");
     let job = |at: usize| claimed.jobs[at].clone();
     let verdicts = [
-        (job(0), Verdict::Reschedule { lane: young(), delay: 0 }),
+        (job(0), Verdict::Reschedule { lane: young(), due: 0.into() }),
         (job(1), Verdict::Finish),
         (job(2), Verdict::Bury { reason: "why".into() }),
     ];
@@ -203,6 +204,30 @@ async fn no_note_is_left_when_its_lease_has_ended() {
     queue.release(&claimed.fence, &[job(3)]).await.unwrap();
     let exists: bool = redis::cmd("EXISTS").arg(&notes).query_async(&mut raw).await.unwrap();
     assert!(!exists);
+}
+
+/// As the version before wrote them: a patience and nothing else; and its notes.
+#[tokio::test]
+async fn lanes_and_notes_of_the_version_before_are_read() {
+    let (queue, prefix) = world(TestRedis::shared());
+    let mut raw = TestRedis::shared().connection().await;
+    let lanes = format!("{prefix}lanes");
+    let () = redis::cmd("HSET").arg(&lanes).arg("old").arg("86400000").query_async(&mut raw).await.unwrap();
+    let () =
+        redis::cmd("ZADD").arg(format!("{prefix}delayed:old")).arg(5).arg("1").query_async(&mut raw).await.unwrap();
+    let claimed = batch(&queue, request("a")).await;
+    assert_eq!((&*claimed.jobs[0].lane, claimed.jobs[0].order), ("old", Order::ByLateness));
+    let note = ["1", "9 180000 young"];
+    let () = redis::cmd("HSET").arg(format!("{prefix}promoted")).arg(&note).query_async(&mut raw).await.unwrap();
+    queue.release(&claimed.fence, &claimed.jobs).await.unwrap();
+    assert!(matches!(place(&queue, "1").await, Some(Place::Delayed { lane, due: 5 }) if lane == "young"));
+    let kinds: BTreeMap<String, String> = redis::cmd("HGETALL").arg(&lanes).query_async(&mut raw).await.unwrap();
+    assert_eq!(kinds["young"], "180000");
+    // Lanes that use none of it look as they did; the others say what they are.
+    schedule(&queue, &old(), 0, &["2"]).await;
+    schedule(&queue, &young().in_tier(2).ordered(Order::NewestFirst), 0, &["3"]).await;
+    let kinds: BTreeMap<String, String> = redis::cmd("HGETALL").arg(&lanes).query_async(&mut raw).await.unwrap();
+    assert_eq!((&*kinds["old"], &*kinds["young"]), ("86400000", "180000:2:newest"));
 }
 
 /// Somebody's mistake with redis-cli costs that member, and nobody else.

@@ -34,7 +34,7 @@ pub(super) async fn adopting_takes_what_is_nowhere_and_nothing_else(world: World
     no_batch(queue, request("b")).await;
     // Settled like any batch; what was never ours is lost.
     let verdicts = [
-        (job("new"), Verdict::Reschedule { lane: old(), delay: 5_000 }),
+        (job("new"), Verdict::Reschedule { lane: old(), due: 5_000.into() }),
         (job("other"), Verdict::Finish),
         (job("leased"), Verdict::Finish),
     ];
@@ -57,7 +57,7 @@ pub(super) async fn an_adoption_answers_the_same_again(world: World) {
     let again = world.two.adopt("a", &ids, LEASE).await.unwrap();
     assert_eq!((&again.fence, &again.answers), (&first.fence, &first.answers));
     // One of them settled in between (its reply lost too): it is where it went.
-    queue.settle(&first.fence, &[(job("1"), Verdict::Reschedule { lane: young(), delay: 0 })], &[]).await.unwrap();
+    queue.settle(&first.fence, &[(job("1"), Verdict::Reschedule { lane: young(), due: 0.into() })], &[]).await.unwrap();
     let third = queue.adopt("a", &ids, LEASE).await.unwrap();
     assert_eq!(third.answers, [Scheduled::Known, Scheduled::Known, Scheduled::Scheduled]);
     assert_eq!(queue.settle(&third.fence, &[(job("2"), Verdict::Finish)], &[]).await.unwrap().settled, 1);
@@ -79,7 +79,7 @@ pub(super) async fn the_exhumed_go_into_their_lanes_in_one_step(world: World) {
     let queue = &*world.one;
     bury(queue, &["1", "2", "3"]).await;
     schedule(queue, &young(), 60_000, &["delayed"]).await;
-    let new = |id: &str| NewJob { id: id.into(), lane: old(), delay: 0 };
+    let new = |id: &str| NewJob { id: id.into(), lane: old(), due: 0.into() };
     let jobs = [new("1"), new("delayed"), new("nowhere"), new("2")];
     assert_eq!(
         queue.exhume(&jobs).await.unwrap(),

@@ -86,7 +86,7 @@ impl Works {
                         assert_eq!(other, None, "{} is claimed twice", job.id);
                     }
                     let (given_back, done) = batch.jobs.split_at(batch.jobs.len() / 10);
-                    let verdict = Verdict::Reschedule { lane: old(), delay: 1 };
+                    let verdict = Verdict::Reschedule { lane: old(), due: 1.into() };
                     let verdicts: Vec<_> = done.iter().map(|job| (job.clone(), verdict.clone())).collect();
                     for job in &batch.jobs {
                         self.held.lock().unwrap().remove(&job.id);
@@ -108,7 +108,7 @@ impl Works {
     /// Puts ids in, each of them again and again.
     async fn ingest(&self, queue: &RedisQueue) {
         for n in (0..IDS).cycle() {
-            let job = NewJob { id: n.to_string(), lane: young(), delay: 0 };
+            let job = NewJob { id: n.to_string(), lane: young(), due: 0.into() };
             self.insist(async || queue.schedule(std::slice::from_ref(&job)).await).await;
             if self.stop.load(Ordering::Relaxed) {
                 return;
@@ -145,7 +145,7 @@ async fn early_slot(raw: &mut MultiplexedConnection) -> (String, u16) {
 /// Every call that is not a script of its own, too.
 async fn no_call_runs(queue: &RedisQueue, ledger: &RedisLedger) {
     let ids = ["1".to_owned()];
-    let job = |id: &str| NewJob { id: id.to_owned(), lane: young(), delay: 0 };
+    let job = |id: &str| NewJob { id: id.to_owned(), lane: young(), due: 0.into() };
     let incoming = [Incoming { member: "7".into(), created_at: 0 }];
     let names = ["a".to_owned()];
     let ask = Ask { endpoint: "e", permit: "p", expiry: Duration::from_secs(60), backlog: 0, names: &names };
@@ -161,8 +161,8 @@ async fn no_call_runs(queue: &RedisQueue, ledger: &RedisLedger) {
         queue.incoming("w", 10).await.err(),
         queue.accept_incoming(&ids).await.err(),
         queue.refuse_incoming(&[("x".into(), "y".into())]).await.err(),
-        queue.beat("w", &[("version", "1".into())], &[], &Lateness::default()).await.err(),
-        queue.leave("w").await.err(),
+        queue.heartbeat("w", &[("version", "1".into())], &[], &Lateness::default()).await.err(),
+        queue.deregister("w").await.err(),
         queue.pause(Some("why")).await.err(),
         queue.pause(None).await.err(),
         ledger.acquire(&ask).await.err(),
@@ -220,7 +220,7 @@ async fn a_slot_moves_to_and_fro_and_no_id_is_lost_or_doubled() {
     let (namespace, slot) = early_slot(&mut nodes[0].raw).await;
     let queue = RedisQueue::new(pool(&cluster.url), &namespace);
     let ledger = RedisLedger::new(pool(&cluster.url), &namespace);
-    let all: Vec<NewJob> = (0..IDS).map(|n| NewJob { id: n.to_string(), lane: young(), delay: 0 }).collect();
+    let all: Vec<NewJob> = (0..IDS).map(|n| NewJob { id: n.to_string(), lane: young(), due: 0.into() }).collect();
     queue.schedule(&all).await.unwrap();
 
     let works = Works::default();

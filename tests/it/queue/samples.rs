@@ -33,7 +33,8 @@ pub(super) async fn a_sample_is_of_each_lane_and_of_the_leased(world: World) {
 /// 40 samples of 500 of 2,000: each id is chosen ten times on average.
 pub(super) async fn each_id_has_a_fair_chance_in_a_sample(world: World) {
     let queue = &*world.one;
-    let jobs: Vec<_> = (0..2_000).map(|n| NewJob { id: n.to_string(), lane: old(), delay: 60_000 + n / 7 }).collect();
+    let jobs: Vec<_> =
+        (0..2_000).map(|n| NewJob { id: n.to_string(), lane: old(), due: (60_000 + n / 7).into() }).collect();
     queue.schedule(&jobs).await.unwrap();
     let mut chosen = vec![0_u32; 2_000];
     for _ in 0..40 {

@@ -81,12 +81,18 @@ async fn what_the_queue_has_lost_is_put_back_due(world: World) {
 async fn a_leased_one_is_due_again_when_it_is_let_go(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
     world.schedule(&id).await;
-    let request =
-        ClaimRequest { token: "t", limit: 1, linger: Duration::ZERO, lookahead: 0.0, lease: Duration::from_secs(60) };
+    let request = ClaimRequest {
+        token: "t",
+        limit: 1,
+        linger: Duration::ZERO,
+        lookahead: 0.0,
+        early: 0.0,
+        lease: Duration::from_secs(60),
+    };
     let Claim::Batch(batch) = world.queue.claim(&request).await.unwrap() else { panic!("it is due") };
     let done = world.refresh().ids(std::slice::from_ref(&id), |_, _| ()).await.unwrap();
     assert_eq!(done, Refreshed { leased: 1, ..Refreshed::default() });
-    let verdict = Verdict::Reschedule { lane: Lane::new("7d", Duration::from_secs(21_600)), delay: 6 * HOUR };
+    let verdict = Verdict::Reschedule { lane: Lane::new("7d", Duration::from_secs(21_600)), due: (6 * HOUR).into() };
     world.queue.settle(&batch.fence, &[(batch.jobs[0].clone(), verdict)], &[]).await.unwrap();
     let (lane, due) = world.lane(&id).await;
     assert!(lane == "1d" && due <= wall_ms(), "{lane} {due}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
-    Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
+    Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
 use twitter_updater::quota::{
@@ -49,7 +49,7 @@ macro_rules! pass_on {
 }
 
 #[async_trait]
-impl Queue for LinkedQueue {
+impl Jobs for LinkedQueue {
     fn namespace(&self) -> &str {
         self.queue.namespace()
     }
@@ -67,7 +67,7 @@ impl Queue for LinkedQueue {
         let (queue, token) = (self.queue.clone(), request.token.to_owned());
         let ClaimRequest { limit, linger, lookahead, lease, .. } = *request;
         let claim = async move {
-            let request = ClaimRequest { token: &token, limit, linger, lookahead, lease };
+            let request = ClaimRequest { token: &token, limit, linger, lookahead, early: 0.0, lease };
             queue.claim(&request).await
         };
         self.call(claim).await
@@ -103,16 +103,6 @@ impl Queue for LinkedQueue {
         pass_on!(self.queue.promote(jobs))
     }
 
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        let queue = self.queue.clone();
-        self.call(async move { queue.sample(most).await }).await
-    }
-
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        let queue = self.queue.clone();
-        self.call(async move { queue.mend(slack, limit).await }).await
-    }
-
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         let jobs = jobs.to_vec();
         pass_on!(self.queue.exhume(jobs))
@@ -123,14 +113,64 @@ impl Queue for LinkedQueue {
         pass_on!(self.queue.forget(ids))
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        let queue = self.queue.clone();
-        self.call(async move { queue.dead(from, limit).await }).await
-    }
-
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         let fence = fence.clone();
         pass_on!(self.queue.try_alone(fence))
+    }
+}
+
+#[async_trait]
+impl Inbox for LinkedQueue {
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let (queue, drainer) = (self.queue.clone(), drainer.to_owned());
+        self.call(async move { queue.incoming(&drainer, limit).await }).await
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        let members = members.to_vec();
+        pass_on!(self.queue.accept_incoming(members))
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        let members = members.to_vec();
+        pass_on!(self.queue.refuse_incoming(members))
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        let members = members.to_vec();
+        pass_on!(self.queue.put_incoming(members))
+    }
+}
+
+#[async_trait]
+impl Workers for LinkedQueue {
+    async fn heartbeat(
+        &self,
+        worker: &str,
+        _: &[(&str, String)],
+        _: &[(&str, i64)],
+        _: &Lateness,
+    ) -> Result<(), QueueError> {
+        let (queue, worker) = (self.queue.clone(), worker.to_owned());
+        self.call(async move { queue.heartbeat(&worker, &[], &[], &Lateness::default()).await }).await
+    }
+
+    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
+        let worker = worker.to_owned();
+        pass_on!(self.queue.deregister(worker))
+    }
+}
+
+#[async_trait]
+impl Inspection for LinkedQueue {
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.sample(most).await }).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.dead(from, limit).await }).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
@@ -155,41 +195,13 @@ impl Queue for LinkedQueue {
         let ids = ids.to_vec();
         pass_on!(self.queue.locate(ids))
     }
+}
 
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        let (queue, drainer) = (self.queue.clone(), drainer.to_owned());
-        self.call(async move { queue.incoming(&drainer, limit).await }).await
-    }
-
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
-        let members = members.to_vec();
-        pass_on!(self.queue.accept_incoming(members))
-    }
-
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
-        let members = members.to_vec();
-        pass_on!(self.queue.refuse_incoming(members))
-    }
-
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        let members = members.to_vec();
-        pass_on!(self.queue.put_incoming(members))
-    }
-
-    async fn beat(
-        &self,
-        worker: &str,
-        _: &[(&str, String)],
-        _: &[(&str, i64)],
-        _: &Lateness,
-    ) -> Result<(), QueueError> {
-        let (queue, worker) = (self.queue.clone(), worker.to_owned());
-        self.call(async move { queue.beat(&worker, &[], &[], &Lateness::default()).await }).await
-    }
-
-    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
-        let worker = worker.to_owned();
-        pass_on!(self.queue.leave(worker))
+#[async_trait]
+impl Administration for LinkedQueue {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.mend(slack, limit).await }).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use twitter_updater::base::clock::Millis;
-use twitter_updater::engine::queue::{Lane, MINUTES_KEPT, Place, Queue};
+use twitter_updater::engine::queue::{Inspection, Lane, MINUTES_KEPT, Place};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::Drain;

@@ -12,9 +12,9 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
-use twitter_updater::engine::queue::{MEND_SLACK, Queue};
+use twitter_updater::engine::queue::{MEND_SLACK, Workers};
 use twitter_updater::engine::schedule::age::SameDay;
-use twitter_updater::engine::worker::{Pipeline, Worker};
+use twitter_updater::engine::worker::{Handling, Pipeline, Worker};
 use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate};
 use twitter_updater::pipelines::wave::Wave;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
@@ -91,7 +91,7 @@ fn life(
         let _maintaining = AbortOnDropHandle::new(tokio::spawn(maintenance.run(stop.clone())));
         let _beating = AbortOnDropHandle::new(tokio::spawn(async move {
             while !stop.is_draining() {
-                let _ = queue.beat(&name, &[], &[], &Lateness::default()).await; // the next one comes soon
+                let _ = queue.heartbeat(&name, &[], &[], &Lateness::default()).await; // the next one comes soon
                 stop.sleep(BEAT_EVERY).await;
             }
         }));
@@ -135,7 +135,7 @@ fn worker(
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {
         name: format!("w{}", way.process),
-        pipelines: vec![Pipeline { queue, handler: Arc::new(handler), claims: setup.claims.into() }],
+        pipelines: vec![Pipeline { queue, handler: Handling::Metered(Arc::new(handler)), claims: setup.claims.into() }],
         credentials,
         concurrency: setup.slots.into(),
         metrics,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, Stopwatch};
-use twitter_updater::engine::queue::{Place, Queue};
+use twitter_updater::engine::queue::{Administration, Place};
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::store::Store;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place,
-    Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs,
+    LaneDue, Lateness, Minute, NewJob, Place, Promoted, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+    Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
@@ -409,7 +410,7 @@ impl WatchedQueue {
 }
 
 #[async_trait]
-impl Queue for WatchedQueue {
+impl Jobs for WatchedQueue {
     fn namespace(&self) -> &str {
         self.inner.namespace()
     }
@@ -487,14 +488,6 @@ impl Queue for WatchedQueue {
         Ok(answers)
     }
 
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        self.inner.sample(most).await
-    }
-
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        self.inner.mend(slack, limit).await
-    }
-
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         self.inner.exhume(jobs).await
     }
@@ -503,12 +496,55 @@ impl Queue for WatchedQueue {
         self.inner.forget(ids).await
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        self.inner.dead(from, limit).await
-    }
-
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         self.inner.try_alone(fence).await
+    }
+}
+
+#[async_trait]
+impl Inbox for WatchedQueue {
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        self.inner.incoming(drainer, limit).await
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        self.inner.accept_incoming(members).await
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        self.inner.refuse_incoming(members).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.put_incoming(members).await
+    }
+}
+
+#[async_trait]
+impl Workers for WatchedQueue {
+    async fn heartbeat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        self.inner.heartbeat(worker, fields, counters, lateness).await
+    }
+
+    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
+        self.inner.deregister(worker).await
+    }
+}
+
+#[async_trait]
+impl Inspection for WatchedQueue {
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        self.inner.sample(most).await
+    }
+
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        self.inner.dead(from, limit).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
@@ -530,35 +566,12 @@ impl Queue for WatchedQueue {
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
+}
 
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        self.inner.incoming(drainer, limit).await
-    }
-
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
-        self.inner.accept_incoming(members).await
-    }
-
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
-        self.inner.refuse_incoming(members).await
-    }
-
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        self.inner.put_incoming(members).await
-    }
-
-    async fn beat(
-        &self,
-        worker: &str,
-        fields: &[(&str, String)],
-        counters: &[(&str, i64)],
-        lateness: &Lateness,
-    ) -> Result<(), QueueError> {
-        self.inner.beat(worker, fields, counters, lateness).await
-    }
-
-    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
-        self.inner.leave(worker).await
+#[async_trait]
+impl Administration for WatchedQueue {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.mend(slack, limit).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use twitter_updater::base::clock::{self, Millis};
 use twitter_updater::base::random;
 use twitter_updater::base::retry::RetryPolicy;
-use twitter_updater::engine::queue::{Lane, NewJob, Queue, QueueError, Scheduled};
+use twitter_updater::engine::queue::{Jobs, Lane, NewJob, QueueError, Scheduled};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
@@ -167,7 +167,7 @@ impl World {
             let Some(lane) = self.setup.ages.lane(created_at, now) else { continue };
             let delay = delay(lane);
             tweets.push(NewTweet { id: id.clone(), created_at, next_due: Some(now + delay), content: None });
-            jobs.push(NewJob { id: id.clone(), lane: lane.clone(), delay });
+            jobs.push(NewJob { id: id.clone(), lane: lane.clone(), due: delay.into() });
         }
         let told = |why: StoreError| why.to_string();
         store.record(NAMESPACE, now, &store::Way::of("enqueue"), &tweets).await.map_err(told)?;

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::base::random;
 use twitter_updater::engine::queue::{
-    Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT,
-    Minute, NewJob, PAGE_LIMIT, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
-    WorkerStats, check_id,
+    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs,
+    LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place, Promoted, QueueError, Sample,
+    Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -123,7 +123,7 @@ impl Inner {
 }
 
 #[async_trait]
-impl Queue for MemoryQueue {
+impl Jobs for MemoryQueue {
     fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -169,26 +169,6 @@ impl Queue for MemoryQueue {
         let promoted: BTreeSet<String> = jobs.iter().zip(&answers).filter_map(of).collect();
         inner.count(now, "promoted", promoted.len());
         Ok(answers)
-    }
-
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        let most = most.min(PAGE_LIMIT);
-        let mut samples = self.lock().model.whole_sample();
-        for Sample { ids, .. } in &mut samples {
-            for at in 0..most.min(ids.len()) {
-                let other = at + (random::share() * (ids.len() - at) as f64) as usize;
-                ids.swap(at, other);
-            }
-            ids.truncate(most);
-        }
-        Ok(samples)
-    }
-
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        let (mut inner, now) = (self.lock(), self.now());
-        let mended = inner.model.mend(now, millis(slack), limit);
-        inner.count(now, "mended", mended as usize);
-        Ok(mended)
     }
 
     async fn settle(
@@ -251,6 +231,86 @@ impl Queue for MemoryQueue {
         let mut inner = self.lock();
         ids.iter().for_each(|id| inner.model.forget(id));
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Inbox for MemoryQueue {
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        if inner.drainer.as_ref().is_some_and(|(other, until)| other != drainer && *until > now) {
+            return Ok(Vec::new());
+        }
+        let head: Vec<_> = inner.incoming.iter().take(limit).cloned().collect();
+        if !head.is_empty() {
+            inner.drainer = Some((drainer.to_owned(), now + millis(Duration::from_secs(10))));
+        }
+        Ok(head.into_iter().map(|(created_at, member)| Incoming { member, created_at }).collect())
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        self.lock().incoming.retain(|(_, member)| !members.contains(member));
+        Ok(())
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        let mut inner = self.lock();
+        for (member, reason) in members {
+            inner.incoming.retain(|(_, known)| known != member);
+            inner.refused.insert(member.clone(), reason.clone());
+        }
+        Ok(())
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        let mut inner = self.lock();
+        for Incoming { member, created_at } in members {
+            inner.incoming.retain(|(_, known)| known != member);
+            inner.incoming.insert((*created_at, member.clone()));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Workers for MemoryQueue {
+    async fn heartbeat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        let fields = fields.iter().map(|(field, value)| ((*field).to_owned(), value.clone())).collect();
+        inner.workers.insert(worker.to_owned(), (now, fields));
+        inner.workers.retain(|_, (beat, _)| *beat > now - WORKER_EXPIRY_MS);
+        for (counter, by) in counters {
+            inner.tell(now, counter, *by);
+        }
+        inner.minute(now).lateness.merge(lateness);
+        Ok(())
+    }
+
+    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
+        self.lock().workers.remove(worker);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Inspection for MemoryQueue {
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        let most = most.min(PAGE_LIMIT);
+        let mut samples = self.lock().model.whole_sample();
+        for Sample { ids, .. } in &mut samples {
+            for at in 0..most.min(ids.len()) {
+                let other = at + (random::share() * (ids.len() - at) as f64) as usize;
+                ids.swap(at, other);
+            }
+            ids.truncate(most);
+        }
+        Ok(samples)
     }
 
     async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
@@ -318,63 +378,15 @@ impl Queue for MemoryQueue {
         };
         Ok(ids.iter().map(|id| place(id).into_iter().collect()).collect())
     }
+}
 
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+#[async_trait]
+impl Administration for MemoryQueue {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
-        if inner.drainer.as_ref().is_some_and(|(other, until)| other != drainer && *until > now) {
-            return Ok(Vec::new());
-        }
-        let head: Vec<_> = inner.incoming.iter().take(limit).cloned().collect();
-        if !head.is_empty() {
-            inner.drainer = Some((drainer.to_owned(), now + millis(Duration::from_secs(10))));
-        }
-        Ok(head.into_iter().map(|(created_at, member)| Incoming { member, created_at }).collect())
-    }
-
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
-        self.lock().incoming.retain(|(_, member)| !members.contains(member));
-        Ok(())
-    }
-
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
-        let mut inner = self.lock();
-        for (member, reason) in members {
-            inner.incoming.retain(|(_, known)| known != member);
-            inner.refused.insert(member.clone(), reason.clone());
-        }
-        Ok(())
-    }
-
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        let mut inner = self.lock();
-        for Incoming { member, created_at } in members {
-            inner.incoming.retain(|(_, known)| known != member);
-            inner.incoming.insert((*created_at, member.clone()));
-        }
-        Ok(())
-    }
-
-    async fn beat(
-        &self,
-        worker: &str,
-        fields: &[(&str, String)],
-        counters: &[(&str, i64)],
-        lateness: &Lateness,
-    ) -> Result<(), QueueError> {
-        let (mut inner, now) = (self.lock(), self.now());
-        let fields = fields.iter().map(|(field, value)| ((*field).to_owned(), value.clone())).collect();
-        inner.workers.insert(worker.to_owned(), (now, fields));
-        inner.workers.retain(|_, (beat, _)| *beat > now - WORKER_EXPIRY_MS);
-        for (counter, by) in counters {
-            inner.tell(now, counter, *by);
-        }
-        inner.minute(now).lateness.merge(lateness);
-        Ok(())
-    }
-
-    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
-        self.lock().workers.remove(worker);
-        Ok(())
+        let mended = inner.model.mend(now, millis(slack), limit);
+        inner.count(now, "mended", mended as usize);
+        Ok(mended)
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

@@ -72,7 +72,7 @@ async fn promote(queue: &dyn Queue, ids: &[String]) -> Result<Vec<Promoted>, Que
     let lane = Lane::new("promoted", Duration::from_millis(500));
     let job = |_| {
         let id = ids[rand::rng().random_range(0..ids.len())].clone();
-        NewJob { id, lane: lane.clone(), delay: rand::rng().random_range(0..300) }
+        NewJob { id, lane: lane.clone(), due: rand::rng().random_range(0..300).into() }
     };
     queue.promote(&(0..IDS).map(job).collect::<Vec<_>>()).await
 }

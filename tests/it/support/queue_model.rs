@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, millis};
 use twitter_updater::engine::queue::{
-    ClaimRequest, Job, LaneStats, MEND_SLACK, NewJob, PAGE_LIMIT, Place, Promoted, Sample, Scheduled, Stats, Verdict,
-    suspect_limit, worker_of,
+    ClaimRequest, Job, Lane, LaneStats, MEND_SLACK, NewJob, Order, PAGE_LIMIT, Place, Promoted, Sample, Scheduled,
+    Stats, Verdict, suspect_limit, worker_of,
 };
 
 /// Rules of the contract that can be left out, to see that somebody notices.
@@ -28,6 +29,12 @@ pub struct Rules {
     pub note_outlives_lease: bool,
     /// A promote makes no job due later: of two dues the earlier one counts.
     pub earlier_due_wins: bool,
+    /// No job of a later tier is claimed before one of an earlier tier.
+    pub tiers_are_strict: bool,
+    /// A newest-first lane gives its newest due job first.
+    pub newest_first: bool,
+    /// Only lanes by lateness lend what is not due yet.
+    pub only_timed_lend: bool,
 }
 
 impl Default for Rules {
@@ -40,6 +47,9 @@ impl Default for Rules {
             soonest_first: true,
             note_outlives_lease: true,
             earlier_due_wins: true,
+            tiers_are_strict: true,
+            newest_first: true,
+            only_timed_lend: true,
         }
     }
 }
@@ -79,8 +89,7 @@ pub enum Claimed {
 pub struct QueueModel {
     pub rules: Rules,
     jobs: BTreeMap<String, Entry>,
-    /// Each lane's patience.
-    lanes: BTreeMap<Arc<str>, Millis>,
+    lanes: BTreeMap<Arc<str>, Lane>,
     last_fence: Millis,
     /// Claims of others that are to come before the next of suspects.
     others_first: u8,
@@ -93,13 +102,13 @@ impl QueueModel {
     }
 
     pub fn schedule(&mut self, now: Millis, job: &NewJob) -> Scheduled {
-        self.lanes.insert(job.lane.name.clone(), job.lane.patience);
+        self.lanes.insert(job.lane.name.clone(), job.lane.clone());
         match self.jobs.get(&job.id).map(|entry| &entry.at) {
             Some(At::Delayed { .. }) => Scheduled::Known,
             Some(At::Leased { .. }) => Scheduled::Leased,
             Some(At::Dead { .. }) => Scheduled::Dead,
             None => {
-                let at = At::Delayed { lane: job.lane.name.clone(), due: now + job.delay.max(0) };
+                let at = At::Delayed { lane: job.lane.name.clone(), due: job.due.moment(now) };
                 self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None, note: None });
                 Scheduled::Scheduled
             }
@@ -139,7 +148,7 @@ impl QueueModel {
 
     /// Makes a delayed job due earlier or moves it to another lane; notes the same of a leased one.
     pub fn promote(&mut self, now: Millis, job: &NewJob) -> Promoted {
-        let (earlier_due_wins, asked) = (self.rules.earlier_due_wins, now + job.delay.max(0));
+        let (earlier_due_wins, asked) = (self.rules.earlier_due_wins, job.due.moment(now));
         let earlier = |known: Millis| if earlier_due_wins { known.min(asked) } else { asked };
         let Some(entry) = self.jobs.get_mut(&job.id) else { return Promoted::Absent };
         let promoted = match &mut entry.at {
@@ -154,7 +163,7 @@ impl QueueModel {
                 Promoted::Noted
             }
         };
-        self.lanes.insert(job.lane.name.clone(), job.lane.patience);
+        self.lanes.insert(job.lane.name.clone(), job.lane.clone());
         promoted
     }
 
@@ -164,18 +173,19 @@ impl QueueModel {
             return 0;
         }
         // One pass over all ids: a simulation mends every few seconds.
-        let lanes = self.lanes_in_order();
+        let mut lanes = self.lanes_in_order();
+        lanes.retain(|lane| lane.order.is_timed());
         let mut far = vec![Vec::new(); lanes.len()];
         for (id, entry) in &self.jobs {
             if let At::Delayed { lane, due } = &entry.at
-                && let Some(of) = lanes.iter().position(|(name, _)| name == lane)
-                && *due > now + lanes[of].1 + slack
+                && let Some(of) = lanes.iter().position(|known| known.name == *lane)
+                && *due > now + lanes[of].patience + slack
             {
                 far[of].push((*due, id.clone()));
             }
         }
         let mut left = limit.min(PAGE_LIMIT);
-        for ((_, patience), mut far) in lanes.into_iter().zip(far) {
+        for (Lane { patience, .. }, mut far) in lanes.into_iter().zip(far) {
             far.sort();
             far.truncate(left);
             left -= far.len();
@@ -200,12 +210,16 @@ impl QueueModel {
 
     /// All ids of each lane, and last of the leased.
     pub fn whole_sample(&self) -> Vec<Sample> {
-        let of = |lane: Option<(Arc<str>, Millis)>, ids: Vec<String>| {
-            let (lane, patience_ms) = lane.unzip();
-            Sample { lane: lane.map(|name| name.to_string()), patience_ms, total: ids.len() as u64, ids }
+        let of = |lane: Option<&Lane>, ids: Vec<String>| Sample {
+            lane: lane.map(|lane| lane.name.to_string()),
+            patience_ms: lane.map(|lane| lane.patience),
+            order: lane.map(|lane| lane.order).unwrap_or_default(),
+            total: ids.len() as u64,
+            ids,
         };
         let ids = |name: &str| self.delayed_in(name).into_iter().map(|(_, id)| id).collect();
-        let lanes = self.lanes_in_order().into_iter().map(|lane| of(Some(lane.clone()), ids(&lane.0)));
+        let lanes = self.lanes_in_order();
+        let lanes = lanes.iter().map(|lane| of(Some(lane), ids(&lane.name)));
         let leased = self.jobs.iter().filter(|(_, entry)| matches!(entry.at, At::Leased { .. }));
         lanes.chain([of(None, leased.map(|(id, _)| id.clone()).collect())]).collect()
     }
@@ -270,6 +284,7 @@ impl QueueModel {
                     due: *due,
                     deliveries: entry.deliveries,
                     failures: entry.failures,
+                    order: self.order_of(lane),
                 };
                 Some((*fence, job))
             }
@@ -288,7 +303,7 @@ impl QueueModel {
         if !self.rules.leases_end {
             return Default::default();
         }
-        let first = self.lanes_in_order().first().map_or_else(|| "default".into(), |(name, _)| name.clone());
+        let first = self.lanes_in_order().first().map_or_else(|| "default".into(), |lane| lane.name.clone());
         let over = |(id, entry): (&String, &Entry)| match entry.at {
             At::Leased { fence, .. } if fence <= now => Some(Job {
                 id: id.clone(),
@@ -296,6 +311,7 @@ impl QueueModel {
                 due: fence,
                 deliveries: entry.deliveries + 1,
                 failures: entry.failures + u32::from(entry.trial == Some(fence)),
+                order: self.order_of(&first),
             }),
             _ => None,
         };
@@ -316,27 +332,51 @@ impl QueueModel {
         };
         let waited = waiting().map(|(.., due)| now - due).filter(|waited| *waited >= 0);
         let (due, oldest) = waited.fold((0, None), |(due, oldest), waited| (due + 1, oldest.max(Some(waited))));
-        if due < request.limit && oldest.is_none_or(|waited| waited < millis(request.linger)) {
+        let is_early = request.early > 0.0;
+        if !is_early && due < request.limit && oldest.is_none_or(|waited| waited < millis(request.linger)) {
             return Err(oldest);
         }
         let lanes = self.lanes_in_order();
-        let mut all: Vec<(f64, usize, Job)> = Vec::new();
+        let (mut all, mut soon) = (Vec::new(), Vec::new());
         for (id, entry, lane, due) in waiting() {
-            let Some(at) = lanes.iter().position(|(name, _)| name == lane) else { continue };
-            let (id, lane) = (id.clone(), lane.clone());
-            let lateness = (now - due) as f64 / lanes[at].1 as f64;
-            all.push((lateness, at, Job { id, lane, due, deliveries: entry.deliveries, failures: entry.failures }));
+            let Some(at) = lanes.iter().position(|known| known.name == *lane) else { continue };
+            let Entry { deliveries, failures, .. } = *entry;
+            let order = lanes[at].order;
+            let job = Job { id: id.clone(), lane: lane.clone(), due, deliveries, failures, order };
+            if due <= now {
+                all.push((at, job));
+            } else if order.is_timed() || !self.rules.only_timed_lend {
+                soon.push((at, job));
+            }
         }
-        all.sort_by(|(a, in_a, a_job), (b, in_b, b_job)| {
-            b.total_cmp(a).then_with(|| (in_a, a_job.due, &a_job.id).cmp(&(in_b, b_job.due, &b_job.id)))
+        let tier = |at: usize| if self.rules.tiers_are_strict { lanes[at].tier } else { 0 };
+        let newest = |at: usize| self.rules.newest_first && lanes[at].order == Order::NewestFirst;
+        let lateness = |at: usize, job: &Job| (now - job.due) as f64 / lanes[at].patience as f64;
+        all.sort_by(|(in_a, a), (in_b, b)| {
+            let by_lane = (tier(*in_a), newest(*in_a)).cmp(&(tier(*in_b), newest(*in_b)));
+            by_lane.then_with(|| match newest(*in_a) {
+                true => b.due.cmp(&a.due).then_with(|| in_a.cmp(in_b)).then_with(|| b.id.cmp(&a.id)),
+                false => {
+                    let later = lateness(*in_b, b).total_cmp(&lateness(*in_a, a));
+                    later.then_with(|| (in_a, a.due, &a.id).cmp(&(in_b, b.due, &b.id)))
+                }
+            })
         });
-        // In the places that are free what is due soonest, up to the first that it is too early for.
-        let mut soon = all.split_off(due);
-        if self.rules.soonest_first {
-            soon.sort_by(|(_, in_a, a), (_, in_b, b)| (a.due, in_a, &a.id).cmp(&(b.due, in_b, &b.id)));
+        // In the places that are free what is due soonest: relative to its patience, where idle quota is spent; otherwise
+        // up to the first that it is too early for.
+        soon.sort_by(|(in_a, a), (in_b, b)| match is_early || !self.rules.soonest_first {
+            true => {
+                let later = lateness(*in_b, b).total_cmp(&lateness(*in_a, a));
+                later.then_with(|| (in_a, a.due, &a.id).cmp(&(in_b, b.due, &b.id)))
+            }
+            false => (a.due, in_a, &a.id).cmp(&(b.due, in_b, &b.id)),
+        });
+        let share = if is_early { request.early } else { request.lookahead };
+        all.extend(soon.into_iter().take_while(|(at, job)| -lateness(*at, job) <= share));
+        if all.is_empty() {
+            return Err(None);
         }
-        all.extend(soon.into_iter().take_while(|(lateness, ..)| -lateness <= request.lookahead));
-        let mut picked: Vec<Job> = all.into_iter().map(|(.., job)| job).take(request.limit).collect();
+        let mut picked: Vec<Job> = all.into_iter().map(|(_, job)| job).take(request.limit).collect();
         // Suspects travel apart; the most urgent says which of the two this batch is.
         let suspects = picked.first().is_some_and(|job| job.deliveries > 0);
         picked.retain(|job| (job.deliveries > 0) == suspects);
@@ -365,21 +405,21 @@ impl QueueModel {
         let settle = |(job, verdict): &(Job, Verdict)| {
             let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
             let (at, deliveries, failures) = match verdict {
-                Verdict::Reschedule { lane, delay } => {
-                    self.lanes.insert(lane.name.clone(), lane.patience);
-                    (self.back(&job.id, &lane.name, now + delay.max(&0)), 0, 0)
+                Verdict::Reschedule { lane, due } => {
+                    self.lanes.insert(lane.name.clone(), lane.clone());
+                    (self.back(&job.id, &lane.name, due.moment(now)), 0, 0)
                 }
                 Verdict::Finish => {
                     self.jobs.remove(&job.id);
                     return true;
                 }
                 Verdict::Retry { after, counted } => {
-                    self.lanes.entry(job.lane.clone()).or_insert(60_000);
+                    self.know(&job.lane);
                     let at = self.back(&job.id, &job.lane, now + after.max(&0));
                     (at, deliveries + u32::from(*counted), failures + u32::from(*counted))
                 }
                 Verdict::Suspect { after } => {
-                    self.lanes.entry(job.lane.clone()).or_insert(60_000);
+                    self.know(&job.lane);
                     (self.back(&job.id, &job.lane, now + after.max(&0)), deliveries + 1, failures)
                 }
                 Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
@@ -394,7 +434,7 @@ impl QueueModel {
     pub fn release(&mut self, now: Millis, deadline: Millis, jobs: &[Job]) -> Vec<bool> {
         let release = |job: &Job| {
             let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
-            self.lanes.entry(job.lane.clone()).or_insert(60_000);
+            self.know(&job.lane);
             let deliveries = deliveries + u32::from(!self.rules.release_uncounted);
             let at = self.back(&job.id, &job.lane, job.due);
             self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None, note: None });
@@ -444,6 +484,10 @@ impl QueueModel {
         })
     }
 
+    pub fn is_suspect(&self, id: &str) -> bool {
+        self.jobs.get(id).is_some_and(|entry| entry.deliveries > 0)
+    }
+
     pub fn places(&self) -> impl Iterator<Item = (&String, Place)> {
         self.jobs.keys().filter_map(|id| Some((id, self.place(id)?)))
     }
@@ -454,7 +498,7 @@ impl QueueModel {
 
     /// How late, measured in the lane's own interval.
     pub fn urgency(&self, now: Millis, lane: &str, due: Millis) -> f64 {
-        (now - due) as f64 / self.lanes.get(lane).copied().unwrap_or(60_000) as f64
+        (now - due) as f64 / self.lanes.get(lane).map_or(60_000, |lane| lane.patience) as f64
     }
 
     /// The greatest urgency of those that wait and are no suspects; `None` when nothing is due.
@@ -466,26 +510,39 @@ impl QueueModel {
         self.jobs.values().filter_map(urgency).max_by(f64::total_cmp)
     }
 
-    /// Most impatient first.
-    fn lanes_in_order(&self) -> Vec<(Arc<str>, Millis)> {
-        let mut lanes: Vec<_> = self.lanes.iter().map(|(name, patience)| (name.clone(), *patience)).collect();
-        lanes.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    /// By tier, most impatient first.
+    fn lanes_in_order(&self) -> Vec<Lane> {
+        let mut lanes: Vec<_> = self.lanes.values().cloned().collect();
+        let tier = |lane: &Lane| if self.rules.tiers_are_strict { lane.tier } else { 0 };
+        lanes.sort_by(|a, b| (tier(a), a.patience, &a.name).cmp(&(tier(b), b.patience, &b.name)));
         lanes
+    }
+
+    fn order_of(&self, lane: &str) -> Order {
+        self.lanes.get(lane).map_or_else(Order::default, |lane| lane.order)
+    }
+
+    /// A lane somebody gives a job back to.
+    fn know(&mut self, name: &Arc<str>) {
+        let unknown = || Lane::new(name.clone(), Duration::from_secs(60));
+        self.lanes.entry(name.clone()).or_insert_with(unknown);
     }
 
     pub fn stats(&self, now: Millis) -> Stats {
         let fence_ahead_ms = (self.last_fence - now).max(0);
         let mut stats = Stats { now_ms: now, paused: self.paused.clone(), fence_ahead_ms, ..Stats::default() };
-        for (name, patience_ms) in self.lanes_in_order() {
-            let mut lane = LaneStats { lane: name.to_string(), patience_ms, ..LaneStats::default() };
+        for Lane { name, patience: patience_ms, tier, order } in self.lanes_in_order() {
+            let mut lane = LaneStats { lane: name.to_string(), patience_ms, tier, order, ..LaneStats::default() };
             for entry in self.jobs.values() {
                 if let At::Delayed { lane: of, due } = &entry.at
                     && *of == name
                 {
                     lane.delayed += 1;
                     lane.due += u64::from(*due <= now);
-                    lane.oldest_lateness_ms = lane.oldest_lateness_ms.max(now - due);
-                    lane.beyond += u64::from(*due > now + patience_ms + millis(MEND_SLACK));
+                    let is_timed = order.is_timed();
+                    let oldest = if is_timed { &mut lane.oldest_lateness_ms } else { &mut lane.oldest_age_ms };
+                    *oldest = (*oldest).max(now - due);
+                    lane.beyond += u64::from(is_timed && *due > now + patience_ms + millis(MEND_SLACK));
                 }
             }
             stats.delayed += lane.delayed;

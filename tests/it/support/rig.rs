@@ -17,7 +17,7 @@ use twitter_updater::engine::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled,
 };
 use twitter_updater::engine::schedule::age::{AgeTable, SameDay};
-use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Pipeline, Worker};
 use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
 use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::http::HttpOptions;
@@ -287,7 +287,7 @@ impl Rig {
             let lane = made.and_then(|made| self.ages().lane(made, wall_ms()).cloned());
             lane.unwrap_or_else(|| self.handler.unavailable.lane.clone())
         };
-        let jobs: Vec<_> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane(id), delay }).collect();
+        let jobs: Vec<_> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane(id), due: delay.into() }).collect();
         for answer in self.queue.schedule(&jobs).await.unwrap() {
             assert_eq!(answer, Scheduled::Scheduled);
         }
@@ -307,7 +307,7 @@ impl Rig {
         static TOKEN: AtomicU32 = AtomicU32::new(0);
         let token = format!("test-{}", TOKEN.fetch_add(1, Ordering::Relaxed));
         let ClaimSettings { lookahead, lease, .. } = self.setup.claims;
-        let request = ClaimRequest { token: &token, limit, linger: Duration::ZERO, lookahead, lease };
+        let request = ClaimRequest { token: &token, limit, linger: Duration::ZERO, lookahead, early: 0.0, lease };
         let claimed = async {
             loop {
                 match self.queue.claim(&request).await.unwrap() {
@@ -360,7 +360,11 @@ impl Rig {
 
     pub fn pipeline(&self) -> Pipeline {
         let queue = JournalledQueue { inner: self.queue.clone(), journal: self.journal.clone() };
-        Pipeline { queue: Arc::new(queue), handler: self.handler.clone(), claims: self.setup.claims.into() }
+        Pipeline {
+            queue: Arc::new(queue),
+            handler: Handling::Metered(self.handler.clone()),
+            claims: self.setup.claims.into(),
+        }
     }
 
     /// Starts a worker.

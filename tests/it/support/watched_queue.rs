@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, Minute, NewJob, Place, Promoted,
-    Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
+    Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ fn away() -> QueueError {
 }
 
 #[async_trait]
-impl Queue for WatchedQueue {
+impl Jobs for WatchedQueue {
     fn namespace(&self) -> &str {
         self.inner.namespace()
     }
@@ -107,31 +107,6 @@ impl Queue for WatchedQueue {
             self.scheduled.notify_one();
         }
         answer
-    }
-
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        let head = self.inner.incoming(drainer, limit).await?;
-        if head.is_empty() {
-            self.drained.notify_one();
-        }
-        Ok(head)
-    }
-
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
-        if one_of(&self.fail_accepts) {
-            return Err(away());
-        }
-        self.inner.accept_incoming(members).await?;
-        if one_of(&self.lose_accept_replies) { Err(away()) } else { Ok(()) }
-    }
-
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
-        self.refused.lock().unwrap().extend_from_slice(members);
-        self.inner.refuse_incoming(members).await
-    }
-
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        self.inner.put_incoming(members).await
     }
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
@@ -159,14 +134,6 @@ impl Queue for WatchedQueue {
         self.inner.promote(jobs).await
     }
 
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        self.inner.sample(most).await
-    }
-
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        self.inner.mend(slack, limit).await
-    }
-
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
         self.inner.exhume(jobs).await
     }
@@ -175,16 +142,68 @@ impl Queue for WatchedQueue {
         self.inner.forget(ids).await
     }
 
+    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+        self.inner.try_alone(fence).await
+    }
+}
+
+#[async_trait]
+impl Inbox for WatchedQueue {
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        let head = self.inner.incoming(drainer, limit).await?;
+        if head.is_empty() {
+            self.drained.notify_one();
+        }
+        Ok(head)
+    }
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        if one_of(&self.fail_accepts) {
+            return Err(away());
+        }
+        self.inner.accept_incoming(members).await?;
+        if one_of(&self.lose_accept_replies) { Err(away()) } else { Ok(()) }
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        self.refused.lock().unwrap().extend_from_slice(members);
+        self.inner.refuse_incoming(members).await
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        self.inner.put_incoming(members).await
+    }
+}
+
+#[async_trait]
+impl Workers for WatchedQueue {
+    async fn heartbeat(
+        &self,
+        worker: &str,
+        fields: &[(&str, String)],
+        counters: &[(&str, i64)],
+        lateness: &Lateness,
+    ) -> Result<(), QueueError> {
+        self.inner.heartbeat(worker, fields, counters, lateness).await
+    }
+
+    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
+        self.inner.deregister(worker).await
+    }
+}
+
+#[async_trait]
+impl Inspection for WatchedQueue {
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        self.inner.sample(most).await
+    }
+
     async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
         self.inner.dead(from, limit).await
     }
 
     async fn due(&self) -> Result<u64, QueueError> {
         self.inner.due().await
-    }
-
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
-        self.inner.try_alone(fence).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {
@@ -207,19 +226,12 @@ impl Queue for WatchedQueue {
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
+}
 
-    async fn beat(
-        &self,
-        worker: &str,
-        fields: &[(&str, String)],
-        counters: &[(&str, i64)],
-        lateness: &Lateness,
-    ) -> Result<(), QueueError> {
-        self.inner.beat(worker, fields, counters, lateness).await
-    }
-
-    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
-        self.inner.leave(worker).await
+#[async_trait]
+impl Administration for WatchedQueue {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.mend(slack, limit).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

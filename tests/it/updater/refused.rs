@@ -66,6 +66,7 @@ async fn only_the_id_that_spoils_its_requests_ends_dead() {
         limit: 1_000,
         linger: Duration::ZERO,
         lookahead: 1.0,
+        early: 0.0,
         lease: Duration::from_secs(60),
     };
     let Claim::Batch(batch) = rig.queue.claim(&early).await.unwrap() else { panic!("one is due") };

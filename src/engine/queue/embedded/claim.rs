@@ -4,9 +4,9 @@ use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::super::{Batch, Claim, ClaimRequest, Fence, Job, QueueError};
+use super::super::{Batch, Claim, ClaimRequest, Fence, Job, Lane, Order, QueueError};
 use super::pick::{Candidate, Pick, halved};
-use super::{EmbeddedQueue, KnownLane, Tx};
+use super::{EmbeddedQueue, Tx};
 use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis, QueueTime};
 
@@ -16,32 +16,8 @@ const OTHERS_FIRST: u32 = 3;
 pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
-    // The same token again: the first reply was lost.
-    let repeated = sqlx::query(
-        "SELECT id, lane, due, deliveries, fence, failures FROM queue_job
-         WHERE namespace = ? AND state = 1 AND fence > ? AND token = ?",
-    )
-    .bind(&queue.namespace)
-    .bind(now)
-    .bind(request.token)
-    .fetch_all(&mut *tx)
-    .await
-    .map_err(decide)?;
-    if let Some(row) = repeated.first() {
-        let deadline: Millis = row.get(4);
-        let read = |row: &SqliteRow| Job {
-            id: row.get(0),
-            lane: row.get::<String, _>(1).into(),
-            due: row.get(2),
-            deliveries: row.get(3),
-            failures: row.get(5),
-        };
-        return Ok(Claim::Batch(Batch {
-            fence: Fence { deadline, token: request.token.to_owned() },
-            now: QueueTime::read(now),
-            claimed_at: now,
-            jobs: repeated.iter().map(read).collect(),
-        }));
+    if let Some(batch) = claimed_before(queue, &mut tx, now, request.token).await? {
+        return Ok(Claim::Batch(batch));
     }
     let (last_fence, paused, turns): (Millis, Option<String>, u32) =
         sqlx::query_as("SELECT fence, paused, turns FROM queue_namespace WHERE namespace = ?")
@@ -52,56 +28,118 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     if paused.is_some() {
         return Ok(Claim::Empty { wait: request.linger, paused });
     }
-
-    let suspects_turn = turns >= OTHERS_FIRST;
-    let lanes = queue.lanes(&mut tx).await?;
-    let over = expired(queue, &mut tx, now, request.limit, &lanes).await?;
-    let (mut jobs, mut expired) = match over {
-        Expired { first, .. } if !first.is_empty() => (first, true),
-        Expired { ref suspects, .. } if !suspects.is_empty() && suspects_turn => (suspects.clone(), true),
-        _ => (Vec::new(), false),
+    let chosen = match choose(queue, &mut tx, now, request, turns >= OTHERS_FIRST).await? {
+        Ok(chosen) => chosen,
+        Err(wait) => return Ok(Claim::Empty { wait: clock::span(wait), paused: None }),
     };
-    if !expired {
-        let patience: Vec<Millis> = lanes.iter().map(|lane| lane.patience).collect();
-        let pick = Pick {
-            now,
-            limit: request.limit,
-            linger: clock::millis(request.linger),
-            lookahead: request.lookahead,
-            patience: &patience,
-        };
-        let mut batch = match suspects_turn {
-            true => Err(None),
-            false => pick.batch(candidates(queue, &mut tx, &lanes, request.limit, 0).await?),
-        };
-        if batch.is_err() && !over.suspects.is_empty() {
-            // Nobody else is ready: the call is theirs.
-            (jobs, expired) = (over.suspects, true);
-        } else {
-            if batch.is_err() {
-                let candidates = candidates(queue, &mut tx, &lanes, request.limit, u32::MAX).await?;
-                let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
-                batch = pick.batch(candidates);
-                if let Err(waited) = batch {
-                    let wait = wait(queue, &mut tx, now, request, waited, dues).await?;
-                    return Ok(Claim::Empty { wait: clock::span(wait), paused: None });
-                }
-            }
-            jobs.extend(batch.into_iter().flatten().map(|job| Job {
-                id: job.id,
-                lane: lanes[job.lane].name.clone(),
-                due: job.due,
-                deliveries: job.deliveries,
-                failures: job.failures,
-            }));
-        }
-    }
     // Those whose lease ran out for the first time are no suspects yet.
-    let of_suspects = jobs.first().is_some_and(|job| job.deliveries > u32::from(expired));
+    let of_suspects = chosen.jobs.first().is_some_and(|job| job.deliveries > u32::from(chosen.expired));
     let turns = if of_suspects { 0 } else { turns.saturating_add(1).min(OTHERS_FIRST) };
-
     // Unique and rising, whatever the clock does.
     let deadline = (now + clock::millis(request.lease).max(1)).max(last_fence + 1);
+    let fence = Fence { deadline, token: request.token.to_owned() };
+    lease(queue, &mut tx, &fence, &chosen.jobs, turns).await?;
+    let ran_out = if chosen.expired { chosen.jobs.len() } else { 0 };
+    let counters = [("claims", 1), ("claimed", chosen.jobs.len() as i64), ("expired", ran_out as i64)];
+    queue.count(&mut tx, now, &counters).await?;
+    tx.commit().await.map_err(decide)?;
+    Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
+}
+
+/// The batch that the same token has already: the first reply was lost.
+async fn claimed_before(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    now: Millis,
+    token: &str,
+) -> Result<Option<Batch>, QueueError> {
+    let rows = sqlx::query(
+        "SELECT job.id, job.lane, job.due, job.deliveries, job.fence, job.failures, coalesce(known.ordering, '')
+         FROM queue_job AS job LEFT JOIN queue_lane AS known ON known.namespace = job.namespace AND known.lane = job.lane
+         WHERE job.namespace = ? AND job.state = 1 AND job.fence > ? AND job.token = ?",
+    )
+    .bind(&queue.namespace)
+    .bind(now)
+    .bind(token)
+    .fetch_all(&mut **tx)
+    .await
+    .map_err(decide)?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let read = |row: &SqliteRow| Job {
+        id: row.get(0),
+        lane: row.get::<String, _>(1).into(),
+        due: row.get(2),
+        deliveries: row.get(3),
+        failures: row.get(5),
+        order: Order::of(row.get(6)),
+    };
+    Ok(Some(Batch {
+        fence: Fence { deadline: first.get(4), token: token.to_owned() },
+        now: QueueTime::read(now),
+        claimed_at: now,
+        jobs: rows.iter().map(read).collect(),
+    }))
+}
+
+/// Jobs of the next batch.
+struct Chosen {
+    jobs: Vec<Job>,
+    /// Their leases ran out.
+    expired: bool,
+}
+
+/// Chooses the next batch, or answers how long none can be ready, ms.
+async fn choose(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    now: Millis,
+    request: &ClaimRequest<'_>,
+    suspects_turn: bool,
+) -> Result<Result<Chosen, Millis>, QueueError> {
+    let lanes = queue.lanes(tx).await?;
+    let Expired { first, suspects } = expired(queue, tx, now, request.limit, &lanes).await?;
+    if !first.is_empty() {
+        return Ok(Ok(Chosen { jobs: first, expired: true }));
+    }
+    if !suspects.is_empty() && suspects_turn {
+        return Ok(Ok(Chosen { jobs: suspects, expired: true }));
+    }
+    let pick = Pick {
+        now,
+        limit: request.limit,
+        linger: clock::millis(request.linger),
+        lookahead: request.lookahead,
+        early: request.early,
+        lanes: &lanes,
+    };
+    let picked = |batch: Vec<Candidate>| {
+        let job = |job: Candidate| Job {
+            id: job.id,
+            lane: lanes[job.lane].name.clone(),
+            due: job.due,
+            deliveries: job.deliveries,
+            failures: job.failures,
+            order: lanes[job.lane].order,
+        };
+        Ok(Ok(Chosen { jobs: batch.into_iter().map(job).collect(), expired: false }))
+    };
+    if !suspects_turn && let Ok(batch) = pick.batch(candidates(queue, tx, &pick, 0).await?) {
+        return picked(batch);
+    }
+    if !suspects.is_empty() {
+        // Nobody else is ready: the call is theirs.
+        return Ok(Ok(Chosen { jobs: suspects, expired: true }));
+    }
+    let candidates = candidates(queue, tx, &pick, u32::MAX).await?;
+    let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
+    match pick.batch(candidates) {
+        Ok(batch) => picked(batch),
+        Err(waited) => Ok(Err(wait(queue, tx, now, request, waited, dues).await?)),
+    }
+}
+
+/// Puts jobs under a lease, and the lease into the namespace's row.
+async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, jobs: &[Job], turns: u32) -> Result<(), QueueError> {
     let rows: Vec<_> =
         jobs.iter().map(|job| json!([job.id, &*job.lane, job.due, job.deliveries, job.failures])).collect();
     sqlx::query(
@@ -116,28 +154,19 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     )
     .bind(json!(rows).to_string())
     .bind(&queue.namespace)
-    .bind(deadline)
-    .bind(request.token)
-    .execute(&mut *tx)
+    .bind(fence.deadline)
+    .bind(&fence.token)
+    .execute(&mut **tx)
     .await
     .map_err(decide)?;
     sqlx::query("UPDATE queue_namespace SET fence = ?, turns = ? WHERE namespace = ?")
-        .bind(deadline)
+        .bind(fence.deadline)
         .bind(turns)
         .bind(&queue.namespace)
-        .execute(&mut *tx)
+        .execute(&mut **tx)
         .await
         .map_err(decide)?;
-    let ran_out = if expired { jobs.len() } else { 0 };
-    let counters = [("claims", 1), ("claimed", jobs.len() as i64), ("expired", ran_out as i64)];
-    queue.count(&mut tx, now, &counters).await?;
-    tx.commit().await.map_err(decide)?;
-    Ok(Claim::Batch(Batch {
-        fence: Fence { deadline, token: request.token.to_owned() },
-        now: QueueTime::read(now),
-        claimed_at: now,
-        jobs,
-    }))
+    Ok(())
 }
 
 /// Leases whose time is up.
@@ -155,7 +184,7 @@ async fn expired(
     tx: &mut Tx,
     now: Millis,
     limit: usize,
-    lanes: &[KnownLane],
+    lanes: &[Lane],
 ) -> Result<Expired, QueueError> {
     let rows = sqlx::query(
         "SELECT id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence) FROM queue_job
@@ -167,40 +196,56 @@ async fn expired(
     .fetch_all(&mut **tx)
     .await
     .map_err(decide)?;
-    let lane = lanes.first().map_or_else(|| "default".into(), |lane| lane.name.clone());
+    let (lane, order) =
+        lanes.first().map_or_else(|| ("default".into(), Order::default()), |lane| (lane.name.clone(), lane.order));
     let job = |row: &SqliteRow| Job {
         id: row.get(0),
         lane: lane.clone(),
         due: row.get(1),
         deliveries: row.get::<u32, _>(2) + 1,
         failures: row.get(3),
+        order,
     };
     let (first, suspects): (Vec<Job>, Vec<Job>) = rows.iter().map(job).partition(|job| job.deliveries == 1);
     let halved = |jobs| halved(jobs, limit, |job: &Job| job.deliveries);
     Ok(Expired { first: halved(first), suspects: halved(suspects) })
 }
 
-/// Each lane's first `limit` jobs with at most so many deliveries.
+/// Each lane's first `limit` jobs with at most so many deliveries, in the order of the lane. Of a newest-first lane as many
+/// more that are not due yet: they say when the next batch is ready.
 async fn candidates(
     queue: &EmbeddedQueue,
     tx: &mut Tx,
-    lanes: &[KnownLane],
-    limit: usize,
+    pick: &Pick<'_>,
     deliveries: u32,
 ) -> Result<Vec<Candidate>, QueueError> {
     let mut candidates = Vec::new();
-    for (lane, known) in lanes.iter().enumerate() {
-        let rows = sqlx::query(
-            "SELECT id, due, deliveries, failures FROM queue_job
-             WHERE namespace = ? AND state = 0 AND lane = ? AND deliveries <= ? ORDER BY due LIMIT ?",
-        )
-        .bind(&queue.namespace)
-        .bind(&*known.name)
-        .bind(deliveries)
-        .bind(limit as i64)
-        .fetch_all(&mut **tx)
-        .await
-        .map_err(decide)?;
+    for (lane, known) in pick.lanes.iter().enumerate() {
+        let sql = match known.order {
+            Order::ByLateness | Order::OldestFirst => {
+                "SELECT id, due, deliveries, failures FROM queue_job
+                 WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 ORDER BY due, id LIMIT ?4"
+            }
+            Order::NewestFirst => {
+                "SELECT * FROM (
+                     SELECT id, due, deliveries, failures FROM queue_job
+                     WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 AND due <= ?5
+                     ORDER BY due DESC, id DESC LIMIT ?4)
+                 UNION ALL SELECT * FROM (
+                     SELECT id, due, deliveries, failures FROM queue_job
+                     WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 AND due > ?5
+                     ORDER BY due, id LIMIT ?4)"
+            }
+        };
+        let rows = sqlx::query(sql)
+            .bind(&queue.namespace)
+            .bind(&*known.name)
+            .bind(deliveries)
+            .bind(pick.limit as i64)
+            .bind(pick.now)
+            .fetch_all(&mut **tx)
+            .await
+            .map_err(decide)?;
         candidates.extend(rows.iter().map(|row| Candidate {
             id: row.get(0),
             lane,

@@ -14,17 +14,17 @@ mod settle;
 mod stats;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use sqlx::sqlite::SqlitePool;
+use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::{
-    Adopted, Buried, Claim, ClaimRequest, Fence, Incoming, Job, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
-    NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue,
+    Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, Place, Promoted, QueueError, Sample, Scheduled, Settled,
+    Stats, Verdict, Workers,
 };
 use crate::base::backend::sqlite::{self, Opened, decide};
 use crate::base::clock::{self, Millis};
@@ -35,7 +35,7 @@ const DEAD: i64 = 2;
 
 /// Connections of a process to the file: one writes at a time, the others read.
 const CONNECTIONS: u32 = 4;
-/// How long a worker stays on the list after its last beat.
+/// How long a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
 /// A lane somebody gives a job back to without its patience being known.
 const UNKNOWN_PATIENCE_MS: Millis = 60_000;
@@ -49,12 +49,6 @@ pub struct EmbeddedQueue {
 }
 
 type Tx = Transaction<'static, Sqlite>;
-
-/// A lane as the file knows it.
-struct KnownLane {
-    name: Arc<str>,
-    patience: Millis,
-}
 
 impl EmbeddedQueue {
     /// Opens the file, making it and its tables where they are missing.
@@ -72,6 +66,8 @@ impl EmbeddedQueue {
             ("queue_job", "promoted_due", "INTEGER"),
             ("queue_job", "promoted_lane", "TEXT"),
             ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
+            ("queue_lane", "tier", "INTEGER NOT NULL DEFAULT 0"),
+            ("queue_lane", "ordering", "TEXT NOT NULL DEFAULT 'lateness'"),
             ("queue_incoming_refused", "at", "INTEGER NOT NULL DEFAULT 0"),
         ] {
             sqlite::add_column(&mut tx, table, column, declared).await?;
@@ -89,27 +85,50 @@ impl EmbeddedQueue {
         sqlite::begin(&self.pool, &self.file).await
     }
 
-    async fn lanes(&self, tx: &mut Tx) -> Result<Vec<KnownLane>, QueueError> {
-        let rows = sqlx::query("SELECT lane, patience FROM queue_lane WHERE namespace = ? ORDER BY patience, lane")
-            .bind(&self.namespace)
-            .fetch_all(&mut **tx)
-            .await
-            .map_err(decide)?;
-        Ok(rows.iter().map(|row| KnownLane { name: row.get::<String, _>(0).into(), patience: row.get(1) }).collect())
-    }
-
-    async fn know_lane(&self, tx: &mut Tx, lane: &str, patience: Option<Millis>) -> Result<(), QueueError> {
-        sqlx::query(
-            "INSERT INTO queue_lane (namespace, lane, patience) VALUES (?1, ?2, coalesce(?3, ?4))
-             ON CONFLICT DO UPDATE SET patience = ?3 WHERE ?3 IS NOT NULL AND patience <> ?3",
+    /// Its lanes, by tier, most impatient first.
+    async fn lanes(&self, tx: &mut Tx) -> Result<Vec<Lane>, QueueError> {
+        let rows = sqlx::query(
+            "SELECT lane, patience, tier, ordering FROM queue_lane WHERE namespace = ? ORDER BY tier, patience, lane",
         )
         .bind(&self.namespace)
-        .bind(lane)
-        .bind(patience)
-        .bind(UNKNOWN_PATIENCE_MS)
+        .fetch_all(&mut **tx)
+        .await
+        .map_err(decide)?;
+        let lane = |row: &SqliteRow| Lane {
+            name: row.get::<String, _>(0).into(),
+            patience: row.get(1),
+            tier: row.get(2),
+            order: Order::of(row.get(3)),
+        };
+        Ok(rows.iter().map(lane).collect())
+    }
+
+    async fn know_lane(&self, tx: &mut Tx, lane: &Lane) -> Result<(), QueueError> {
+        sqlx::query(
+            "INSERT INTO queue_lane (namespace, lane, patience, tier, ordering) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET patience = ?3, tier = ?4, ordering = ?5
+             WHERE patience <> ?3 OR tier <> ?4 OR ordering <> ?5",
+        )
+        .bind(&self.namespace)
+        .bind(&*lane.name)
+        .bind(lane.patience)
+        .bind(lane.tier)
+        .bind(lane.order.word())
         .execute(&mut **tx)
         .await
         .map_err(decide)?;
+        Ok(())
+    }
+
+    /// A lane somebody gives a job back to without its kind being known.
+    async fn know_name(&self, tx: &mut Tx, lane: &str) -> Result<(), QueueError> {
+        sqlx::query("INSERT INTO queue_lane (namespace, lane, patience) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
+            .bind(&self.namespace)
+            .bind(lane)
+            .bind(UNKNOWN_PATIENCE_MS)
+            .execute(&mut **tx)
+            .await
+            .map_err(decide)?;
         Ok(())
     }
 
@@ -185,7 +204,7 @@ impl EmbeddedQueue {
 }
 
 #[async_trait]
-impl Queue for EmbeddedQueue {
+impl Jobs for EmbeddedQueue {
     fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -212,10 +231,6 @@ impl Queue for EmbeddedQueue {
         repair::forget(self, ids).await
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        repair::dead(self, from, limit).await
-    }
-
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         repair::adopt(self, token, ids, lease).await
     }
@@ -240,35 +255,10 @@ impl Queue for EmbeddedQueue {
     async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
         settle::try_alone(self, fence).await
     }
+}
 
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        stats::sample(self, most).await
-    }
-
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        repair::mend(self, slack, limit).await
-    }
-
-    async fn stats(&self) -> Result<Stats, QueueError> {
-        stats::stats(self).await
-    }
-
-    async fn due(&self) -> Result<u64, QueueError> {
-        stats::due(self).await
-    }
-
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        stats::due_by(self, offsets).await
-    }
-
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
-        stats::minutes(self, count.min(MINUTES_KEPT)).await
-    }
-
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        stats::locate(self, ids).await
-    }
-
+#[async_trait]
+impl Inbox for EmbeddedQueue {
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
         incoming::incoming(self, drainer, limit).await
     }
@@ -284,8 +274,11 @@ impl Queue for EmbeddedQueue {
     async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
         incoming::put_incoming(self, members).await
     }
+}
 
-    async fn beat(
+#[async_trait]
+impl Workers for EmbeddedQueue {
+    async fn heartbeat(
         &self,
         worker: &str,
         fields: &[(&str, String)],
@@ -318,7 +311,7 @@ impl Queue for EmbeddedQueue {
         tx.commit().await.map_err(decide)
     }
 
-    async fn leave(&self, worker: &str) -> Result<(), QueueError> {
+    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
         let mut tx = self.begin().await?;
         sqlx::query("DELETE FROM queue_worker WHERE namespace = ? AND worker = ?")
             .bind(&self.namespace)
@@ -327,6 +320,44 @@ impl Queue for EmbeddedQueue {
             .await
             .map_err(decide)?;
         tx.commit().await.map_err(decide)
+    }
+}
+
+#[async_trait]
+impl Inspection for EmbeddedQueue {
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+        repair::dead(self, from, limit).await
+    }
+
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+        stats::sample(self, most).await
+    }
+
+    async fn stats(&self) -> Result<Stats, QueueError> {
+        stats::stats(self).await
+    }
+
+    async fn due(&self) -> Result<u64, QueueError> {
+        stats::due(self).await
+    }
+
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+        stats::due_by(self, offsets).await
+    }
+
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+        stats::minutes(self, count.min(MINUTES_KEPT)).await
+    }
+
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+        stats::locate(self, ids).await
+    }
+}
+
+#[async_trait]
+impl Administration for EmbeddedQueue {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        repair::mend(self, slack, limit).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

@@ -2,7 +2,7 @@
 //!
 //! `lua/claim.lua` says the same in Redis; the contract suite holds the two together.
 
-use super::super::suspect_limit;
+use super::super::{Lane, rank, suspect_limit};
 use crate::base::clock::Millis;
 
 /// A delayed job as the picker sees it.
@@ -15,45 +15,57 @@ pub(super) struct Candidate {
     pub failures: u32,
 }
 
-/// Due jobs and what may be taken early: `candidates` are each lane's first `limit`, by due time.
+/// Due jobs and what may be taken early: `candidates` are each lane's first `limit`, in the lane's order.
 pub(super) struct Pick<'a> {
     pub now: Millis,
     pub limit: usize,
     pub linger: Millis,
     pub lookahead: f64,
-    /// Each lane's patience.
-    pub patience: &'a [Millis],
+    pub early: f64,
+    pub lanes: &'a [Lane],
 }
 
 impl Pick<'_> {
-    /// (now − due) ÷ patience: how late, measured in the lane's own interval.
-    fn urgency(&self, job: &Candidate) -> f64 {
-        // Both fit a double exactly: milliseconds since the epoch are below 2^53.
-        (self.now - job.due) as f64 / self.patience[job.lane] as f64
+    /// (now − due) ÷ patience of what is not due yet, and tier and order before it of what is.
+    fn rank(&self, job: &Candidate) -> (u32, f64) {
+        rank(&self.lanes[job.lane], job.due, self.now)
     }
 
     /// The batch, most urgent first; or, when none is ready, how long the oldest due job has waited
     /// (`None`: nothing is due).
     pub fn batch(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Option<Millis>> {
-        candidates.sort_by(|a, b| self.urgency(b).total_cmp(&self.urgency(a)).then_with(|| a.lane.cmp(&b.lane)));
+        candidates.sort_by(|a, b| {
+            let ((group_a, of_a), (group_b, of_b)) = (self.rank(a), self.rank(b));
+            group_a.cmp(&group_b).then_with(|| of_b.total_cmp(&of_a)).then_with(|| a.lane.cmp(&b.lane))
+        });
         let due = candidates.iter().filter(|job| job.due <= self.now).count();
-        if due < self.limit {
-            let waited = candidates.iter().map(|job| self.now - job.due).filter(|waited| *waited >= 0).max();
-            if waited.is_none_or(|waited| waited < self.linger) {
-                return Err(waited);
-            }
-        }
-        let soon = candidates.split_off(due);
+        let waited = candidates.iter().map(|job| self.now - job.due).filter(|waited| *waited >= 0).max();
+        let mut soon = candidates.split_off(due);
+        soon.retain(|job| self.lanes[job.lane].order.is_timed());
+        let free = self.limit.saturating_sub(due);
+        let ahead: Vec<Candidate> = match self.early > 0.0 {
+            true => self.early(soon).take(free).collect(),
+            false if free > 0 && waited.is_none_or(|waited| waited < self.linger) => return Err(waited),
+            false => self.ahead(soon).take(free).collect(),
+        };
         candidates.truncate(self.limit);
-        candidates.extend(self.ahead(soon).take(self.limit.saturating_sub(due)));
+        candidates.extend(ahead);
+        if candidates.is_empty() {
+            return Err(None);
+        }
         Ok(self.suspects_apart(candidates))
     }
 
-    /// What may be taken early, soonest first, up to the first that may not. That one's due time is when
-    /// the next batch goes out: to take later ones makes no gap longer, it only shortens intervals.
+    /// What may be taken early for the sake of idle quota: the soonest in relation to their patience.
+    fn early(&self, soon: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
+        soon.into_iter().take_while(|job| -self.rank(job).1 <= self.early)
+    }
+
+    /// What may be taken early into a batch that is sent anyway, soonest first, up to the first that may not. That one's
+    /// due time is when the next batch goes out: to take later ones makes no gap longer, it only shortens intervals.
     fn ahead(&self, mut soon: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
         soon.sort_by_key(|job| (job.due, job.lane));
-        soon.into_iter().take_while(|job| -self.urgency(job) <= self.lookahead)
+        soon.into_iter().take_while(|job| -self.rank(job).1 <= self.lookahead)
     }
 
     /// Suspects travel apart from the others, in batches halved per delivery. The most urgent job
@@ -80,6 +92,9 @@ pub(super) fn halved<T>(jobs: Vec<T>, limit: usize, deliveries: impl Fn(&T) -> u
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -88,8 +103,12 @@ mod tests {
         Candidate { id: id.into(), lane, due, deliveries: 0, failures: 0 }
     }
 
-    const PICK: Pick<'_> =
-        Pick { now: 100_000, limit: 3, linger: 5_000, lookahead: 0.02, patience: &[180_000, 86_400_000] };
+    static LANES: LazyLock<[Lane; 2]> =
+        LazyLock::new(|| [("young", 180), ("old", 86_400)].map(|(name, s)| Lane::new(name, Duration::from_secs(s))));
+
+    fn pick() -> Pick<'static> {
+        Pick { now: 100_000, limit: 3, linger: 5_000, lookahead: 0.02, early: 0.0, lanes: &*LANES }
+    }
 
     fn ids(batch: &[Candidate]) -> Vec<&str> {
         batch.iter().map(|job| job.id.as_str()).collect()
@@ -97,15 +116,15 @@ mod tests {
 
     #[test]
     fn nothing_due_is_no_batch() {
-        assert_eq!(PICK.batch(vec![]), Err(None));
-        assert_eq!(PICK.batch(vec![job("a", 0, 100_001)]), Err(None));
+        assert_eq!(pick().batch(vec![]), Err(None));
+        assert_eq!(pick().batch(vec![job("a", 0, 100_001)]), Err(None));
     }
 
     #[test]
     fn a_few_wait_for_the_linger_and_a_full_batch_does_not() {
-        assert_eq!(PICK.batch(vec![job("a", 0, 96_000)]), Err(Some(4_000)));
-        assert_eq!(ids(&PICK.batch(vec![job("a", 0, 95_000)]).unwrap()), ["a"]);
-        assert_eq!(PICK.batch((0..3).map(|n| job(&n.to_string(), 0, 100_000)).collect()).unwrap().len(), 3);
+        assert_eq!(pick().batch(vec![job("a", 0, 96_000)]), Err(Some(4_000)));
+        assert_eq!(ids(&pick().batch(vec![job("a", 0, 95_000)]).unwrap()), ["a"]);
+        assert_eq!(pick().batch((0..3).map(|n| job(&n.to_string(), 0, 100_000)).collect()).unwrap().len(), 3);
     }
 
     #[test]
@@ -117,7 +136,7 @@ mod tests {
             job("young too", 0, 103_000),
             job("old too", 1, 102_500),
         ];
-        assert_eq!(ids(&Pick { limit: 4, ..PICK }.batch(soon).unwrap()), ["due", "old", "young", "old too"]);
+        assert_eq!(ids(&Pick { limit: 4, ..pick() }.batch(soon).unwrap()), ["due", "old", "young", "old too"]);
     }
 
     #[test]
@@ -130,16 +149,16 @@ mod tests {
             job("old", 1, 103_500),
             job("old, 5s", 1, 105_000),
         ];
-        assert_eq!(ids(&Pick { limit: 9, ..PICK }.batch(soon.clone()).unwrap()), ["due", "3s", "old"]);
-        assert_eq!(ids(&Pick { limit: 9, lookahead: 0.0, ..PICK }.batch(soon).unwrap()), ["due"]);
+        assert_eq!(ids(&Pick { limit: 9, ..pick() }.batch(soon.clone()).unwrap()), ["due", "3s", "old"]);
+        assert_eq!(ids(&Pick { limit: 9, lookahead: 0.0, ..pick() }.batch(soon).unwrap()), ["due"]);
     }
 
     #[test]
     fn suspects_travel_apart_and_halved() {
         let suspect = |id: &str, due, deliveries| Candidate { deliveries, ..job(id, 0, due) };
-        let batch = PICK.batch(vec![job("a", 0, 1_000), suspect("s", 0, 1), job("b", 0, 2_000)]).unwrap();
+        let batch = pick().batch(vec![job("a", 0, 1_000), suspect("s", 0, 1), job("b", 0, 2_000)]).unwrap();
         assert_eq!(ids(&batch), ["s"]);
-        let batch = PICK.batch(vec![job("a", 0, 0), suspect("s", 500, 1), job("b", 0, 2_000)]).unwrap();
+        let batch = pick().batch(vec![job("a", 0, 0), suspect("s", 500, 1), job("b", 0, 2_000)]).unwrap();
         assert_eq!(ids(&batch), ["a", "b"]);
     }
 
@@ -148,10 +167,10 @@ mod tests {
         #[test]
         fn the_most_urgent_go_first(dues in prop::collection::vec((0usize..2, 0i64..100_000), 3..40)) {
             let all: Vec<_> = dues.iter().enumerate().map(|(n, (lane, due))| job(&n.to_string(), *lane, *due)).collect();
-            let batch = PICK.batch(all.clone()).unwrap();
-            let least = batch.iter().map(|job| PICK.urgency(job)).fold(f64::INFINITY, f64::min);
+            let batch = pick().batch(all.clone()).unwrap();
+            let least = batch.iter().map(|job| pick().rank(job).1).fold(f64::INFINITY, f64::min);
             for other in all.iter().filter(|job| !batch.contains(job)) {
-                prop_assert!(PICK.urgency(other) <= least);
+                prop_assert!(pick().rank(other).1 <= least);
             }
         }
     }

@@ -15,7 +15,7 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let wishes = Wishes::of(jobs);
-    let rows: Vec<_> = wishes.distinct.iter().map(|wish| json!([wish.id, wish.lane.name, now + wish.delay])).collect();
+    let rows: Vec<_> = wishes.distinct.iter().map(|wish| json!([wish.id, wish.lane.name, wish.due(now)])).collect();
     let rows = json!(rows).to_string();
     let found = queue.states(&mut tx, &rows).await?;
     let answer = |state: &Option<i64>| match *state {
@@ -30,7 +30,7 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     for (wish, _) in wishes.distinct.iter().zip(&answers).filter(|(_, answer)| is_promoted(answer)) {
         if !lanes.contains(&wish.lane) {
             lanes.push(wish.lane);
-            queue.know_lane(&mut tx, &wish.lane.name, Some(wish.lane.patience)).await?;
+            queue.know_lane(&mut tx, wish.lane).await?;
         }
     }
     sqlx::query(

@@ -6,7 +6,7 @@ use serde_json::json;
 use sqlx::Row;
 
 use super::super::{Adopted, Buried, Fence, PAGE_LIMIT, QueueError, Scheduled, check_id};
-use super::{DELAYED, EmbeddedQueue, LEASED};
+use super::{DELAYED, EmbeddedQueue, LEASED, Tx};
 use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis};
 
@@ -24,16 +24,7 @@ pub(super) async fn adopt(
     }
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
-    // The same token again: the first reply was lost. What it took is under its fence.
-    let taken: Option<Millis> = sqlx::query_scalar(
-        "SELECT fence FROM queue_job WHERE namespace = ? AND state = 1 AND fence > ? AND token = ? LIMIT 1",
-    )
-    .bind(&queue.namespace)
-    .bind(now)
-    .bind(token)
-    .fetch_optional(&mut *tx)
-    .await
-    .map_err(decide)?;
+    let taken = taken_before(queue, &mut tx, now, token).await?;
     let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
         .bind(&queue.namespace)
         .fetch_one(&mut *tx)
@@ -87,6 +78,24 @@ pub(super) async fn adopt(
     Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
 }
 
+/// The fence of what the same token has taken already: the first reply was lost.
+async fn taken_before(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    now: Millis,
+    token: &str,
+) -> Result<Option<Millis>, QueueError> {
+    sqlx::query_scalar(
+        "SELECT fence FROM queue_job WHERE namespace = ? AND state = 1 AND fence > ? AND token = ? LIMIT 1",
+    )
+    .bind(&queue.namespace)
+    .bind(now)
+    .bind(token)
+    .fetch_optional(&mut **tx)
+    .await
+    .map_err(decide)
+}
+
 pub(super) async fn dead(queue: &EmbeddedQueue, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
     let rows: Vec<(String, Millis, Option<String>)> = sqlx::query_as(
         "SELECT id, due, reason FROM queue_job WHERE namespace = ? AND state = 2 ORDER BY due, id LIMIT ? OFFSET ?",
@@ -126,7 +135,7 @@ pub(super) async fn mend(queue: &EmbeddedQueue, slack: Duration, limit: usize) -
         return Ok(0);
     }
     let mut mended = 0;
-    for lane in queue.lanes(&mut tx).await? {
+    for lane in queue.lanes(&mut tx).await?.into_iter().filter(|lane| lane.order.is_timed()) {
         // The n-th of `all` is due n/all of the patience from now, rounded up.
         mended += sqlx::query(
             "WITH far AS MATERIALIZED (

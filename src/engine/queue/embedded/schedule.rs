@@ -25,10 +25,10 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     for job in jobs {
         if !lanes.contains(&&job.lane) {
             lanes.push(&job.lane);
-            queue.know_lane(&mut tx, &job.lane.name, Some(job.lane.patience)).await?;
+            queue.know_lane(&mut tx, &job.lane).await?;
         }
     }
-    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, job.lane.name, now + job.delay.max(0)])).collect();
+    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, job.lane.name, job.due.moment(now)])).collect();
     let rows = json!(rows).to_string();
     let mut exhumed = 0;
     if exhume {

@@ -36,6 +36,8 @@ CREATE TABLE IF NOT EXISTS queue_lane (
     namespace TEXT    NOT NULL,
     lane      TEXT    NOT NULL,
     patience  INTEGER NOT NULL, -- ms
+    tier      INTEGER NOT NULL DEFAULT 0,
+    ordering  TEXT    NOT NULL DEFAULT 'lateness', -- or 'oldest', 'newest'
     PRIMARY KEY (namespace, lane)
 ) WITHOUT ROWID;
 

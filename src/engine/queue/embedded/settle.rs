@@ -38,11 +38,11 @@ pub(super) async fn settle(
     let mut back: Vec<&str> = Vec::new();
     for (job, verdict) in verdicts {
         match verdict {
-            Verdict::Reschedule { lane, delay } => {
+            Verdict::Reschedule { lane, due } => {
                 if !lanes.contains(&lane) {
                     lanes.push(lane);
                 }
-                reschedule.push(json!([job.id, lane.name, now + delay.max(&0)]));
+                reschedule.push(json!([job.id, lane.name, due.moment(now)]));
             }
             Verdict::Finish => finish.push(json!([job.id])),
             Verdict::Retry { after, counted } => {
@@ -60,7 +60,7 @@ pub(super) async fn settle(
     let mut settled = 0;
     if now < fence.deadline {
         for lane in lanes {
-            queue.know_lane(&mut tx, &lane.name, Some(lane.patience)).await?;
+            queue.know_lane(&mut tx, lane).await?;
         }
         know_lanes(queue, &mut tx, back).await?;
         let mut counters = Vec::new();
@@ -78,18 +78,9 @@ pub(super) async fn settle(
             }
         }
         if !finish.is_empty() {
-            let done = sqlx::query(
-                "DELETE FROM queue_job WHERE namespace = ? AND state = 1 AND fence = ?
-                 AND id IN (SELECT value ->> 0 FROM json_each(?))",
-            )
-            .bind(&queue.namespace)
-            .bind(fence.deadline)
-            .bind(json!(finish).to_string())
-            .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
-            settled += done.rows_affected();
-            counters.push(("finished", done.rows_affected() as i64));
+            let done = remove(queue, &mut tx, fence, &json!(finish)).await?;
+            settled += done;
+            counters.push(("finished", done as i64));
         }
         if settled > 0 {
             counters.extend_from_slice(tally);
@@ -122,7 +113,7 @@ async fn know_lanes(queue: &EmbeddedQueue, tx: &mut Tx, mut lanes: Vec<&str>) ->
     lanes.sort_unstable();
     lanes.dedup();
     for lane in lanes {
-        queue.know_lane(tx, lane, None).await?;
+        queue.know_name(tx, lane).await?;
     }
     Ok(())
 }
@@ -141,6 +132,26 @@ pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bo
             .map_err(decide)?;
     tx.commit().await.map_err(decide)?;
     Ok(noted.rows_affected() > 0)
+}
+
+/// Removes what the fence still holds; answers how many rows that were.
+async fn remove(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    fence: &Fence,
+    rows: &serde_json::Value,
+) -> Result<u64, QueueError> {
+    let done = sqlx::query(
+        "DELETE FROM queue_job WHERE namespace = ? AND state = 1 AND fence = ?
+         AND id IN (SELECT value ->> 0 FROM json_each(?))",
+    )
+    .bind(&queue.namespace)
+    .bind(fence.deadline)
+    .bind(rows.to_string())
+    .execute(&mut **tx)
+    .await
+    .map_err(decide)?;
+    Ok(done.rows_affected())
 }
 
 /// Moves what the fence still holds; answers how many rows that were.

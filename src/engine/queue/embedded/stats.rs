@@ -8,35 +8,14 @@ use super::super::{
     LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, Minute, PAGE_LIMIT, Place, QueueError, Sample, Stats, WorkerStats,
     worker_of,
 };
-use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS};
+use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, Tx, WORKER_EXPIRY_MS};
 use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis};
 
 pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
     let mut tx = queue.pool.begin().await.map_err(decide)?;
     let now = clock::wall_ms();
-    let mut lanes = Vec::new();
-    for known in queue.lanes(&mut tx).await? {
-        let (delayed, due, oldest, beyond): (i64, i64, Option<Millis>, i64) = sqlx::query_as(
-            "SELECT count(*), coalesce(sum(due <= ?1), 0), min(due), coalesce(sum(due > ?4), 0) FROM queue_job
-             WHERE namespace = ?2 AND state = 0 AND lane = ?3",
-        )
-        .bind(now)
-        .bind(&queue.namespace)
-        .bind(&*known.name)
-        .bind(now.saturating_add(known.patience).saturating_add(clock::millis(MEND_SLACK)))
-        .fetch_one(&mut *tx)
-        .await
-        .map_err(decide)?;
-        lanes.push(LaneStats {
-            lane: known.name.to_string(),
-            patience_ms: known.patience,
-            delayed: delayed as u64,
-            due: due as u64,
-            oldest_lateness_ms: oldest.map_or(0, |oldest| (now - oldest).max(0)),
-            beyond: beyond as u64,
-        });
-    }
+    let lanes = lane_stats(queue, &mut tx, now).await?;
     let row = sqlx::query(
         "SELECT (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1),
                 (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence <= ?2),
@@ -58,22 +37,7 @@ pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
             .fetch_all(&mut *tx)
             .await
             .map_err(decide)?;
-    let workers: Vec<(String, Millis, String)> = sqlx::query_as(
-        "SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? AND beat > ? ORDER BY beat LIMIT 1000",
-    )
-    .bind(&queue.namespace)
-    .bind(now - WORKER_EXPIRY_MS)
-    .fetch_all(&mut *tx)
-    .await
-    .map_err(decide)?;
-    let workers = workers
-        .into_iter()
-        .map(|(worker, beat, fields)| WorkerStats {
-            worker,
-            beat_age_ms: now - beat,
-            fields: serde_json::from_str(&fields).unwrap_or_default(),
-        })
-        .collect();
+    let workers = worker_stats(queue, &mut tx, now).await?;
     Ok(Stats {
         namespace: queue.namespace.clone(),
         now_ms: now,
@@ -89,6 +53,45 @@ pub(super) async fn stats(queue: &EmbeddedQueue) -> Result<Stats, QueueError> {
         ..Stats::default()
     }
     .with_lanes(lanes))
+}
+
+async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<LaneStats>, QueueError> {
+    let mut lanes = Vec::new();
+    for known in queue.lanes(tx).await? {
+        let (delayed, due, oldest, beyond): (i64, i64, Option<Millis>, i64) = sqlx::query_as(
+            "SELECT count(*), coalesce(sum(due <= ?1), 0), min(due), coalesce(sum(due > ?4), 0) FROM queue_job
+             WHERE namespace = ?2 AND state = 0 AND lane = ?3",
+        )
+        .bind(now)
+        .bind(&queue.namespace)
+        .bind(&*known.name)
+        .bind(now.saturating_add(known.patience).saturating_add(clock::millis(MEND_SLACK)))
+        .fetch_one(&mut **tx)
+        .await
+        .map_err(decide)?;
+        let counts = [delayed, due, beyond].map(|count| count as u64);
+        lanes.push(LaneStats::of(&known, now, counts, oldest));
+    }
+    Ok(lanes)
+}
+
+async fn worker_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<WorkerStats>, QueueError> {
+    let workers: Vec<(String, Millis, String)> = sqlx::query_as(
+        "SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? AND beat > ? ORDER BY beat LIMIT 1000",
+    )
+    .bind(&queue.namespace)
+    .bind(now - WORKER_EXPIRY_MS)
+    .fetch_all(&mut **tx)
+    .await
+    .map_err(decide)?;
+    Ok(workers
+        .into_iter()
+        .map(|(worker, beat, fields)| WorkerStats {
+            worker,
+            beat_age_ms: now - beat,
+            fields: serde_json::from_str(&fields).unwrap_or_default(),
+        })
+        .collect())
 }
 
 pub(super) async fn sample(queue: &EmbeddedQueue, most: usize) -> Result<Vec<Sample>, QueueError> {
@@ -122,6 +125,7 @@ pub(super) async fn sample(queue: &EmbeddedQueue, most: usize) -> Result<Vec<Sam
         samples.push(Sample {
             lane: lane.map(str::to_owned),
             patience_ms: known.map(|lane| lane.patience),
+            order: known.map(|lane| lane.order).unwrap_or_default(),
             total: total as u64,
             ids,
         });
@@ -158,7 +162,7 @@ pub(super) async fn due_by(queue: &EmbeddedQueue, offsets: &[Millis]) -> Result<
                              WHERE job.namespace = ?1 AND job.state = 0 AND job.lane = known.lane
                                AND job.due > (span.value ->> 0) AND job.due <= (span.value ->> 1))
          FROM queue_lane AS known LEFT JOIN json_each(?2) AS span WHERE known.namespace = ?1
-         ORDER BY known.patience, known.lane, span.key",
+         ORDER BY known.tier, known.patience, known.lane, span.key",
     )
     .bind(&queue.namespace)
     .bind(json!(spans).to_string())

@@ -1,9 +1,10 @@
 -- Takes a batch of due jobs under a lease, if one is ready. Flagged allow-oom.
 --
--- ARGV   token, limit, linger (ms), lookahead (share of a lane's patience), lease (ms)
+-- ARGV   token, limit, linger (ms), lookahead (share of a lane's patience), lease (ms), early (share of a
+--        lane's patience)
 -- returns {'batch', now, 0, record}, or {'empty', now, wait (ms), reason of a pause or ''}
---        record: a line "fence claimed_at", then a line per run of jobs that are alike:
---        "lane patience deliveries failures id due id due …"
+--        record: a line "fence claimed_at", with " over" behind it for leases that ran out, then a line per run of jobs
+--        that are alike: "lane kind deliveries failures id due id due …"
 --
 -- The write that adds (leased) comes before the one that removes (delayed).
 --
@@ -13,6 +14,7 @@
 
 local token = ARGV[1]
 local limit, linger, lookahead, lease = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local early = tonumber(ARGV[6])
 local now = now_ms()
 local LEASED, DELIVERIES, FAILURES = key('leased'), key('deliveries'), key('failures')
 local TURNS, FENCE, RECORD = key('turns'), key('fence'), key('claim:' .. token)
@@ -98,7 +100,7 @@ end
 local expired, of_suspects = false, false
 local function take_over(jobs)
   expired = true
-  local first_lane = lanes[1] or { name = 'default', key = key('delayed:default'), patience = 60000 }
+  local first_lane = lanes[1] or lane_of('default', '60000')
   local most = 0
   for _, job in ipairs(jobs) do
     local deliveries = job[3] + 1
@@ -143,7 +145,7 @@ end
 
 if not expired then
   -- 2. Due jobs of all lanes, the most urgent first: pick.lua.
-  local pick_due, urgency = picker(lanes, now, limit, linger, lookahead, deliveries_of)
+  local pick_due, rank = picker(lanes, now, limit, linger, lookahead, early, deliveries_of)
   local ready = not suspects_turn and pick_due(false)
   if not ready and #over_suspects > 0 then
     -- Nobody else is ready: the call is theirs.
@@ -159,34 +161,38 @@ if not expired then
     for _, lane in ipairs(lanes) do
       if lane.n > 0 then
         take(lane, 0, lane.jobs, lane.n)
-        lane.first = lane.n -- what leaves the lane are its first ones
+        lane.leave = lane.n
       end
     end
   elseif not expired then
     -- Suspects that were given back travel apart from the others, in their halved batches. The most urgent
     -- job says which of the two this batch is; the rest stays where it is.
-    local picked = {} -- {urgency, lane, id, due, deliveries}
+    local picked = {} -- {group, figure, lane, id, due, deliveries}
     for _, lane in ipairs(lanes) do
       local known = deliveries_of(lane.jobs, lane.n)
       for i = 1, lane.n do
         local id, due = lane.jobs[2 * i - 1], lane.jobs[2 * i]
-        picked[#picked + 1] = { urgency(lane, i), lane, id, due, tonumber(known[i] or 0) }
+        local group, figure = rank(lane, i)
+        picked[#picked + 1] = { group, figure, lane, id, due, tonumber(known[i] or 0) }
       end
     end
     -- Each lane's are in order, and stay so among equals.
-    for place, job in ipairs(picked) do job[6] = place end
-    table.sort(picked, function(a, b) return a[1] > b[1] or (a[1] == b[1] and a[6] < b[6]) end)
-    of_suspects = picked[1][5] > 0
+    for place, job in ipairs(picked) do job[7] = place end
+    table.sort(picked, function(a, b)
+      if a[1] ~= b[1] then return a[1] < b[1] end
+      return a[2] > b[2] or (a[2] == b[2] and a[7] < b[7])
+    end)
+    of_suspects = picked[1][6] > 0
     local most, others = 0, {}
     for _, job in ipairs(picked) do
-      local lane = job[2]
-      if of_suspects and job[5] > 0 then
-        most = math.max(most, job[5])
-        if taken < suspect_limit(most) then take(lane, job[5], { job[3], job[4] }, 1) end
-      elseif not of_suspects and job[5] == 0 then
+      local lane = job[3]
+      if of_suspects and job[6] > 0 then
+        most = math.max(most, job[6])
+        if taken < suspect_limit(most) then take(lane, job[6], { job[4], job[5] }, 1) end
+      elseif not of_suspects and job[6] == 0 then
         others[lane] = others[lane] or {}
-        table.insert(others[lane], job[3])
         table.insert(others[lane], job[4])
+        table.insert(others[lane], job[5])
       end
     end
     for _, lane in ipairs(lanes) do
@@ -222,9 +228,9 @@ local fence = math.max(now + lease, tonumber(last_fence or '0') + 1)
 local deadline = digits(fence)
 redis.call('SET', FENCE, deadline)
 
-local words = { deadline, ' ', digits(now), '\n' }
+local words = { deadline, ' ', digits(now), expired and ' over\n' or '\n' }
 for _, run in ipairs(runs) do
-  for _, word in ipairs({ run.lane.name, digits(run.lane.patience), run.deliveries, run.failures }) do
+  for _, word in ipairs({ run.lane.name, run.lane.kind, run.deliveries, run.failures }) do
     words[#words + 1] = word
     words[#words + 1] = ' '
   end
@@ -257,7 +263,11 @@ else
   local leased = lease_all('NX')
   -- The picks leave the lanes, those found leased by somebody else too: leased wins.
   for _, lane in ipairs(lanes) do
-    if lane.first then redis.call('ZREMRANGEBYRANK', lane.key, 0, lane.first - 1) end
+    if lane.leave and lane.newest then
+      in_chunks('ZREM', lane.key, nil, ids_of(lane.jobs, lane.leave))
+    elseif lane.leave then
+      redis.call('ZREMRANGEBYRANK', lane.key, 0, lane.leave - 1) -- the picks are its first ones
+    end
   end
   if any_suspects then
     for _, run in ipairs(runs) do

@@ -1,7 +1,7 @@
 -- How many ids of each lane are due at these moments. Flagged no-writes.
 --
 -- ARGV   moments, ms from now; negative ones are past
--- returns per lane, most impatient first {lane, how many are due by the first moment, by the second, …}
+-- returns per lane, by tier, most impatient first {lane, how many are due by the first moment, by the second, …}
 
 local now = now_ms()
 local moments = {}

@@ -1,7 +1,7 @@
 -- Makes jobs due earlier or moves them to another lane; of leased ones it writes a note, which settle.lua applies.
 -- Not flagged allow-oom: a note adds.
 --
--- ARGV   distinct ids, 1,000 at the most, in groups, each: lane, patience (ms), n, the n ids, their n delays (ms)
+-- ARGV   distinct ids, 1,000 at the most, in groups, each: lane, kind (lane_of), n, the n ids, their n dues (due_at)
 -- returns one letter per id, in order: m moved, n noted (leased), d dead, a absent
 --
 -- The write that adds (the new lane) comes before the one that removes. An id that an interrupted script left in two
@@ -16,14 +16,14 @@ local function scores_of(set, first, last)
 end
 
 -- Writes or updates notes {id, due, id, due, …}: the earlier due, the newer lane.
-local function note(lane, patience, noted)
+local function note(lane, kind, noted)
   local ids = {}
   for i = 1, #noted, 2 do ids[#ids + 1] = noted[i] end
   local values = {}
   for i, known in ipairs(redis.call('HMGET', PROMOTED, unpack(ids))) do
     local due = noted[2 * i]
     if known then due = math.min(due, tonumber(string.match(known, '^%d+') or due)) end
-    values[2 * i - 1], values[2 * i] = ids[i], digits(due) .. ' ' .. patience .. ' ' .. lane
+    values[2 * i - 1], values[2 * i] = ids[i], digits(due) .. ' ' .. kind .. ' ' .. lane
   end
   redis.call('HSET', PROMOTED, unpack(values))
 end
@@ -31,17 +31,17 @@ end
 local letters, promoted = {}, 0
 local at = 1
 while at <= #ARGV do
-  local lane, patience, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  local first, delays = at + 3, at + 3 + n
-  local leased, dead = scores_of(LEASED, first, delays - 1), scores_of(DEAD, first, delays - 1)
+  local lane, kind, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  local first, dues = at + 3, at + 3 + n
+  local leased, dead = scores_of(LEASED, first, dues - 1), scores_of(DEAD, first, dues - 1)
   local lanes = {}
   for _, name in ipairs(redis.call('HKEYS', key('lanes'))) do
-    lanes[#lanes + 1] = { name = name, scores = scores_of(key('delayed:' .. name), first, delays - 1), leaves = {} }
+    lanes[#lanes + 1] = { name = name, scores = scores_of(key('delayed:' .. name), first, dues - 1), leaves = {} }
   end
 
   local adds, noted = {}, {} -- {due, id, …}, {id, due, …}
   for i = 1, n do
-    local id, due = ARGV[first + i - 1], now + ARGV[delays + i - 1]
+    local id, due = ARGV[first + i - 1], due_at(now, ARGV[dues + i - 1])
     local letter = 'a'
     if leased[i] then
       letter = 'n'
@@ -62,16 +62,16 @@ while at <= #ARGV do
     letters[#letters + 1] = letter
   end
 
-  if #adds > 0 or #noted > 0 then know_lane(lane, patience) end
+  if #adds > 0 or #noted > 0 then know_lane(lane, kind) end
   if #adds > 0 then
     in_chunks('ZADD', key('delayed:' .. lane), nil, adds)
     for _, of in ipairs(lanes) do
       if #of.leaves > 0 then in_chunks('ZREM', key('delayed:' .. of.name), nil, of.leaves) end
     end
   end
-  if #noted > 0 then note(lane, patience, noted) end
+  if #noted > 0 then note(lane, kind, noted) end
   promoted = promoted + (#adds + #noted) / 2
-  at = delays + n
+  at = dues + n
 end
 
 count(now, { promoted = promoted })

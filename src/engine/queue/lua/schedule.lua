@@ -2,7 +2,7 @@
 -- still drains. Told so, it takes the dead for nowhere and leaves none of the ids among them (`exhume`).
 --
 -- ARGV   'dead' to exhume or '', then distinct ids, 1,000 at the most, in groups, each: lane,
---        patience (ms), n, the n ids, their n delays (ms)
+--        kind (lane_of), n, the n ids, their n dues (due_at)
 -- returns one letter per id, in order: s scheduled, k known (delayed already), l leased, d dead
 
 local now = now_ms()
@@ -38,21 +38,21 @@ end
 
 local at = 2
 while at <= #ARGV do
-  local lane, patience, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  local lane, kind, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   local first = at + 3
-  local delays = first + n
-  know_lane(lane, patience)
+  local dues = first + n
+  know_lane(lane, kind)
 
-  local found = look_for(first, delays - 1)
+  local found = look_for(first, dues - 1)
   local adds, pairs_of = {}, 0
-  -- Ids of one lane mostly have one and the same delay: it is written out once.
-  local delay, due
+  -- Ids of one lane mostly have one and the same due: it is written out once.
+  local word, due
   for i = 0, n - 1 do
     local letter = found[i + 1]
     if not letter then
-      if ARGV[delays + i] ~= delay then
-        delay = ARGV[delays + i]
-        due = digits(now + delay)
+      if ARGV[dues + i] ~= word then
+        word = ARGV[dues + i]
+        due = digits(due_at(now, word))
       end
       adds[pairs_of + 1], adds[pairs_of + 2] = due, ARGV[first + i]
       pairs_of = pairs_of + 2
@@ -69,10 +69,10 @@ while at <= #ARGV do
     scheduled = scheduled + in_chunks('ZADD', key('delayed:' .. lane), 'NX', adds)
   end
   if exhume and redis.call('EXISTS', key('dead')) == 1 then
-    exhumed = exhumed + redis.call('ZREM', key('dead'), unpack(ARGV, first, delays - 1))
-    redis.call('HDEL', key('dead:why'), unpack(ARGV, first, delays - 1))
+    exhumed = exhumed + redis.call('ZREM', key('dead'), unpack(ARGV, first, dues - 1))
+    redis.call('HDEL', key('dead:why'), unpack(ARGV, first, dues - 1))
   end
-  at = delays + n
+  at = dues + n
 end
 
 count(now, { scheduled = scheduled, exhumed = exhumed })

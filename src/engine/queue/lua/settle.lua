@@ -1,7 +1,7 @@
 -- Applies verdicts to the jobs a claim still holds; `release` is one of them. Flagged allow-oom.
 --
--- ARGV   fence, token, number of tallies, counter, by, …, then groups, each: verdict, lane, patience (ms), value, n, then n ids
---          reschedule  value = delay (ms): due at now + delay in lane
+-- ARGV   fence, token, number of tallies, counter, by, …, then groups, each: verdict, lane, kind (lane_of), value, n, then n ids
+--          reschedule  value = when it is due in lane (due_at)
 --          retry       value = delay (ms), uncounted
 --          suspect     value = delay (ms), counts a delivery
 --          retry+      value = delay (ms), counts a delivery and a failure
@@ -39,8 +39,8 @@ if now < tonumber(fence) and redis.call('GETRANGE', RECORD, 0, #fence) == fence 
       local last = math.min(first + CHUNK - 1, n_held)
       for i, note in ipairs(redis.call('HMGET', PROMOTED, unpack(ids, first, last))) do
         if note then
-          local due, patience, lane = string.match(note, '^(%d+) (%d+) (.*)$')
-          notes[ids[first + i - 1]] = due and { due = tonumber(due), patience = patience, lane = lane }
+          local due, kind, lane = string.match(note, '^(%d+) (%S+) (.*)$')
+          notes[ids[first + i - 1]] = due and { due = tonumber(due), kind = kind, lane = lane }
         end
       end
     end
@@ -54,21 +54,21 @@ local counters = {}
 
 -- Puts a promoted job into its noted lane.
 local function put_noted(note, id, due)
-  -- A lane that is known by now has a patience that is newer than the note's.
-  redis.call('HSETNX', key('lanes'), note.lane, note.patience)
+  -- A lane that is known by now has a kind that is newer than the note's.
+  redis.call('HSETNX', key('lanes'), note.lane, note.kind)
   redis.call('ZADD', key('delayed:' .. note.lane), digits(math.min(note.due, tonumber(due))), id)
 end
 
 local tallied = 3 + 2 * ARGV[3]
 local at = tallied + 1
 while at <= #ARGV do
-  local verdict, lane, patience, value, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
+  local verdict, lane, kind, value, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
   local release = verdict == 'release'
   local score
   if verdict == 'bury' then
     score = digits(now)
   elseif not release and verdict ~= 'finish' then
-    score = digits(now + value)
+    score = digits(due_at(now, value))
   end
   -- The ids once more, where there is more to do than to reschedule them.
   local ids = (any_suspects or (not release and verdict ~= 'reschedule')) and {} or nil
@@ -100,7 +100,7 @@ while at <= #ARGV do
       for _, id in ipairs(ids) do redis.call('HSET', key('dead:why'), id, value) end
       in_chunks('ZADD', key('dead'), nil, adds)
     elseif verdict ~= 'finish' and last > 0 then
-      know_lane(lane, patience)
+      know_lane(lane, kind)
       in_chunks('ZADD', key('delayed:' .. lane), nil, adds)
     end
 

@@ -1,22 +1,20 @@
 -- The namespace at one moment. Flagged no-writes.
 --
--- ARGV   how long a worker stays on the list after its last beat (ms), slack of due times (ms)
--- returns {now, {lane, patience, delayed, due, oldest due or -1, due beyond patience and slack}…, {leased, expired,
---          dead, incoming, incoming refused, last fence ahead (ms)}, paused or '', counters flat, {worker, last beat, fields flat}…}
+-- ARGV   how long a worker stays on the list after its last heartbeat (ms), slack of due times (ms)
+-- returns {now, {lane, kind (lane_of), delayed, due, oldest due or -1, due beyond patience and slack}…, {leased, expired,
+--          dead, incoming, incoming refused, last fence ahead (ms)}, paused or '', counters flat, {worker, last heartbeat, fields flat}…}
 
 local now = now_ms()
 local lanes = {}
-local flat = redis.call('HGETALL', key('lanes'))
-for i = 1, #flat, 2 do
-  local set = key('delayed:' .. flat[i])
-  local oldest = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
-  lanes[#lanes + 1] = {
-    flat[i],
-    tonumber(flat[i + 1]),
-    redis.call('ZCARD', set),
-    redis.call('ZCOUNT', set, '-inf', digits(now)),
+for i, lane in ipairs(lanes_in_order()) do
+  local oldest = redis.call('ZRANGE', lane.key, 0, 0, 'WITHSCORES')[2]
+  lanes[i] = {
+    lane.name,
+    lane.kind,
+    redis.call('ZCARD', lane.key),
+    redis.call('ZCOUNT', lane.key, '-inf', digits(now)),
     oldest and math.floor(tonumber(oldest)) or -1,
-    redis.call('ZCOUNT', set, '(' .. digits(now + flat[i + 1] + ARGV[2]), '+inf'),
+    redis.call('ZCOUNT', lane.key, '(' .. digits(now + lane.patience + ARGV[2]), '+inf'),
   }
 end
 

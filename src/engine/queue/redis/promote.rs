@@ -6,7 +6,7 @@ use redis::Script;
 
 use super::super::promote::{Wish, Wishes};
 use super::super::{Lane, NewJob, Promoted, QueueError, check_id};
-use super::{RedisQueue, SCHEDULE_CHUNK};
+use super::{RedisQueue, SCHEDULE_CHUNK, words};
 use crate::base::backend::redis::{Call, DENY_OOM, script};
 
 static PROMOTE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/promote.lua")));
@@ -28,9 +28,9 @@ pub(super) async fn promote(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<P
         let mut call = Call::new(&PROMOTE, &queue.keys.prefix);
         for (lane, members) in &lanes {
             let of = |at: &usize| -> &Wish<'_> { &wishes.distinct[*at] };
-            call.arg(&*lane.name).arg(lane.patience).arg(members.len());
+            call.arg(&*lane.name).arg(words::written(lane)).arg(members.len());
             call.arg(members.iter().map(|at| of(at).id).collect::<Vec<_>>());
-            call.arg(members.iter().map(|at| of(at).delay).collect::<Vec<_>>());
+            call.arg(members.iter().map(|at| words::earlier(of(at).delay, of(at).moment)).collect::<Vec<_>>());
         }
         let letters: String = queue.pool.invoke(&call).await?;
         let mut of_distinct = vec![Promoted::Absent; wishes.distinct.len()];

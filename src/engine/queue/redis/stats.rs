@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use redis::Script;
 
 use super::super::{
-    LaneDue, LaneStats, MEND_SLACK, Minute, PAGE_LIMIT, Place, QueueError, Sample, Stats, WorkerStats, worker_of,
+    Lane, LaneDue, LaneStats, MEND_SLACK, Minute, PAGE_LIMIT, Place, QueueError, Sample, Stats, WorkerStats, worker_of,
 };
-use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS};
+use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS, words};
 use crate::base::backend::redis::{Call, NO_WRITES, Steps, script};
 use crate::base::clock::{self, Millis};
 use crate::engine::lateness::Lateness;
@@ -26,7 +26,7 @@ const WALK: (u32, usize) = (1_000, 20);
 pub(super) async fn stats(queue: &RedisQueue) -> Result<Stats, QueueError> {
     type Answer = (
         Millis,
-        Vec<(String, Millis, u64, u64, Millis, u64)>,
+        Vec<(String, String, u64, u64, Millis, u64)>,
         (u64, u64, u64, u64, u64, Millis),
         String,
         Vec<(String, String)>,
@@ -36,17 +36,11 @@ pub(super) async fn stats(queue: &RedisQueue) -> Result<Stats, QueueError> {
     let (now, lanes, numbers, paused, flat, workers): Answer =
         queue.pool.invoke(call.arg(WORKER_EXPIRY_MS).arg(clock::millis(MEND_SLACK))).await?;
     let (leased, expired, dead, incoming, incoming_refused, fence_ahead_ms) = numbers;
-    let lanes = lanes
-        .into_iter()
-        .map(|(lane, patience_ms, delayed, due, oldest, beyond)| LaneStats {
-            lane,
-            patience_ms,
-            delayed,
-            due,
-            oldest_lateness_ms: if due > 0 { now - oldest } else { 0 },
-            beyond,
-        })
-        .collect();
+    let lane = |(name, written, delayed, due, oldest, beyond): (String, String, u64, u64, Millis, u64)| {
+        let lane = words::lane(&name, &written)?;
+        Some(LaneStats::of(&lane, now, [delayed, due, beyond], (due > 0).then_some(oldest)))
+    };
+    let lanes = lanes.into_iter().filter_map(lane).collect();
     let workers = workers
         .into_iter()
         .map(|(worker, beat, fields)| WorkerStats {
@@ -78,12 +72,12 @@ fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
 }
 
 pub(super) async fn sample(queue: &RedisQueue, most: usize) -> Result<Vec<Sample>, QueueError> {
-    let flat: Vec<(String, Millis)> =
+    let flat: Vec<(String, String)> =
         queue.pool.read(&queue.keys.prefix, redis::cmd("HGETALL").arg(queue.keys.lanes())).await?;
-    let mut lanes = flat;
-    lanes.sort_by(|(a, of_a), (b, of_b)| (of_a, a).cmp(&(of_b, b)));
+    let mut lanes: Vec<Lane> = flat.iter().filter_map(|(name, written)| words::lane(name, written)).collect();
+    lanes.sort_by(|a, b| (a.tier, a.patience, &a.name).cmp(&(b.tier, b.patience, &b.name)));
     let mut steps = Steps::reading(&queue.keys.prefix);
-    for set in lanes.iter().map(|(lane, _)| queue.keys.delayed(lane)).chain([queue.keys.leased()]) {
+    for set in lanes.iter().map(|lane| queue.keys.delayed(&lane.name)).chain([queue.keys.leased()]) {
         steps.add(redis::cmd("ZCARD").arg(&set));
         // A positive count: distinct ids.
         steps.add(redis::cmd("ZRANDMEMBER").arg(&set).arg(most.min(PAGE_LIMIT)));
@@ -91,14 +85,20 @@ pub(super) async fn sample(queue: &RedisQueue, most: usize) -> Result<Vec<Sample
     let answers: Vec<redis::Value> = queue.pool.run(&steps).await?;
     let unknown = || QueueError::Refused("Redis answered a sample in a shape we do not know".to_owned());
     let (pairs, _) = answers.as_chunks::<2>();
-    let of = lanes.into_iter().map(|(lane, patience)| (Some(lane), Some(patience))).chain([(None, None)]);
+    let of = lanes.into_iter().map(Some).chain([None]);
     of.zip(pairs)
-        .map(|((lane, patience_ms), [total, ids])| {
+        .map(|(lane, [total, ids])| {
             let total = redis::from_redis_value_ref(total).map_err(|_| unknown())?;
             let ids: Vec<Vec<u8>> = redis::from_redis_value_ref(ids).map_err(|_| unknown())?;
             // What is no text is set aside by the claim that meets it.
             let ids = ids.into_iter().filter_map(|id| String::from_utf8(id).ok()).collect();
-            Ok(Sample { lane, patience_ms, total, ids })
+            Ok(Sample {
+                lane: lane.as_ref().map(|lane| lane.name.to_string()),
+                patience_ms: lane.as_ref().map(|lane| lane.patience),
+                order: lane.map(|lane| lane.order).unwrap_or_default(),
+                total,
+                ids,
+            })
         })
         .collect()
 }

@@ -119,7 +119,7 @@ end
 local function lanes_of(tag)
   local lanes = {}
   for name, patience in pairs(hash(tag .. ':lanes')) do
-    lanes[#lanes + 1] = { name = name, set = tag .. ':delayed:' .. name, patience = tonumber(patience) or 0 }
+    lanes[#lanes + 1] = { name = name, set = tag .. ':delayed:' .. name, patience = tonumber(string.match(patience, '^%d+')) or 0 }
   end
   table.sort(lanes, function(a, b) return a.patience < b.patience or (a.patience == b.patience and a.name < b.name) end)
   return lanes

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 use twitter_updater::engine::lane::Lane;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, Fence, Job, NewJob, Place, Queue, QueueError, RedisQueue, Scheduled, Verdict,
+    Claim, ClaimRequest, Fence, Inspection, Job, Jobs, NewJob, Place, QueueError, RedisQueue, Scheduled, Verdict,
 };
 use twitter_updater::pipelines::posts::NAMESPACE;
 
@@ -59,7 +59,7 @@ impl Load {
         let job = |number: u64| NewJob {
             id: number.to_string(),
             lane: lane(number),
-            delay: if number.is_multiple_of(2) { 0 } else { 60_000 + number as i64 },
+            due: (if number.is_multiple_of(2) { 0 } else { 60_000 + number as i64 }).into(),
         };
         (0..count).map(|_| job(10_000_000 + self.next.fetch_add(1, Ordering::Relaxed))).collect()
     }
@@ -77,7 +77,8 @@ impl Load {
     async fn work(&self, queue: &RedisQueue) -> Result<(), QueueError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let token = format!("worker-{number:x}");
-        let request = ClaimRequest { token: &token, limit: 20, linger: Duration::ZERO, lookahead: 0.0, lease: LEASE };
+        let request =
+            ClaimRequest { token: &token, limit: 20, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease: LEASE };
         let Claim::Batch(batch) = queue.claim(&request).await? else {
             tokio::task::yield_now().await;
             return Ok(());
@@ -94,7 +95,7 @@ impl Load {
                     // Half of them may be claimed again at once.
                     _ => (
                         job.clone(),
-                        Verdict::Reschedule { lane: lane(number + at as u64), delay: at as i64 % 2 * 9_999 },
+                        Verdict::Reschedule { lane: lane(number + at as u64), due: (at as i64 % 2 * 9_999).into() },
                     ),
                 };
                 let verdicts: Vec<_> = batch.jobs.iter().enumerate().map(verdict).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::Stopwatch;
 use twitter_updater::base::shutdown::Stop;
-use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::engine::queue::{Administration, EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms};
 
 use crate::simulation::link::LinkedQueue;

@@ -10,7 +10,7 @@ use twitter_updater::app;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
-use twitter_updater::engine::queue::{ClaimRequest, NewJob, Place, Queue, Verdict};
+use twitter_updater::engine::queue::{ClaimRequest, Inspection, Jobs, NewJob, Place, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
@@ -151,7 +151,7 @@ impl Rig {
 
     /// The polled source is due in a quarter of an hour.
     async fn put_off(&self) {
-        let job = NewJob { id: "rust".into(), lane: lane(5_000), delay: 900_000 };
+        let job = NewJob { id: "rust".into(), lane: lane(5_000), due: 900_000.into() };
         self.sources.forget(&["rust".into()]).await.unwrap();
         self.sources.schedule(&[job]).await.unwrap();
     }
@@ -252,16 +252,16 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     // A poll is on its way when the stream is connected again: it may have begun before that, so there is another.
     rig.attempted(3).await;
     rig.sources.forget(&["rust".into()]).await.unwrap();
-    rig.sources.schedule(&[NewJob { id: "rust".into(), lane: lane(5_000), delay: 0 }]).await.unwrap();
+    rig.sources.schedule(&[NewJob { id: "rust".into(), lane: lane(5_000), due: 0.into() }]).await.unwrap();
     let lease = Duration::from_secs(60);
-    let request = ClaimRequest { token: "p-1", limit: 1, linger: Duration::ZERO, lookahead: 0.0, lease };
+    let request = ClaimRequest { token: "p-1", limit: 1, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease };
     let twitter_updater::engine::queue::Claim::Batch(batch) = rig.sources.claim(&request).await.unwrap() else {
         panic!()
     };
     rig.attempted(4).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.polled_in().await, None);
-    let done = Verdict::Reschedule { lane: lane(5_000), delay: 900_000 };
+    let done = Verdict::Reschedule { lane: lane(5_000), due: 900_000.into() };
     rig.sources.settle(&batch.fence, &[(batch.jobs[0].clone(), done)], &[]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let due = rig.polled_in().await.unwrap();

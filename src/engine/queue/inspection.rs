@@ -1,0 +1,217 @@
+//! The queue as it is at one moment: counts, due times, places, samples.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use super::{Lane, LaneDue, Minute, Order, QueueError};
+use crate::base::clock::Millis;
+
+/// Where an id is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// In a lane, due at `due` ms since the epoch.
+    Delayed {
+        /// The lane.
+        lane: String,
+        /// When it is due, ms since the epoch.
+        due: Millis,
+    },
+    /// Under the lease that ends at `fence` ms since the epoch.
+    Leased {
+        /// The lease's deadline, ms since the epoch.
+        fence: Millis,
+        /// The worker that holds it, where its claim is on record: not once the lease has run out.
+        by: Option<String>,
+    },
+    /// Buried at `at` ms since the epoch.
+    Dead {
+        /// When, ms since the epoch.
+        at: Millis,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A dead job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Buried {
+    /// Its id.
+    pub id: String,
+    /// When it was buried, ms since the epoch.
+    pub at: Millis,
+    /// Why.
+    pub reason: String,
+}
+
+/// Ids of one lane, or of the leased, chosen at random.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The lane; `None` for the leased ids.
+    pub lane: Option<String>,
+    /// The lane's patience, ms; `None` for the leased ids.
+    pub patience_ms: Option<Millis>,
+    /// Order of the lane; the default for the leased ids.
+    pub order: Order,
+    /// Ids in the lane.
+    pub total: u64,
+    /// Distinct ids, each of the lane's with the same probability, whatever its due. In Redis the probabilities of two
+    /// ids differ by about a fifth: it draws from a hash table and prefers ids that follow empty places.
+    pub ids: Vec<String>,
+}
+
+/// One lane of [`Stats`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LaneStats {
+    /// The lane.
+    pub lane: String,
+    /// Its patience, ms.
+    pub patience_ms: Millis,
+    /// Ids in it.
+    pub delayed: u64,
+    /// Ids of those that are due.
+    pub due: u64,
+    /// How late the oldest of them is, ms; 0 in a lane that counts no lateness.
+    pub oldest_lateness_ms: Millis,
+    /// Ids of a lane by lateness due later than its patience and [`MEND_SLACK`](super::MEND_SLACK) from now: their due times are wrong.
+    pub beyond: u64,
+    /// Its tier: 0 is claimed first.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tier: u8,
+    /// Order of its jobs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub order: Order,
+    /// Of a lane that counts no lateness: the age of the data of its oldest due id, ms.
+    #[serde(skip_serializing_if = "is_default")]
+    pub oldest_age_ms: Millis,
+}
+
+/// Most lanes are in tier 0 and by lateness: their figures look as if there was nothing else.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl LaneStats {
+    /// A lane with its counts; `oldest` is the earliest due time in it, ms since the epoch.
+    pub(super) fn of(lane: &Lane, now: Millis, [delayed, due, beyond]: [u64; 3], oldest: Option<Millis>) -> Self {
+        let waited = oldest.map_or(0, |oldest| (now - oldest).max(0));
+        let is_timed = lane.order.is_timed();
+        Self {
+            lane: lane.name.to_string(),
+            patience_ms: lane.patience,
+            delayed,
+            due,
+            oldest_lateness_ms: if is_timed { waited } else { 0 },
+            beyond: if is_timed { beyond } else { 0 },
+            tier: lane.tier,
+            order: lane.order,
+            oldest_age_ms: if is_timed { 0 } else { waited },
+        }
+    }
+}
+
+/// A worker as its heartbeat shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerStats {
+    /// Its name.
+    pub worker: String,
+    /// Since its last heartbeat, ms.
+    pub beat_age_ms: Millis,
+    /// What it says of itself.
+    pub fields: BTreeMap<String, String>,
+}
+
+impl WorkerStats {
+    /// The field that says what keeps a worker from working; empty where nothing does.
+    pub const TROUBLE: &'static str = "trouble";
+    /// The field that says since when, by the worker's own clock, ms since the epoch.
+    pub const TROUBLE_SINCE: &'static str = "trouble_since_ms";
+
+    /// What keeps it from working, as it says itself.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.fields.get(Self::TROUBLE).map(String::as_str).filter(|why| !why.is_empty())
+    }
+}
+
+/// A namespace at one moment. The words are those of the keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// The namespace.
+    pub namespace: String,
+    /// The queue's clock, ms since the epoch.
+    pub now_ms: Millis,
+    /// Its lanes, by tier, most impatient first.
+    pub lanes: Vec<LaneStats>,
+    /// Ids in all lanes.
+    pub delayed: u64,
+    /// Ids of those that are due.
+    pub due: u64,
+    /// How late the oldest due id is, ms.
+    pub oldest_lateness_ms: Millis,
+    /// Ids under a lease.
+    pub leased: u64,
+    /// Ids of those whose lease has run out and that nobody has claimed yet.
+    pub expired: u64,
+    /// Buried ids.
+    pub dead: u64,
+    /// Ids somebody put into `incoming` that are not drained yet.
+    pub incoming: u64,
+    /// Malformed members of `incoming`, moved aside: at the most [`REFUSED_KEPT`](super::REFUSED_KEPT).
+    pub incoming_refused: u64,
+    /// How far the last lease's deadline is ahead of the queue's clock, ms; 0 when it is past. Longer than any lease:
+    /// the clock stepped back.
+    pub fence_ahead_ms: Millis,
+    /// Why nothing is claimed, when it is paused.
+    pub paused: Option<String>,
+    /// Counters since the queue was made.
+    pub counters: BTreeMap<String, i64>,
+    /// Workers with a heartbeat in the last minute.
+    pub workers: Vec<WorkerStats>,
+}
+
+impl Stats {
+    /// Puts the lanes in order, by tier, most impatient first, and adds them up.
+    pub(super) fn with_lanes(mut self, mut lanes: Vec<LaneStats>) -> Self {
+        lanes.sort_by(|a, b| (a.tier, a.patience_ms, &a.lane).cmp(&(b.tier, b.patience_ms, &b.lane)));
+        self.delayed = lanes.iter().map(|lane| lane.delayed).sum();
+        self.due = lanes.iter().map(|lane| lane.due).sum();
+        self.oldest_lateness_ms = lanes.iter().map(|lane| lane.oldest_lateness_ms).max().unwrap_or(0);
+        self.lanes = lanes;
+        self
+    }
+}
+
+/// Reads the queue and changes nothing.
+#[async_trait]
+pub trait Inspection: Send + Sync + std::fmt::Debug {
+    /// The namespace at this moment.
+    async fn stats(&self) -> Result<Stats, QueueError>;
+
+    /// How many ids are due, roughly: what a pace is chosen by.
+    async fn due(&self) -> Result<u64, QueueError>;
+
+    /// Per lane, most impatient first, how many ids are due at these moments: ms from now, rising, negative ones
+    /// past. Each count holds those before it.
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError>;
+
+    /// The last `count` minutes, [`MINUTES_KEPT`](super::MINUTES_KEPT) at the most: the oldest first, the current one last. One in which
+    /// nothing was done is there, and empty.
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError>;
+
+    /// Every place each id is in, in the order asked. More than one place for an id is an error of
+    /// ours; none means it was never scheduled, or its life has ended.
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError>;
+
+    /// Of each lane, most impatient first, and last of the leased: up to `most` ids chosen at random, [`PAGE_LIMIT`](super::PAGE_LIMIT) at
+    /// the most. Lanes are read one after the other, so an id on its way may be in two samples or in none.
+    ///
+    /// Redis: about 1 ms of its thread per 1,000 ids in the sample. SQLite: two walks over the lane's index, about 0.2 s
+    /// per million ids in the lane; it delays no writer.
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError>;
+
+    /// The dead from the `from`-th on, up to `limit`, buried first first.
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError>;
+}

@@ -1,0 +1,65 @@
+//! Lanes and due times as the scripts read them.
+
+use redis::{RedisWrite, ToRedisArgs};
+
+use super::super::{Due, Lane, Order};
+use crate::base::clock::Millis;
+
+/// A lane's kind as `{ns}:lanes` holds it: its patience, and tier and order behind it only where they are not the default, so
+/// that most lanes look as they always did.
+pub(super) fn written(lane: &Lane) -> String {
+    match (lane.tier, lane.order) {
+        (0, Order::ByLateness) => lane.patience.to_string(),
+        (tier, order) => format!("{}:{tier}:{}", lane.patience, order.word()),
+    }
+}
+
+/// The lane of that name with that kind; `None` where the kind cannot be read.
+pub(super) fn lane(name: &str, written: &str) -> Option<Lane> {
+    let mut words = written.split(':');
+    let patience = words.next()?.parse().ok()?;
+    let tier = words.next().map_or(Some(0), |tier| tier.parse().ok())?;
+    let order = words.next().map_or(Order::default(), Order::of);
+    Some(Lane { name: name.into(), patience, tier, order })
+}
+
+/// A due time as an argument: a delay in ms, or `@` and a moment in ms since the epoch.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct DueWord(pub Due);
+
+impl ToRedisArgs for DueWord {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self.0 {
+            Due::In(delay) => delay.max(0).write_redis_args(out),
+            Due::At(moment) => format!("@{}", moment.max(0)).write_redis_args(out),
+        }
+    }
+}
+
+/// Two due times as one argument, of which the earlier one counts.
+pub(super) fn earlier(delay: Option<Millis>, moment: Option<Millis>) -> String {
+    let delay = delay.map(|delay| delay.to_string()).unwrap_or_default();
+    let moment = moment.map(|moment| format!("@{moment}")).unwrap_or_default();
+    delay + &moment
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lane_is_read_back_and_an_old_entry_too() {
+        let hour = Lane::new("60m", Duration::from_secs(3_600));
+        assert_eq!(written(&hour), "3600000");
+        assert_eq!(lane("60m", "3600000"), Some(hour.clone()));
+        for order in Order::ALL {
+            for tier in [0, 1, 255] {
+                let of = hour.clone().in_tier(tier).ordered(order);
+                assert_eq!(lane("60m", &written(&of)), Some(of));
+            }
+        }
+        assert_eq!(lane("60m", "soon"), None);
+    }
+}
