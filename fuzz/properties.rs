@@ -6,7 +6,7 @@ use std::path::Path;
 use twitter_updater::config::Settings;
 use twitter_updater::ingest::Tweets;
 use twitter_updater::model::post::TweetId;
-use twitter_updater::providers::asked::Strangers;
+use twitter_updater::providers::lookup::Strangers;
 use twitter_updater::providers::lookup::{LookupError, Outcome};
 use twitter_updater::providers::twitter_v1::parse_ingested;
 use twitter_updater::providers::{bluesky, mastodon, twitter_v1, x_v2};

@@ -4,7 +4,8 @@
 //! A post is not checked here, only found: what is inside it is for the reader of posts. Where JSON breaks off, the next
 //! line that starts at its first column with what cannot go on there is read afresh, so a cut-off object costs itself alone.
 
-use super::lines::LONGEST_LINE;
+/// The longest line or object, in bytes: far more than any tweet, so what is longer is something else.
+pub const LONGEST_LINE: usize = 1 << 20;
 
 /// Bytes kept of an object that is too long: `"data"`, a colon and white space must be found at their end.
 const TAIL: usize = 64;

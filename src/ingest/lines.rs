@@ -5,10 +5,7 @@ use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use super::cut::{Cut, Step};
-
-/// The longest line or object, in bytes: far more than any tweet, so what is longer is something else.
-pub const LONGEST_LINE: usize = 1 << 20;
+use super::cut::{Cut, LONGEST_LINE, Step};
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 

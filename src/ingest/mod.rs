@@ -32,10 +32,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::cut::LONGEST_LINE;
 pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::http::{Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
-pub use self::lines::LONGEST_LINE;
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};

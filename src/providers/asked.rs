@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::value::RawValue;
 
 use crate::model::post::Tweet;
-use crate::providers::lookup::{LookupError, Outcome};
+use crate::providers::lookup::{LookupError, Outcome, Strangers};
 
 /// What goes into a call: each id once, in the order asked.
 ///
@@ -18,25 +18,6 @@ pub fn batch(ids: &[String], limit: usize) -> Result<Vec<&str>, LookupError> {
         return Err(LookupError::BatchTooLarge(format!("{} ids, and a call takes {limit}", distinct.len())));
     }
     Ok(distinct)
-}
-
-/// Objects of an answer that nobody asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Strangers {
-    /// How many.
-    pub count: usize,
-    /// The first one's id, where it has one.
-    pub first: Option<String>,
-}
-
-impl Strangers {
-    /// One more.
-    pub fn add(&mut self, id: Option<String>) {
-        self.count += 1;
-        if self.first.is_none() {
-            self.first = id;
-        }
-    }
 }
 
 /// Collects the outcomes.

@@ -358,3 +358,11 @@ fn causes(error: reqwest::Error) -> String {
     }
     text
 }
+
+/// An answer that cannot be read, with what it was.
+pub(crate) fn unreadable(error: LookupError, reply: &Reply) -> LookupError {
+    match error {
+        LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", reply.what())),
+        other => other,
+    }
+}

@@ -36,7 +36,6 @@ use serde::Serialize;
 
 use crate::base::clock::Millis;
 use crate::model::post::Tweet;
-use crate::providers::asked::Strangers;
 pub use crate::quota::Window as Quota;
 use crate::quota::{Credential, Park};
 
@@ -73,6 +72,25 @@ pub enum Outcome {
     Unavailable,
     /// Returned in a shape we cannot read; says what was wrong.
     Broken(String),
+}
+
+/// Objects of an answer that nobody asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strangers {
+    /// How many.
+    pub count: usize,
+    /// The first one's id, where it has one.
+    pub first: Option<String>,
+}
+
+impl Strangers {
+    /// One more.
+    pub fn add(&mut self, id: Option<String>) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = id;
+        }
+    }
 }
 
 /// A whole answer.
@@ -234,14 +252,6 @@ pub struct Usage {
 /// stood. Looking for it takes several times as long as seeing that there is none.
 pub(crate) fn text(body: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed)
-}
-
-/// An answer that cannot be read, with what it was.
-pub(crate) fn unreadable(error: LookupError, reply: &crate::providers::http::Reply) -> LookupError {
-    match error {
-        LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", reply.what())),
-        other => other,
-    }
 }
 
 /// What is told of a body that is no JSON.

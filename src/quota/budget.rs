@@ -2,7 +2,7 @@
 //!
 //! What is read is counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the ledger, so no number of
 //! workers goes over the budget together, and one that dies errs to the safe side. An id that was counted today is
-//! free; what turns out not to have been read ([`Credentials::settle`](super::Credentials::settle)) is taken back.
+//! free; what turns out not to have been read ([`Credentials::charge`](super::Credentials::charge)) is taken back.
 //!
 //! The provider's clock says on which day a post was read. Within [`Budget::margin`] of a UTC midnight nobody here
 //! knows it, so an id counts for both days then.
@@ -17,7 +17,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::base::clock::{self, Millis};
-use crate::quota::rate_window::day;
 
 /// A UTC day, in ms.
 pub const DAY_MS: Millis = 86_400_000;
@@ -269,6 +268,11 @@ impl<'de> serde::Deserialize<'de> for ReadsPer {
         let text = <String as serde::Deserialize>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
+}
+
+/// The day a moment lies in, as a number of days since the epoch (UTC).
+pub(super) fn day(now: Millis) -> i64 {
+    now.div_euclid(86_400_000)
 }
 
 #[cfg(test)]

@@ -9,11 +9,12 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 
+use super::budget::day;
 use super::budget::{Budget, ChargedReads, Counted, Period};
-use super::ledger::{Ask, CredentialStatus, Grant, Kept, Ledger, LedgerError, Used};
+use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
+use super::rate_window::{Grant, LONGEST_WAIT_MS, RateWindow, wait};
 use crate::base::backend::sqlite::{self, Opened, decide};
 use crate::base::clock::{self, Millis};
-use crate::quota::rate_window::{LONGEST_WAIT_MS, RateWindow, day, wait};
 
 /// Connections of a process to the file.
 const CONNECTIONS: u32 = 2;
@@ -306,8 +307,8 @@ impl Ledger for EmbeddedLedger {
         self.reserve_at(clock::wall_ms(), call, ids, budget).await
     }
 
-    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
-        self.settle_at(clock::wall_ms(), call, charged, budget).await
+    async fn charge(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
+        self.charge_at(clock::wall_ms(), call, charged, budget).await
     }
 
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {

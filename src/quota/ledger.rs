@@ -11,90 +11,15 @@
 //! [`RedisLedger`]: super::RedisLedger
 //! [`EmbeddedLedger`]: super::EmbeddedLedger
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::Credential;
 use super::budget::{Budget, ChargedReads, Counted, Period};
+use super::rate_window::{Grant, UNMETERED, Window};
 pub use crate::base::backend::BackendError as LedgerError;
-use crate::base::clock::{self, Millis};
-use crate::base::random;
-use crate::quota::reservation::BudgetState;
-
-/// A credential's window for one endpoint, as an answer told it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// Calls per window.
-    pub limit: u32,
-    /// Calls left in this window.
-    pub remaining: u32,
-    /// When the window ends, ms since the epoch, by the provider's clock: it also names the window.
-    pub reset_at: Millis,
-    /// How far off that was when the answer was given, in ms, by whatever clock the provider used.
-    pub reset_in: Millis,
-}
-
-impl Window {
-    /// The window of a provider that answers and tells no limit: for a minute, nothing is held back.
-    #[must_use]
-    pub fn unmetered() -> Self {
-        const MINUTE_MS: Millis = 60_000;
-        let reset_at = clock::wall_ms() + MINUTE_MS;
-        Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
-    }
-
-    /// Whether it holds anybody back.
-    #[must_use]
-    pub fn is_metered(&self) -> bool {
-        self.limit < UNMETERED
-    }
-}
-
-/// The limit of a window that has none.
-const UNMETERED: u32 = u32::MAX;
-
-/// Acquired to make one call with one credential. It is used up by an answer or a failed call, and goes
-/// back by [`Credentials::give_back`] alone: when its worker dies it counts as spent, since the call
-/// may have gone out.
-#[derive(Debug)]
-pub struct Permit {
-    /// Whose call it is.
-    pub credential: Arc<Credential>,
-    endpoint: &'static str,
-    id: String,
-}
-
-impl Permit {
-    /// Its name: no other has it.
-    pub(super) fn id(&self) -> &str {
-        &self.id
-    }
-}
-
-/// What asking for a permit answers.
-#[derive(Debug)]
-pub enum Acquired {
-    /// Make one call.
-    Granted(Permit),
-    /// No credential may call now: wait this long.
-    Wait(Duration),
-}
-
-/// Whether calls are spread over the window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Pacing {
-    /// Spread when more is due than the window has calls for, else sent at once.
-    #[default]
-    Auto,
-    /// Always spread.
-    Paced,
-    /// Always sent at once, and blind when the window is used up.
-    Greedy,
-}
+use crate::base::clock::Millis;
 
 /// What is asked of a ledger.
 #[derive(Debug, Clone, Copy)]
@@ -109,15 +34,6 @@ pub struct Ask<'a> {
     pub expiry: Duration,
     /// Calls that are due: when they are more than what is left, calls are spread.
     pub backlog: u64,
-}
-
-/// What a ledger grants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Grant {
-    /// A call with this credential.
-    Granted(String),
-    /// Nobody may call now; when it may be worth asking again.
-    Wait(Duration),
 }
 
 /// How a permit was used.
@@ -226,114 +142,8 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
 
     /// Takes back what that call alone has counted and not read, once. What came as another id counts as that one,
     /// whatever room there is: it has been charged.
-    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError>;
+    async fn charge(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError>;
 
     /// What has been read, in the current day and in periods of that kind.
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError>;
-}
-
-/// The credentials of a process and the ledger they share with all others.
-#[derive(Debug)]
-pub struct Credentials {
-    credentials: Vec<Arc<Credential>>,
-    names: Vec<String>,
-    pub(super) ledger: Arc<dyn Ledger>,
-    pacing: Pacing,
-    expiry: Duration,
-    /// Of a provider that charges for reads.
-    pub(super) budget_state: Option<BudgetState>,
-}
-
-impl Credentials {
-    /// These credentials, accounted for in that ledger. A permit nobody answered for counts as spent
-    /// after `expiry`.
-    pub fn new(credentials: Vec<Credential>, ledger: Arc<dyn Ledger>, pacing: Pacing, expiry: Duration) -> Self {
-        let names = credentials.iter().map(|credential| credential.name.clone()).collect();
-        let credentials = credentials.into_iter().map(Arc::new).collect();
-        Self { credentials, names, ledger, pacing, expiry, budget_state: None }
-    }
-
-    /// The credentials.
-    pub fn all(&self) -> &[Arc<Credential>] {
-        &self.credentials
-    }
-
-    /// How calls are spread.
-    #[must_use]
-    pub fn pacing(&self) -> Pacing {
-        self.pacing
-    }
-
-    /// Asks for leave to make one call to `endpoint`, where `backlog` calls are due. There is none while the budget
-    /// of reads is spent, for ids that would be free either.
-    ///
-    /// # Errors
-    /// The ledger is out.
-    pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Acquired, LedgerError> {
-        if let Some(wait) = self.out_of_budget().await? {
-            return Ok(Acquired::Wait(wait));
-        }
-        let backlog = match self.pacing {
-            Pacing::Auto => backlog,
-            Pacing::Paced => u64::from(u32::MAX),
-            Pacing::Greedy => 0,
-        };
-        let id = format!("{:016x}", random::number());
-        let ask = Ask { names: &self.names, endpoint, permit: &id, expiry: self.expiry, backlog };
-        let grant = match self.ledger.acquire(&ask).await {
-            // The reply is lost: the same permit again.
-            Err(LedgerError::Unavailable(_)) => self.ledger.acquire(&ask).await?,
-            answer => answer?,
-        };
-        Ok(match grant {
-            Grant::Wait(wait) => Acquired::Wait(wait),
-            Grant::Granted(name) => match self.credentials.iter().find(|credential| credential.name == name) {
-                Some(credential) => Acquired::Granted(Permit { credential: credential.clone(), endpoint, id }),
-                // Only names that were asked for are granted.
-                None => return Err(LedgerError::Refused(format!("the ledger granted an unknown credential {name:?}"))),
-            },
-        })
-    }
-
-    /// The call was made: what its answer said of the window, and whether the credential is to be left
-    /// alone. A ledger that is out loses no quota by it: the permit expires, and counts as spent.
-    pub async fn used(&self, permit: Permit, used: Used) {
-        let Permit { credential, endpoint, id } = permit;
-        if let Err(error) = self.ledger.used(&credential.name, endpoint, &id, &used).await {
-            tracing::warn!(error = %error, credential = credential.name, "the ledger did not hear of an answer");
-        }
-    }
-
-    /// The call was not made.
-    pub async fn give_back(&self, permit: Permit) {
-        let Permit { credential, endpoint, id } = permit;
-        if let Err(error) = self.ledger.give_back(&credential.name, endpoint, &id).await {
-            tracing::warn!(error = %error, credential = credential.name, "a permit could not be given back: it counts as spent");
-        }
-    }
-
-    /// A call elsewhere, without a permit, told this of the credential at `endpoint`.
-    ///
-    /// # Errors
-    /// The ledger is out.
-    pub async fn learnt(&self, name: &str, endpoint: &str, told: Used) -> Result<(), LedgerError> {
-        self.ledger.used(name, endpoint, "", &told).await
-    }
-
-    /// The provider takes the credential: if it was parked for every endpoint, it is free again. Answers
-    /// whether it was.
-    ///
-    /// # Errors
-    /// The ledger is out.
-    pub async fn free(&self, name: &str) -> Result<bool, LedgerError> {
-        self.ledger.free(name).await
-    }
-
-    /// What the ledger knows of each credential at that endpoint.
-    ///
-    /// # Errors
-    /// The ledger is out.
-    pub async fn statuses(&self, endpoint: &str) -> Result<Vec<CredentialStatus>, LedgerError> {
-        self.ledger.statuses(endpoint, &self.names).await
-    }
 }

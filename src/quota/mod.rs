@@ -7,103 +7,20 @@
 
 mod app_token;
 mod budget;
+mod credential;
+mod credentials;
 mod embedded;
 mod ledger;
 mod oauth1;
 mod rate_window;
 mod redis;
-mod reservation;
-
-use std::fmt;
-
-use secrecy::SecretString;
-use serde::Serialize;
 
 pub use self::app_token::AppToken;
 pub use self::budget::{BadPeriod, Budget, ChargedReads, Counted, DAY_MS, Period, Reads, ReadsPer, Span};
+pub use self::credential::{Caller, Credential, CredentialKind};
+pub use self::credentials::{Acquired, Credentials, Pacing, Permit};
 pub use self::embedded::EmbeddedLedger;
-pub use self::ledger::{
-    Acquired, Ask, CredentialStatus, Credentials, Grant, Ledger, LedgerError, Pacing, Park, Permit, Used, Window,
-};
+pub use self::ledger::{Ask, CredentialStatus, Ledger, LedgerError, Park, Used};
 pub use self::oauth1::{Stamp, UserKeys, authorization};
+pub use self::rate_window::{Grant, Window};
 pub use self::redis::RedisLedger;
-
-/// A credential for an API. Its secret shows nowhere: `Debug` prints the name and the kind alone.
-pub struct Credential {
-    /// The name it has in settings, logs and the quota ledger.
-    pub name: String,
-    /// The secret part.
-    pub kind: CredentialKind,
-}
-
-/// What a credential is made of.
-pub enum CredentialKind {
-    /// A user's: every request is signed, OAuth 1.0a.
-    User(UserKeys),
-    /// App-only: a bearer token that is fetched with the application's keys.
-    App(AppToken),
-    /// App-only, the token given: sent as `Authorization: Bearer …`.
-    Bearer(SecretString),
-    /// None: for a simulator or an emulator that asks for none.
-    Anonymous,
-}
-
-/// As whom a credential calls: a provider counts the calls of users and of applications apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Caller {
-    /// As a user.
-    User,
-    /// As an application alone.
-    AppOnly,
-    /// As nobody.
-    Anonymous,
-}
-
-impl fmt::Display for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::User => "user",
-            Self::AppOnly => "app-only",
-            Self::Anonymous => "anonymous",
-        })
-    }
-}
-
-impl fmt::Debug for CredentialKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::User(_) => "user",
-            Self::App(_) => "app",
-            Self::Bearer(_) => "bearer",
-            Self::Anonymous => "anonymous",
-        })
-    }
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential").field("name", &self.name).field("kind", &self.kind).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_is_not_printed() {
-        let canary = || SecretString::from("canary");
-        let keys =
-            || UserKeys { consumer_key: canary(), consumer_secret: canary(), token: canary(), token_secret: canary() };
-        for (kind, name) in [
-            (CredentialKind::User(keys()), "user"),
-            (CredentialKind::App(AppToken::new(canary(), canary())), "app"),
-            (CredentialKind::Bearer(canary()), "bearer"),
-        ] {
-            let printed = format!("{:?}", Credential { name: "a".into(), kind });
-            assert!(printed.contains(name) && !printed.contains("canary"), "{printed}");
-        }
-        assert!(!format!("{:?} {:?}", keys(), AppToken::new(canary(), canary())).contains("canary"));
-    }
-}

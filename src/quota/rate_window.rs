@@ -1,8 +1,50 @@
 //! The rules of a window, pure; `lua/acquire.lua` and `lua/used.lua` say the same in Redis, and the
 //! contract suite holds the two together.
 
-use super::ledger::{Grant, Window};
+use std::time::Duration;
+
 use crate::base::clock::{self, Millis};
+
+/// A credential's window for one endpoint, as an answer told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Calls per window.
+    pub limit: u32,
+    /// Calls left in this window.
+    pub remaining: u32,
+    /// When the window ends, ms since the epoch, by the provider's clock: it also names the window.
+    pub reset_at: Millis,
+    /// How far off that was when the answer was given, in ms, by whatever clock the provider used.
+    pub reset_in: Millis,
+}
+
+impl Window {
+    /// The window of a provider that answers and tells no limit: for a minute, nothing is held back.
+    #[must_use]
+    pub fn unmetered() -> Self {
+        const MINUTE_MS: Millis = 60_000;
+        let reset_at = clock::wall_ms() + MINUTE_MS;
+        Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
+    }
+
+    /// Whether it holds anybody back.
+    #[must_use]
+    pub fn is_metered(&self) -> bool {
+        self.limit < UNMETERED
+    }
+}
+
+/// The limit of a window that has none.
+pub(super) const UNMETERED: u32 = u32::MAX;
+
+/// What a ledger grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// A call with this credential.
+    Granted(String),
+    /// Nobody may call now; when it may be worth asking again.
+    Wait(Duration),
+}
 
 /// A window as it is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -95,11 +137,6 @@ pub(super) const OPENING_POLL_MS: Millis = 50;
 
 /// The longest wait a ledger answers: a parked credential may be freed by hand.
 pub(super) const LONGEST_WAIT_MS: Millis = 5_000;
-
-/// The day a moment lies in, as a number of days since the epoch (UTC).
-pub(super) fn day(now: Millis) -> i64 {
-    now.div_euclid(86_400_000)
-}
 
 /// A wait within bounds.
 pub(super) fn wait(until: Millis, now: Millis) -> Grant {

@@ -17,7 +17,8 @@ use ::redis::Script;
 use async_trait::async_trait;
 
 use super::budget::{Budget, ChargedReads, Counted, Period};
-use super::ledger::{Ask, CredentialStatus, Grant, Kept, Ledger, LedgerError, Used};
+use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
+use super::rate_window::Grant;
 use crate::base::backend::redis::{ALLOW_OOM, Call, NO_WRITES, RedisPool, script};
 use crate::base::clock::{self, Millis};
 
@@ -130,7 +131,7 @@ impl Ledger for RedisLedger {
         Ok(granted.bytes().map(|granted| granted == b'1').collect())
     }
 
-    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
+    async fn charge(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
         let mut settle = Call::new(&SETTLE, &self.prefix);
         let (length, from_day) = budget.per.arguments();
         let ChargedReads { unread, edited } = charged;

@@ -1,204 +1,47 @@
-//! Imports go one way. A module that needs another of its own height, or one above it, is in the wrong
-//! place.
+//! Twelve rooms, whose imports go downwards only; and no two files that import each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What each module may import. Everything else is a mistake, also a module that is not named here.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("chance", &[]),
-    ("clock", &[]),
-    ("crash", &[]),
-    ("live", &[]),
-    ("retry", &["chance"]),
-    ("shutdown", &[]),
-    ("health", &["clock", "shutdown"]),
-    ("tweet", &["clock"]),
-    ("provider", &[]),
-    ("lane", &["clock"]),
-    ("lateness", &["clock"]),
-    ("metrics", &["clock", "lateness"]),
-    ("figures", &["clock"]),
-    ("tweet_age", &["clock", "lane", "tweet"]),
-    ("config", &["backend", "credential", "lookup", "provider", "tweet_age"]),
-    ("credential", &["backend", "chance", "clock", "live"]),
-    ("backend", &["clock"]),
-    ("queue", &["backend", "clock", "lane", "lateness"]),
-    ("wave", &["clock", "queue"]),
-    ("lookup", &["clock", "credential", "provider", "tweet"]),
-    ("store", &["backend", "clock", "crash", "tweet"]),
-    ("simulator", &["clock", "provider", "tweet"]),
-    ("worker", &["chance", "clock", "crash", "credential", "health", "live", "metrics", "queue", "retry", "shutdown"]),
-    (
-        "starter",
-        &[
-            "chance",
-            "clock",
-            "crash",
-            "figures",
-            "health",
-            "live",
-            "queue",
-            "retry",
-            "shutdown",
-            "store",
-            "tweet",
-            "tweet_age",
-        ],
-    ),
-    (
-        "poll",
-        &[
-            "chance",
-            "clock",
-            "crash",
-            "credential",
-            "lane",
-            "live",
-            "lookup",
-            "metrics",
-            "provider",
-            "queue",
-            "rarely",
-            "retry",
-            "shutdown",
-            "starter",
-            "store",
-            "tweet",
-            "worker",
-        ],
-    ),
-    (
-        "ops",
-        &[
-            "clock",
-            "credential",
-            "dead",
-            "figures",
-            "health",
-            "lateness",
-            "live",
-            "lookup",
-            "metrics",
-            "overload",
-            "plan",
-            "queue",
-            "shutdown",
-            "sources",
-            "status",
-            "store",
-            "tweet",
-            "tweet_age",
-            "wave",
-        ],
-    ),
-    ("dead", &["clock", "figures", "queue", "starter", "store", "tweet"]),
-    ("sources", &["clock", "figures", "live", "lookup", "poll", "provider", "queue", "store"]),
-    ("status", &["accounts", "clock", "credential", "figures", "lookup", "overload", "plan", "queue", "sources"]),
-    ("accounts", &["clock", "credential", "figures", "lookup", "plan"]),
-    ("overload", &["credential", "figures", "lookup", "plan", "queue"]),
-    ("picture", &["backend"]),
-    ("rarely", &["clock"]),
-    ("plan", &["clock", "figures", "lookup", "tweet_age"]),
-    (
-        "updater",
-        &[
-            "chance",
-            "clock",
-            "crash",
-            "credential",
-            "live",
-            "lookup",
-            "metrics",
-            "provider",
-            "queue",
-            "rarely",
-            "store",
-            "tweet",
-            "tweet_age",
-            "wave",
-            "worker",
-        ],
-    ),
+/// The rooms, the highest first, and what each may import. Anything else is an error, also a room that is not named here.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("main", &["app"]),
     (
         "app",
         &[
-            "backend",
-            "chance",
-            "clock",
-            "config",
-            "credential",
-            "dead",
-            "health",
-            "lateness",
-            "live",
-            "lookup",
-            "metrics",
             "ops",
-            "picture",
-            "plan",
-            "poll",
-            "provider",
-            "queue",
-            "retry",
-            "shutdown",
+            "pipelines",
             "simulator",
-            "sources",
-            "starter",
+            "config",
+            "ingest",
             "store",
-            "tweet_age",
-            "updater",
-            "wave",
-            "worker",
+            "providers",
+            "engine",
+            "quota",
+            "model",
+            "base",
         ],
     ),
-    (
-        "demo",
-        &[
-            "app",
-            "clock",
-            "config",
-            "health",
-            "live",
-            "metrics",
-            "ops",
-            "provider",
-            "queue",
-            "shutdown",
-            "simulator",
-            "starter",
-            "store",
-            "tweet",
-            "tweet_age",
-            "updater",
-        ],
-    ),
-    (
-        "cli",
-        &[
-            "accounts",
-            "app",
-            "clock",
-            "config",
-            "dead",
-            "demo",
-            "live",
-            "lookup",
-            "ops",
-            "plan",
-            "provider",
-            "queue",
-            "shutdown",
-            "simulator",
-            "sources",
-            "starter",
-            "status",
-            "store",
-        ],
-    ),
+    ("ops", &["pipelines", "ingest", "store", "providers", "engine", "quota", "model", "base"]),
+    ("pipelines", &["ingest", "store", "providers", "engine", "quota", "model", "base"]),
+    ("simulator", &["model", "base"]),
+    ("config", &["providers", "engine", "quota", "model", "base"]),
+    ("ingest", &["store", "providers", "engine", "model", "base"]),
+    ("store", &["model", "base"]),
+    ("providers", &["engine", "quota", "model", "base"]),
+    ("engine", &["quota", "model", "base"]),
+    ("quota", &["base"]),
+    ("model", &["base"]),
+    ("base", &[]),
     ("lib", &[]),
-    ("main", &[]),
 ];
+
+/// A module's path below the crate: `engine::queue` is `["engine", "queue"]`.
+type Module = Vec<String>;
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -211,41 +54,189 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The modules named after `crate::`, outside of comments.
-fn imports(text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-        for (at, _) in line.match_indices("crate::") {
-            let name: String = line[at + 7..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-            if !name.is_empty() {
-                found.insert(name);
+/// Each file by its module, without comments and tests.
+fn modules() -> BTreeMap<Module, String> {
+    let mut files = Vec::new();
+    rust_files(&source(), &mut files);
+    assert!(files.len() > 100, "the sources were found");
+    let module = |file: &PathBuf| {
+        let name = file.strip_prefix(source()).unwrap().with_extension("");
+        let mut module: Module = name.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+        if module.last().is_some_and(|last| last == "mod") {
+            module.pop();
+        }
+        (module, code(&std::fs::read_to_string(file).unwrap()))
+    };
+    files.iter().map(module).collect()
+}
+
+/// A text without comments and without its `#[cfg(test)]` module.
+fn code(text: &str) -> String {
+    let mut lines = text.lines();
+    let mut kept = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.starts_with("#[cfg(test)]") {
+            let next = lines.next().unwrap_or_default();
+            if next.contains("mod ") && next.ends_with('{') {
+                lines.by_ref().find(|line| *line == "}");
+            } else {
+                kept.push(next);
+            }
+        } else if !line.trim_start().starts_with("//") {
+            kept.push(line);
+        }
+    }
+    kept.join("\n")
+}
+
+/// The paths of a `use`, one per name: `a::{b, c::d}` has two.
+fn leaves(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some((before, rest)) = tree.split_once('{') else {
+        return vec![tree.split(" as ").next().unwrap_or(tree).trim().to_owned()];
+    };
+    let mut depth = 0;
+    let part_ends = |c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    };
+    let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
+    let names = inside.split(part_ends).map(str::trim).filter(|part| !part.is_empty());
+    names.flat_map(leaves).map(|leaf| format!("{before}{leaf}").trim_end_matches("::self").to_owned()).collect()
+}
+
+/// A path as it stands in a module, from the crate's root.
+fn absolute(path: &str, module: &Module) -> Option<Module> {
+    let mut parts = path.split("::").map(str::trim).peekable();
+    let mut from = module.clone();
+    match parts.peek()? {
+        &"crate" => from.clear(),
+        &"self" | &"super" => {}
+        _ => return None,
+    }
+    for part in parts {
+        match part {
+            "crate" | "self" => {}
+            "super" => drop(from.pop()),
+            name => from.push(name.to_owned()),
+        }
+    }
+    Some(from)
+}
+
+/// What a module takes from others, and what it hands on under another path.
+#[derive(Default)]
+struct Imports {
+    taken: Vec<Module>,
+    handed_on: BTreeMap<String, Module>,
+}
+
+fn imports(module: &Module, code: &str) -> Imports {
+    let mut imports = Imports::default();
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let (visible, rest) = line.trim_start().split_once("use ").unwrap_or(("-", ""));
+        let is_use = visible.is_empty() || visible.starts_with("pub") && visible.ends_with(' ');
+        if !is_use {
+            let is_path = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+            let paths = line.split(|c| !is_path(c)).filter(|path| path.contains("::"));
+            imports.taken.extend(paths.filter_map(|path| absolute(path, module)));
+            continue;
+        }
+        let mut tree = rest.to_owned();
+        while !tree.contains(';') {
+            tree += lines.next().expect("a use ends with a semicolon");
+        }
+        for path in leaves(tree.trim_end_matches(';')).iter().filter_map(|leaf| absolute(leaf, module)) {
+            match path.last().filter(|_| !visible.is_empty()) {
+                // Names of its own children are handed on, and of no use to this file itself.
+                Some(name) if path.starts_with(module) => drop(imports.handed_on.insert(name.clone(), path)),
+                Some(name) => {
+                    imports.handed_on.insert(name.clone(), path.clone());
+                    imports.taken.push(path);
+                }
+                None => imports.taken.push(path),
             }
         }
-        assert!(!line.contains("use crate::{"), "one import a line, so that this test can read it: {line}");
     }
-    found
+    imports
+}
+
+/// The module in whose file a path's name is defined, beyond what facades hand on.
+fn file_of(path: &Module, all: &BTreeMap<Module, Imports>, steps: usize) -> Option<Module> {
+    let known = (1..=path.len()).rev().find(|length| all.contains_key(&path[..*length]))?;
+    let module = path[..known].to_vec();
+    match path.get(known).and_then(|name| all[&module].handed_on.get(name)).filter(|_| steps > 0) {
+        Some(to) => file_of(&to.iter().chain(&path[known + 1..]).cloned().collect(), all, steps - 1),
+        None => Some(module),
+    }
+}
+
+/// The files that each file imports.
+fn arrows() -> BTreeMap<Module, BTreeSet<Module>> {
+    let all: BTreeMap<Module, Imports> =
+        modules().into_iter().map(|(module, code)| (module.clone(), imports(&module, &code))).collect();
+    let of = |(module, imports): (&Module, &Imports)| {
+        let files = imports.taken.iter().filter_map(|path| file_of(path, &all, 8));
+        (module.clone(), files.filter(|file| file != module).collect())
+    };
+    all.iter().map(of).collect()
 }
 
 #[test]
 fn imports_go_one_way() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    rust_files(&src, &mut files);
-    let may: BTreeMap<_, _> = MAY_IMPORT.iter().copied().collect();
+    assert!(ROOMS.len() <= 15);
+    let may: BTreeMap<_, _> = ROOMS.iter().copied().collect();
+    let order = |room: &str| ROOMS.iter().position(|(name, _)| *name == room);
     let mut mistakes = Vec::new();
-    for file in &files {
-        let name = file.strip_prefix(&src).unwrap().components().next().unwrap().as_os_str().to_str().unwrap();
-        let module = name.strip_suffix(".rs").unwrap_or(name);
-        let Some(allowed) = may.get(module) else {
-            mistakes.push(format!("{module} is not in the table"));
-            continue;
-        };
-        for import in imports(&std::fs::read_to_string(file).unwrap()) {
-            if import != module && !allowed.contains(&import.as_str()) {
-                mistakes.push(format!("{} imports {import}", file.strip_prefix(&src).unwrap().display()));
-            }
+    for (room, below) in ROOMS {
+        for import in below.iter().filter(|import| order(import) <= order(room)) {
+            mistakes.push(format!("{import} is not below {room}"));
         }
     }
-    assert!(files.len() > 30, "the sources were found");
+    for (module, files) in arrows() {
+        let Some(allowed) = module.first().and_then(|room| may.get(room.as_str())) else {
+            mistakes.push(format!("{} is in no room", module.join("::")));
+            continue;
+        };
+        let rooms = files.iter().filter_map(|file| file.first()).filter(|room| **room != module[0]);
+        mistakes.extend(
+            rooms
+                .filter(|room| !allowed.contains(&room.as_str()))
+                .map(|room| format!("{} imports {room}", module.join("::"))),
+        );
+    }
     assert!(mistakes.is_empty(), "{mistakes:#?}");
+}
+
+#[test]
+fn no_files_form_a_circle() {
+    let mut arrows = arrows();
+    assert!(arrows.values().map(BTreeSet::len).sum::<usize>() > 500, "the imports were found");
+    // What imports nothing that is left is in no circle; nor is what only such files import.
+    loop {
+        let done: BTreeSet<Module> =
+            arrows.iter().filter(|(_, to)| to.is_empty()).map(|(module, _)| module.clone()).collect();
+        if done.is_empty() {
+            break;
+        }
+        arrows.retain(|module, to| {
+            to.retain(|file| !done.contains(file));
+            !done.contains(module)
+        });
+    }
+    // Of what is left, what nobody imports is in no circle either.
+    loop {
+        let imported: BTreeSet<Module> = arrows.values().flatten().cloned().collect();
+        let before = arrows.len();
+        arrows.retain(|module, _| imported.contains(module));
+        if arrows.len() == before {
+            break;
+        }
+    }
+    let show = |(module, to): (&Module, &BTreeSet<Module>)| {
+        let to: Vec<String> = to.iter().map(|file| file.join("::")).collect();
+        format!("{} imports {}", module.join("::"), to.join(", "))
+    };
+    assert!(arrows.is_empty(), "{:#?}", arrows.iter().map(show).collect::<Vec<_>>());
 }

@@ -476,7 +476,7 @@ async fn reserve(ledger: &dyn Ledger, call: &str, ids: &[&str], budget: &Budget)
 
 async fn unread(ledger: &dyn Ledger, call: &str, ids: &[&str], budget: &Budget) {
     let charged = ChargedReads { unread: names(ids), edited: Vec::new() };
-    ledger.settle(call, &charged, budget).await.unwrap();
+    ledger.charge(call, &charged, budget).await.unwrap();
 }
 
 /// A midnight that passes in the middle of a scenario would count what is free.
@@ -569,12 +569,12 @@ async fn an_edited_post_counts_as_its_last_version(world: World) {
     for (call, version, charged) in [("1", "b", 1), ("2", "b", 1), ("3", "c", 2), ("4", "c", 2)] {
         assert_eq!(reserve(ledger, call, &["a"], &budget(3)).await, [true]);
         for _ in 0..2 {
-            ledger.settle(call, &edited(version), &two).await.unwrap(); // said again: the same
+            ledger.charge(call, &edited(version), &two).await.unwrap(); // said again: the same
         }
         assert_eq!(reads(ledger, &two).await.reads, charged, "{call}");
     }
     // What was charged is counted, whatever room there is.
-    ledger.settle("never counted", &edited("d"), &two).await.unwrap();
+    ledger.charge("never counted", &edited("d"), &two).await.unwrap();
     assert_eq!(reads(ledger, &two).await.reads, 3);
 }
 

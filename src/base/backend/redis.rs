@@ -6,15 +6,15 @@ mod tls;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolError};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, ErrorKind, FromRedisValue, InfoDict, RedisError, RedisResult, Script, ServerErrorKind, ToRedisArgs};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 use self::address::Address;
+pub use self::connect::RedisOptions;
 use self::connect::{Connection, Connector};
 pub use self::tls::Tls;
 use super::BackendError;
@@ -110,23 +110,6 @@ impl Steps<'_> {
         }
         self
     }
-}
-
-/// How to reach Redis.
-#[derive(Debug, Clone)]
-pub struct RedisOptions {
-    /// One of the forms in [`address`]; may hold a password, so it is shown nowhere.
-    pub url: SecretString,
-    /// For `rediss…`, where the system's certificates are not the ones.
-    pub tls: Tls,
-    /// Connections, at the most.
-    pub connections: usize,
-    /// How long to wait for a connection to a server. Sentinels that are silent, or nodes, are given up after
-    /// that, and the others asked.
-    pub connect_timeout: Duration,
-    /// How long to wait for an answer. (The client's own default is 500 ms, which a Redis that
-    /// rewrites its AOF exceeds now and then.)
-    pub response_timeout: Duration,
 }
 
 /// Connections to one Redis (a server, whatever server its Sentinels name, or a cluster), shared by all

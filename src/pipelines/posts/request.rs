@@ -302,7 +302,7 @@ impl TweetUpdate {
                 self.used_in_vain(error, &permit.credential.name)
             }
         };
-        self.credentials.settle(&permit, &charged(&ids, &answer)).await;
+        self.credentials.charge(&permit, &charged(&ids, &answer)).await;
         self.credentials.used(permit, used).await;
         answer
     }

@@ -285,7 +285,7 @@ impl SourcePoll {
         if park.is_some() && self.fails_alone(name, trouble).await {
             park = None;
         }
-        self.credentials.settle(&permit, &reservation.settled(&answer)).await;
+        self.credentials.charge(&permit, &reservation.settled(&answer)).await;
         self.credentials.used(permit, Used { window, park }).await;
         answer.map_err(|error| match error {
             LookupError::Outage(_) | LookupError::BadAnswer(_) => {

@@ -20,14 +20,12 @@ use serde_json::value::RawValue;
 
 pub use self::status::id_of;
 use super::asked::{batch, share};
-use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use crate::base::clock::Millis;
 use crate::model::post::Tweet;
-use crate::providers::asked::Strangers;
 use crate::providers::auth::{self, asked_as_nobody};
-use crate::providers::lookup::{
-    Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text, unreadable,
-};
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
+use crate::providers::lookup::Strangers;
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text};
 use crate::quota::{Credential, CredentialKind};
 
 /// Ids in one call: the server's limit.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::object::{MapOrElse, Object};
-use crate::providers::asked::{Asked, Strangers, not_mentioned};
-use crate::providers::lookup::{LookupError, Outcome, not_json, text};
+use crate::providers::asked::{Asked, not_mentioned};
+use crate::providers::lookup::{LookupError, Outcome, Strangers, not_json, text};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
 ///

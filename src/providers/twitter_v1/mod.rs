@@ -17,12 +17,12 @@ use reqwest::{Method, Request, Url};
 pub use self::answer::read as read_answer;
 pub use self::object::{parse_ingested, parse_tweet};
 use super::asked::batch;
-use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
-use crate::providers::asked::Strangers;
 use crate::providers::auth::{Auth, asked_as};
-use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, unreadable};
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
+use crate::providers::lookup::Strangers;
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
 use crate::quota::Credential;
 
 /// Ids in one call: Twitter's limit.

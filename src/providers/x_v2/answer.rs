@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::post::Post;
 use crate::model::post::TweetId;
-use crate::providers::asked::{Asked, Strangers, not_mentioned};
-use crate::providers::lookup::{LookupError, Outcome, Usage, not_json, text};
+use crate::providers::asked::{Asked, not_mentioned};
+use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, text};
 use crate::providers::scalar;
 
 /// What an answer says of ids it does not return: deleted or unknown; protected or suspended; taken down.

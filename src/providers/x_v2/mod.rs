@@ -25,11 +25,11 @@ pub use self::answer::read as read_answer;
 pub use self::fields::{FieldNames, Fields};
 pub use self::post::id_of;
 use super::asked::batch;
-use super::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use crate::base::clock::Millis;
 use crate::model::post::{Tweet, TweetId};
 use crate::providers::auth::{Auth, asked_as};
-use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, Usage, unreadable};
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, Usage};
 use crate::quota::{Credential, CredentialKind};
 
 /// Ids in one call: X's limit.

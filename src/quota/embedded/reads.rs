@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{EmbeddedLedger, Tx, decide};
 use crate::base::clock::Millis;
+use crate::quota::budget::day;
 use crate::quota::budget::{Budget, ChargedReads, Counted, DAYS_KEPT, Period, Span};
 use crate::quota::ledger::LedgerError;
-use crate::quota::rate_window::day;
 
 impl EmbeddedLedger {
     /// [`Ledger::reserve`](crate::quota::Ledger::reserve) at `now` by the file's clock, ms since the epoch.
@@ -71,7 +71,7 @@ impl EmbeddedLedger {
     ///
     /// # Errors
     /// The file is out.
-    pub async fn settle_at(
+    pub async fn charge_at(
         &self,
         now: Millis,
         call: &str,

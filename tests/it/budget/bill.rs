@@ -38,7 +38,7 @@ impl Clocked for EmbeddedLedger {
     }
 
     async fn settle(&self, now: Millis, call: &str, charged: &ChargedReads, budget: &Budget) {
-        self.settle_at(now, call, charged, budget).await.unwrap();
+        self.charge_at(now, call, charged, budget).await.unwrap();
     }
 
     async fn counted(&self, now: Millis, per: Period) -> Counted {
@@ -67,7 +67,7 @@ impl Clocked for InMemory {
 
     async fn settle(&self, now: Millis, call: &str, charged: &ChargedReads, budget: &Budget) {
         self.set(now);
-        self.ledger.settle(call, charged, budget).await.unwrap();
+        self.ledger.charge(call, charged, budget).await.unwrap();
     }
 
     async fn counted(&self, now: Millis, per: Period) -> Counted {

@@ -65,9 +65,9 @@ impl Jobs for LinkedQueue {
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
         let (queue, token) = (self.queue.clone(), request.token.to_owned());
-        let ClaimRequest { limit, linger, lookahead, lease, .. } = *request;
+        let ClaimRequest { limit, linger, lookahead, early, lease, .. } = *request;
         let claim = async move {
-            let request = ClaimRequest { token: &token, limit, linger, lookahead, early: 0.0, lease };
+            let request = ClaimRequest { token: &token, limit, linger, lookahead, early, lease };
             queue.claim(&request).await
         };
         self.call(claim).await
@@ -367,9 +367,9 @@ impl Ledger for LinkedLedger {
         pass_on!(self.ledger.reserve(call, ids, budget))
     }
 
-    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
+    async fn charge(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
         let (call, charged, budget) = (call.to_owned(), charged.clone(), *budget);
-        pass_on!(self.ledger.settle(call, charged, budget))
+        pass_on!(self.ledger.charge(call, charged, budget))
     }
 
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {

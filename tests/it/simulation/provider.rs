@@ -7,7 +7,7 @@ use std::time::Duration;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::base::random;
 use twitter_updater::model::post::{Metrics, Tweet, TweetId};
-use twitter_updater::providers::asked::Strangers;
+use twitter_updater::providers::lookup::Strangers;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota};
 
 use super::watch::{Log, names};

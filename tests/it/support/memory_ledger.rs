@@ -258,7 +258,7 @@ impl Ledger for MemoryLedger {
         Ok(granted)
     }
 
-    async fn settle(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
+    async fn charge(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError> {
         let (mut inner, now) = (self.inner.lock().unwrap(), self.clock.now());
         let alone = BTreeSet::from([call.to_owned()]);
         let is_back = |id: &String, calls: &BTreeSet<String>| charged.unread.contains(id) && *calls == alone;

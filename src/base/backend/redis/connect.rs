@@ -16,10 +16,28 @@ use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult,
     TlsMode, Value,
 };
+use secrecy::SecretString;
 use tokio::sync::Mutex;
 
+use super::Tls;
 use super::address::Address;
-use super::{RedisOptions, Tls};
+
+/// How to reach Redis.
+#[derive(Debug, Clone)]
+pub struct RedisOptions {
+    /// One of the forms in [`address`]; may hold a password, so it is shown nowhere.
+    pub url: SecretString,
+    /// For `rediss…`, where the system's certificates are not the ones.
+    pub tls: Tls,
+    /// Connections, at the most.
+    pub connections: usize,
+    /// How long to wait for a connection to a server. Sentinels that are silent, or nodes, are given up after
+    /// that, and the others asked.
+    pub connect_timeout: Duration,
+    /// How long to wait for an answer. (The client's own default is 500 ms, which a Redis that
+    /// rewrites its AOF exceeds now and then.)
+    pub response_timeout: Duration,
+}
 
 /// A connection that was used within this time is used again without asking whether it still is one.
 const UNASKED: Duration = Duration::from_secs(1);
