@@ -9,41 +9,28 @@
 //! Any number of updaters share nothing but the queue and the store. A claim is a lease; a worker that
 //! dies loses nothing, and nobody has to rescue anything.
 //!
-//! # The modules, in reading order
+//! # The rooms
 //!
-//! Words, no I/O:
-//! - [`clock`] — the only place that reads a clock, and whose clock counts
-//! - [`chance`] — the only place that draws lots: names and jitter
-//! - [`tweet`], [`lane`], [`lateness`], [`tweet_age`] — ids, tweets, states; lanes; how late; how often by age
+//! Twelve folders, the highest first. Imports go downwards only, and no two files import each other in a circle;
+//! `tests/it/layers.rs` checks both.
+//!
+//! - [`app`] — the command line ([`app::cli`], a file per subcommand), the wiring, one harness for all roles, the demo
+//! - [`ops`] — page, metrics and probes; reports for people ([`ops::report`]); dead posts ([`ops::dead`])
+//! - [`pipelines`] — what becomes due and what an answer means: [`pipelines::posts`] looks posts up again
+//!   (`request_tweets`, `save_tweets`, `promote_tweets`), [`pipelines::timelines`] polls and misses nothing,
+//!   [`pipelines::streams`] listens
+//! - [`simulator`] — a faithful fake API, a folder per network
 //! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
-//! - [`live`] — a value that may change while it is used
-//! - [`retry`], [`shutdown`], [`metrics`], [`health`] — delays, stopping in two steps, what is counted, what a
-//!   process knows of itself
-//! - [`figures`] — numbers, spans and moments for people
-//! - [`crash`] — points at which tests end the process
-//!
-//! - [`wave`] — whether far more posts are missing than usual
-//! - [`backend`] — Redis and SQLite as the queue and the quota ledger use them; a file that has lost its name
-//!
-//! The seams, each a trait with its backends:
-//! - [`queue`] — the delayed queue with leases; Redis, or one SQLite file
-//! - [`store`] — the current state of each tweet and the history of its counts; PostgreSQL or SQLite
-//! - [`lookup`] — a provider: ids in, one outcome per asked id out; Twitter v1.1, X API v2, Mastodon, Bluesky
-//! - [`credential`] — who asks, and the leave to make one call
-//!
-//! The flow:
-//! - [`starter`] — puts tweets into the queue: library call, files, HTTP, the `incoming` set; and what it lost
-//! - [`worker`] — THE loop: permit → claim → handle → settle; knows no tweets
-//! - [`poll`] — starters that ask a network for what is new, and miss nothing
-//! - [`updater`] — the handler: `request_tweets`, `save_tweets`, `promote_tweets`
-//! - [`ops`] — what is seen of a process, and of the whole queue, from outside
-//!
-//! Around it: [`app`] (the only wiring), [`cli`] (a file per subcommand, exit codes), [`plan`] (how many
-//! credentials), [`overload`] (whether they suffice), [`accounts`], [`sources`] and [`status`] (for people), [`picture`]
-//! (the same for redis-cli), [`dead`] (what a person does about them), [`simulator`] (a faithful fake API), [`demo`].
-//!
-//! Imports go one way: `cli → app → roles → worker → queue | lookup | credential | store → words`;
-//! queue, lookup and store never import each other or a role. `tests/it/layers.rs` holds this.
+//! - [`ingest`] — how ids come in: library call, files, HTTP, the `incoming` set; rebuild and refresh
+//! - [`store`] — the current state of each post and the history of its counts; PostgreSQL or SQLite
+//! - [`providers`] — the seams to the networks ([`providers::lookup`], [`providers::timeline`], [`providers::stream`]), and
+//!   all of a network in its folder: Twitter v1.1, X API v2, Mastodon, Bluesky
+//! - [`engine`] — the delayed queue with leases ([`engine::queue`]), the loop ([`engine::worker`]: permit → claim → handle →
+//!   settle), the age table ([`engine::schedule`]), metrics, health, functions for redis-cli
+//! - [`quota`] — credentials, rate windows, permits, budgets of reads, in one ledger for all processes
+//! - [`model`] — posts, their ids and states; which networks there are
+//! - [`base`] — the only clock, the only source of random numbers, retries, shutdown, reloadable values, failpoints,
+//!   numbers for people, Redis and SQLite as queue and ledger use them
 //!
 //! # Invariants
 //!
@@ -69,7 +56,7 @@
 //!    `faults::store`, `queue::an_expired_batch_is_halved_until_each_is_alone`
 //! 6. **Dead and ended are in the store before the queue hears of it**, so a wiped queue is rebuilt from
 //!    the store and revives neither. — `updater`, `rebuild`
-//! 7. **Nothing is held across the lookup but the lease.** — by construction: [`updater`] takes a
+//! 7. **Nothing is held across the lookup but the lease.** — by construction: [`pipelines::posts`] takes a
 //!    connection only inside a store call
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`

@@ -20,7 +20,7 @@ pub struct Position {
     #[serde(with = "optional_text")]
     pub anchor: Option<u64>,
     /// A known id a little below it, to ask from where the anchor is gone.
-    #[serde(default, with = "optional_text")]
+    #[serde(default, alias = "footing", with = "optional_text")]
     pub fallback_anchor: Option<u64>,
     /// When the last whole round began, by their clock as well as it was known, ms since the Unix epoch.
     pub swept_at: Option<Millis>,
@@ -57,10 +57,10 @@ pub struct Span {
     #[serde(with = "optional_text")]
     pub next_anchor: Option<u64>,
     /// What `fallback anchor` will be at its end.
-    #[serde(default, with = "optional_text")]
+    #[serde(default, alias = "next_footing", with = "optional_text")]
     pub next_fallback_anchor: Option<u64>,
     /// A page came empty: it is asked from the fallback anchor, to see whether that was the last.
-    #[serde(default)]
+    #[serde(default, alias = "sounding")]
     pub probing: bool,
     /// A page came empty, and it is asked further down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
