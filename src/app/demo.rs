@@ -184,7 +184,7 @@ async fn show(
             None => stop.draining().await,
         }
     };
-    let watching = async {
+    let drawing = async {
         loop {
             tokio::time::sleep(FRAME).await;
             let stats = view.draw().await?;
@@ -195,7 +195,7 @@ async fn show(
     };
     tokio::select! {
         () = end => {}
-        watched = watching => watched?,
+        drawn = drawing => drawn?,
     }
     Ok((ids, scheduled))
 }

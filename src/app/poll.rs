@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::FutureExt;
 
-use self::streams::Opening;
+use self::streams::{Opening, Polls};
 use super::heartbeat::{Counted, Heartbeat};
 use super::sources::{Sources, sources};
 use super::updater::worker_name;
@@ -60,9 +60,6 @@ fn pipeline(provider: &Provider) -> String {
 fn lease(settings: &Settings) -> Duration {
     settings.lookup.timeout + 5 * settings.updater.save_timeout
 }
-
-/// The queue of an endpoint, and the handler of its sources.
-type Polls = Vec<(Arc<dyn Queue>, Arc<SourcePoll>)>;
 
 /// Builds the worker that polls the sources of a provider, whose posts go into that queue.
 ///

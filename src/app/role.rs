@@ -13,22 +13,19 @@ use futures::future::{BoxFuture, join_all, try_join_all};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::heartbeat::Heartbeat;
+use super::monitored::{LIVE_SLACK, Monitored};
 use super::{Follower, Shared, Unavailable};
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
 use crate::engine::health::{Health, Vitals};
-use crate::engine::metrics::Metrics;
 use crate::engine::queue::Queue;
-use crate::engine::worker::{LONGEST_PAUSE, Worker};
-use crate::model::provider::Provider;
+use crate::engine::worker::Worker;
 use crate::ops::{self, Door, Server};
 
 /// Pause between two checks of the services, of a role that answers requests.
 const CONTACT_EVERY: Duration = Duration::from_secs(2);
 /// Longest wait for the services in such a check.
 const CONTACT_PATIENCE: Duration = Duration::from_secs(5);
-/// More than a healthy loop needs between two beats: the machine may be busy.
-const LIVE_SLACK: Duration = Duration::from_secs(30);
 /// Time that a worker has after its deadline to give back what it holds, and the same again to deregister.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -42,43 +39,6 @@ pub struct Role {
     pub follower: Follower,
     /// Stops it.
     pub stop: Stop,
-}
-
-/// One pipeline of a process, as it is seen from outside.
-#[derive(Debug, Clone)]
-pub struct Monitored {
-    /// The provider that it asks.
-    pub provider: Provider,
-    /// The name of the pipeline.
-    pub namespace: String,
-    /// Its counters and histograms.
-    pub metrics: Arc<Metrics>,
-    /// Its health.
-    pub health: Arc<Health>,
-    /// Stops this pipeline.
-    pub stop: Stop,
-}
-
-impl Monitored {
-    /// A pipeline that starts now. Its batches are leased for `lease`.
-    #[must_use]
-    pub fn new(provider: Provider, namespace: String, lease: Duration, stop: Stop) -> Self {
-        // A loop waits for work, or is done with a batch within its lease.
-        let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
-        let health = Arc::new(Health::new(patience, stop.clone()));
-        Self { provider, namespace, metrics: Arc::default(), health, stop }
-    }
-
-    /// Notes how the pipeline ended. Where it is not `alone`, the others go on, so an error is logged at once and not
-    /// when all have ended.
-    fn ended(&self, ended: Result<()>, alone: bool) -> Result<()> {
-        if let (Err(error), false) = (&ended, alone) {
-            let error = format!("{error:#}");
-            self.health.ended(&error);
-            tracing::error!(provider = %self.provider, error, "stopped for good; the others go on");
-        }
-        ended
-    }
 }
 
 impl Role {

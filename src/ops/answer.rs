@@ -318,7 +318,8 @@ mod tests {
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
     use crate::model::post::TweetState;
-    use crate::ops::snapshot::{Reading, Sampled, Terms};
+    use crate::ops::snapshot::{Reading, Sampled};
+    use crate::ops::terms::Terms;
     use crate::pipelines::wave;
     use crate::providers::twitter_v1::CAPABILITIES;
     use crate::quota::CredentialStatus;

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
@@ -19,12 +22,28 @@ const PREFIX: &str = "twitter_updater";
 /// What [`text`] is.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+pub(super) type Labels = Vec<(&'static str, String)>;
+type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
+
 /// A registry that holds what every process shows: which build it is.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
     registry
+}
+
+/// A gauge with one value per set of labels; none where there is no value.
+pub(super) fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
+    let family = Gauges::default();
+    for (labels, value) in values {
+        family.get_or_create(&labels).set(value);
+    }
+    registry.register(name, what, family);
+}
+
+pub(super) fn namespace(name: &str) -> Labels {
+    vec![("namespace", name.to_owned())]
 }
 
 /// What a process shows that works on these pipelines: what it counts and measures of each, by its namespace.

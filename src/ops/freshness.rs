@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::base::clock::{self, Millis};
 use crate::engine::queue::{Lane, Queue, Sample};
 use crate::model::post::TweetState;
-use crate::ops::snapshot::Terms;
+use crate::ops::terms::Terms;
 use crate::store::{Standing, Store};
 
 /// Ids drawn of each lane, at the most: a hundredth of a lane that is late is missed once in 23,000 readings.

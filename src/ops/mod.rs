@@ -26,6 +26,7 @@ mod reader;
 pub mod report;
 mod server;
 mod snapshot;
+mod terms;
 mod whole_queue;
 
 pub use self::answer::{Answer, State};
@@ -39,7 +40,7 @@ pub use self::probes::router;
 pub use self::reader::{Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
 pub use self::snapshot::{
-    Coming, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, Terms, ids_per_request,
-    moments,
+    Coming, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, ids_per_request, moments,
 };
+pub use self::terms::Terms;
 pub use self::whole_queue::WholeQueue;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
 
-use super::whole_queue::{Labels, namespace, show};
+use super::exposition::{Labels, namespace, show};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::ops::report::sources::{Source, SourceBook, Sources};
 

@@ -8,11 +8,12 @@ use tokio::sync::{Notify, watch};
 use super::freshness::{Measured, measure};
 use super::lately::History;
 use super::polled::Polled;
+use super::terms::Terms;
 use super::whole_queue::WholeQueue;
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
 use crate::engine::queue::{Minute, QueueError, joined};
-use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, Terms, moments};
+use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
 use crate::store::Store;
 
 /// How often it reads while somebody watches,

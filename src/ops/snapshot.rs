@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::freshness::Measured;
 use super::lately::Lately;
+use super::terms::Terms;
 use crate::base::clock::{self, Millis};
 use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
 use crate::engine::schedule::age::AgeTable;
@@ -19,29 +20,6 @@ use crate::quota::{CredentialStatus, Reads};
 
 /// Minutes that are shown: so many past ones, the current one included, and as many to come.
 pub const MINUTES_SHOWN: u32 = 60;
-
-/// What of the configuration the figures are reckoned by.
-#[derive(Debug, Clone)]
-pub struct Terms {
-    /// How often, by age.
-    pub ages: AgeTable,
-    /// How long an id may wait for its request to fill before it is overdue.
-    pub buffer_ttl: Duration,
-    /// How early an id may be taken along, as a share of its interval.
-    pub lookahead: f64,
-    /// How often an unavailable post is looked up.
-    pub unavailable_every: Duration,
-    /// How long a claimed batch is leased.
-    pub lease: Duration,
-}
-
-impl Terms {
-    /// How requests to such a lookup are filled.
-    #[must_use]
-    pub fn fill(&self, capabilities: Capabilities) -> Fill {
-        Fill::of(capabilities, self.buffer_ttl, self.lookahead)
-    }
-}
 
 /// What the queue and the ledger told, at nearly the same moment.
 #[derive(Debug, Clone, Default)]

@@ -5,31 +5,28 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::answer::{Answer, State};
-use super::{exposition, polled};
+use super::exposition::{self, Labels, namespace, show};
+use super::polled;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::health::Health;
 use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
 use crate::ops::report::sources::Sources;
-use crate::ops::snapshot::{Seen, Snapshot, Terms};
+use crate::ops::snapshot::{Seen, Snapshot};
+use crate::ops::terms::Terms;
 use crate::pipelines::wave::Wave;
 use crate::providers::lookup::Capabilities;
 use crate::quota::{Budget, CredentialStatus, Ledger, LedgerError, Reads};
 
 /// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
-
-pub(super) type Labels = Vec<(&'static str, String)>;
-type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 
 /// One queue, and the credentials that serve it.
 #[derive(Debug)]
@@ -138,19 +135,6 @@ fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot)]) {
     for (name, what, of) in shown {
         show(registry, name, what, known(of));
     }
-}
-
-/// A gauge with one value per set of labels; none where there is no value.
-pub(super) fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
-    let family = Gauges::default();
-    for (labels, value) in values {
-        family.get_or_create(&labels).set(value);
-    }
-    registry.register(name, what, family);
-}
-
-pub(super) fn namespace(name: &str) -> Labels {
-    vec![("namespace", name.to_owned())]
 }
 
 fn show_queues(registry: &mut Registry, queues: &[&Stats]) {

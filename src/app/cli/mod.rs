@@ -24,13 +24,12 @@ mod updater;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use self::start::{Needed, Options, warn_of_exposed};
+use self::start::{Needed, Options, duration, warn_of_exposed};
 use crate::app::{self, Unavailable};
 use crate::config::{BadConfig, BadConfigs};
 use crate::engine::queue::QueueError;
@@ -159,10 +158,6 @@ fn code_of(error: &anyhow::Error) -> u8 {
             || matches!(cause.downcast_ref(), Some(EnqueueError::HandOver { .. }))
     });
     if service_out { exit::UNAVAILABLE } else { exit::FAILED }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
 }
 
 /// The answer as JSON of a command that may reject ids.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::duration;
 use crate::app::{self, Follower, LogLevel, Role, Shared};
 use crate::base::clock::Stopwatch;
 use crate::base::shutdown::Stop;
@@ -133,6 +132,11 @@ impl Start {
     pub fn follower(self) -> Result<Follower> {
         Follower::new(self.layers, self.options.config, self.files, self.options.provider, self.log)
     }
+}
+
+/// Reads a duration of the command line.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
 }
 
 /// The configuration file or folder that the command line names, or else the environment.

@@ -4,24 +4,28 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use super::Polls;
 use crate::app::provider::open_api;
 use crate::app::updater::worker_name;
 use crate::app::{Service, credentials};
 use crate::base::clock;
 use crate::config::{BadConfig, Settings, StreamProvider, StreamSettings};
 use crate::engine::metrics::Metrics;
+use crate::engine::queue::Queue;
 use crate::model::provider::Provider;
 use crate::pipelines::streams::feed::Feed;
 use crate::pipelines::streams::fill::Fill;
 use crate::pipelines::streams::hold::{Hold, HoldTerms, namespace};
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::lane;
+use crate::pipelines::timelines::source::SourcePoll;
 use crate::providers::stream::Stream;
 use crate::providers::twitter_v1::stream::{Filter, FilterStream};
 use crate::providers::x_v2::stream::SearchStream;
 use crate::quota::Credential;
 use crate::store::Way;
+
+/// The queue of an endpoint, and the handler of its sources.
+pub(super) type Polls = Vec<(Arc<dyn Queue>, Arc<SourcePoll>)>;
 
 /// A stream before its services are open: whose it is, and as whom it is connected.
 pub struct Opening {

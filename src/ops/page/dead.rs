@@ -12,9 +12,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
-use super::Page;
 use super::ids::PostId;
-use super::layout::{Document, problem};
+use super::layout::{Document, problem, tweet_link};
+use super::page::Page;
 use super::words::relative;
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
@@ -236,16 +236,6 @@ fn row(dead: &DeadTweet, may: bool, routes: &Routes) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// An id that leads to its page, where it can be a tweet's.
-pub(super) fn tweet_link(routes: &Routes, id: &str) -> Markup {
-    html! {
-        @match PostId::parse(id) {
-            Ok(id) => a href=(routes.to_tweet(id.as_str())) { (id.as_str()) },
-            Err(_) => (one_line(id)),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What keeps a page live: whenever there are newer figures, the parts of it whose HTML is another now.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +14,9 @@ use futures::stream::{self, BoxStream, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Page;
 use super::assets::VERSION;
-use super::front::now;
 use super::ids::PostId;
+use super::page::{Page, Part, now};
 use super::words::without_times;
 use crate::base::clock::Millis;
 use crate::engine::health::Health;
@@ -32,8 +30,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// How often a tweet's page is read anew.
 const TWEET_EVERY: Duration = Duration::from_secs(3);
 
-/// A part of a page, by its id.
-pub(super) type Part = Cow<'static, str>;
 /// What is sent.
 pub(super) type Sent = Result<Event, axum::Error>;
 

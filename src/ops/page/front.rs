@@ -7,25 +7,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, PreEscaped, html};
 
-use super::events::Part;
 use super::layout::Document;
+use super::page::{Front, Page, Part, now};
 use super::words::relative;
-use super::{Page, polled, state_sections, time_sections};
-use crate::base::clock::{self, Millis};
+use super::{polled, state_sections, time_sections};
+use crate::base::clock;
 use crate::engine::queue::Buried;
 use crate::ops::{Answer, Seen};
 
 /// The dead that are named.
 const LATEST: u32 = 5;
-
-/// What of the front page changes by itself: each part has an id, under which it is put into place.
-#[derive(Debug, Default)]
-pub(super) struct Front {
-    /// The moment of its figures, or of now where there are none, ms since the epoch.
-    pub at: Millis,
-    /// The parts, by their ids, from the top.
-    pub parts: Vec<(Part, String)>,
-}
 
 /// `GET /`
 pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
@@ -42,12 +33,6 @@ pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
     let (title, events, asked) = ("Overview".to_owned(), Some(page.routes.to("/events")), String::new());
     Document { routes: &page.routes, title, here: "/", at: front.at, now: now(&seen), events, asked, content }
         .answer(StatusCode::OK)
-}
-
-/// Now, by the clock of the figures, which is the queue's; by our own where they are old, or none. ms since the epoch.
-pub(super) fn now(seen: &Seen) -> Millis {
-    let fresh = seen.snapshot.as_ref().filter(|_| seen.outage.is_none());
-    fresh.map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms())
 }
 
 impl Page {

@@ -9,7 +9,9 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets::VERSION;
+use super::ids::PostId;
 use crate::base::clock::Millis;
+use crate::base::humanize::one_line;
 use crate::ops::page::routes::Routes;
 
 /// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
@@ -127,6 +129,16 @@ fn namespaces(routes: &Routes, here: &str) -> Markup {
 /// One line that says what is wrong, and what to do.
 pub(super) fn problem(text: &str) -> Markup {
     html! { p.problem #problem role="alert" { (text) } }
+}
+
+/// An id that leads to its page, where it can be a tweet's.
+pub(super) fn tweet_link(routes: &Routes, id: &str) -> Markup {
+    html! {
+        @match PostId::parse(id) {
+            Ok(id) => a href=(routes.to_tweet(id.as_str())) { (id.as_str()) },
+            Err(_) => (one_line(id)),
+        }
+    }
 }
 
 fn logo() -> Markup {

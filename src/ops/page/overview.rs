@@ -12,10 +12,9 @@ use maud::{Markup, PreEscaped, html};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::MissedTickBehavior;
 
-use super::Page;
 use super::events::{self, Sent, Watcher};
-use super::front::{Front, now};
 use super::layout::Document;
+use super::page::{Front, Page, now};
 use super::polled;
 use super::site::Site;
 use super::words::{relative, time};

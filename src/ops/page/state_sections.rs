@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::dead::tweet_link;
+use super::layout::tweet_link;
 use super::words::{bar, count, date, percent, relative, time};
 use crate::base::humanize::{figure, grouped, one_line};
 use crate::engine::queue::{Buried, WorkerStats};

@@ -10,10 +10,10 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::Page;
 use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::ids::PostId;
 use super::layout::{Document, problem};
+use super::page::Page;
 use super::words::{brief, date, relative, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};

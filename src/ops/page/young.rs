@@ -5,11 +5,11 @@ use std::time::Duration;
 use maud::{Markup, html};
 use tokio::sync::Mutex;
 
-use super::dead::tweet_link;
-use super::words::relative;
-use super::{Archive, words};
+use super::layout::tweet_link;
+use super::words::{cut, relative};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::{grouped, one_line};
+use crate::ops::archive::Archive;
 use crate::ops::dead::Dead;
 use crate::ops::page::routes::Routes;
 use crate::store::{Listing, StoreError, StoredTweet};
@@ -98,7 +98,7 @@ fn row(tweet: &StoredTweet, routes: &Routes, now: Millis) -> Markup {
             td.n { (count(tweet.metrics.retweet_count)) }
             td.n.lesser { (grouped(tweet.lookups)) }
             td { @match tweet.checked_at { Some(at) => (relative(at, now, "ago")), None => "not yet" } }
-            td.text dir="auto" { (words::cut(&one_line(tweet.text.as_deref().unwrap_or_default()), TEXT)) }
+            td.text dir="auto" { (cut(&one_line(tweet.text.as_deref().unwrap_or_default()), TEXT)) }
         }
     }
 }

@@ -4,16 +4,13 @@
 pub mod misses;
 mod request;
 
-use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::failpoint;
-use crate::base::rarely::Rarely;
 use crate::base::reload::Reloadable;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Lane, Verdict};
@@ -27,14 +24,13 @@ use crate::store::{Observation, Seen, Standing, Store, StoreError};
 
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
-use self::request::Requested;
+pub use self::request::Suspicions;
+use self::request::{Calls, Requested, Versions};
 pub use crate::model::provider::NAMESPACE;
 
 /// The lane of tweets the provider does not return.
 pub const UNAVAILABLE_LANE: &str = "unavailable";
 
-/// What was doubted and never came again would stay for ever: a bound, far above need.
-const MANY_DOUBTS: usize = 100_000;
 /// Between two attempts of a request that is refused as a whole.
 const REFUSED_RETRY_MS: Millis = 1_000;
 /// Before an id whose call failed alone is asked for again. It is one call and one step of the back-off.
@@ -66,47 +62,8 @@ pub struct TweetUpdate {
     pub save_timeout: Duration,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// What this process suspicions.
+    /// What this process suspects.
     pub suspicions: Suspicions,
-}
-
-/// Suspicions about the provider. Only this process's memory: to lose one costs a repeated call.
-#[derive(Debug, Default)]
-pub struct Suspicions {
-    /// Ids whose calls failed, and how often, until they are answered.
-    failed: Mutex<HashMap<String, u32>>,
-    /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
-    others_answered: AtomicBool,
-    /// Lines about objects that nobody asked for, and about answers under another id than the asked one.
-    strangers: Rarely,
-    other_ids: Rarely,
-}
-
-impl Suspicions {
-    fn fail(&self, jobs: &[Job]) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if failed.len() > MANY_DOUBTS {
-            failed.clear();
-        }
-        for job in jobs {
-            *failed.entry(job.id.clone()).or_default() += 1;
-        }
-    }
-
-    /// How often calls for each of these failed since it was answered.
-    fn times(&self, jobs: &[Job]) -> Vec<u32> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
-    }
-
-    fn answered(&self, jobs: &[Job]) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !failed.is_empty() {
-            for job in jobs {
-                failed.remove(&job.id);
-            }
-        }
-    }
 }
 
 /// What the answers mean, side by side: each job, what is stored of it, and what the queue is told.
@@ -148,7 +105,7 @@ impl Handler for TweetUpdate {
                 return Handled::released(batch, outlook_of(failure));
             }
         };
-        let requested = self.request_tweets(batch, versions, permit).await;
+        let requested = self.calls().request_tweets(batch, versions, permit).await;
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
         let done = self.done_with(batch, answered, refused);
         let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
@@ -168,6 +125,13 @@ impl Handler for TweetUpdate {
 }
 
 impl TweetUpdate {
+    /// The calls of a batch, made for this pipeline.
+    fn calls(&self) -> Calls<'_> {
+        let Self { namespace, lookup, credentials, metrics, suspicions, .. } = self;
+        let time_for_one = self.call_timeout + self.save_timeout;
+        Calls { namespace, lookup: &**lookup, credentials, metrics, suspicions, time_for_one }
+    }
+
     /// The newest known version of each edited post, by the post's id. Looked up by its first id, a post stays as it was before
     /// it was edited, its counts too, where versions have ids of their own.
     async fn versions(&self, jobs: &[Job]) -> Result<Versions, StoreError> {
@@ -434,9 +398,6 @@ fn outlook_of(failure: StoreError) -> Outlook {
         failure => Outlook::Outage(failure.to_string()),
     }
 }
-
-/// The version that is to be asked for, by the id of the post.
-type Versions = HashMap<String, String>;
 
 /// Whether it is one of several versions of a post.
 fn is_version(job: &Job, tweet: &Tweet) -> bool {

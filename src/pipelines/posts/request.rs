@@ -5,17 +5,20 @@
 //! up makes way for the next. Each further call takes a permit of its own, without waiting: what gets none
 //! goes back as it was.
 
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use super::{TweetUpdate, Versions};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::random;
-use crate::base::rarely::shown;
+use crate::base::rarely::{Rarely, shown};
+use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
-use crate::providers::lookup::{Answer, LookupError, Outcome};
-use crate::quota::{Acquired, ChargedReads, Permit, Used, Window};
+use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome};
+use crate::quota::{Acquired, ChargedReads, Credentials, Permit, Used, Window};
 
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
 /// bad id among a hundred is alone after seven halvings, its eighth request.
@@ -23,6 +26,12 @@ const REFUSED_IN_A_ROW: u32 = 8;
 /// Calls that end without an answer for one and the same ids, before they go back: a correction of the
 /// clock, and a few credentials.
 const TRIES: usize = 8;
+
+/// What was doubted and never came again would stay for ever: a bound, far above need.
+const MANY_DOUBTS: usize = 100_000;
+
+/// The version that is to be asked for, by the id of the post.
+pub(super) type Versions = HashMap<String, String>;
 
 /// What the calls for a batch brought.
 #[derive(Debug, Default)]
@@ -75,7 +84,57 @@ impl Part {
     }
 }
 
-impl TweetUpdate {
+/// Suspicions about the provider. Only this process's memory: to lose one costs a repeated call.
+#[derive(Debug, Default)]
+pub struct Suspicions {
+    /// Ids whose calls failed, and how often, until they are answered.
+    failed: Mutex<HashMap<String, u32>>,
+    /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
+    others_answered: AtomicBool,
+    /// Lines about objects that nobody asked for, and about answers under another id than the asked one.
+    strangers: Rarely,
+    other_ids: Rarely,
+}
+
+impl Suspicions {
+    fn fail(&self, jobs: &[Job]) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.len() > MANY_DOUBTS {
+            failed.clear();
+        }
+        for job in jobs {
+            *failed.entry(job.id.clone()).or_default() += 1;
+        }
+    }
+
+    /// How often calls for each of these failed since it was answered.
+    fn times(&self, jobs: &[Job]) -> Vec<u32> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
+    }
+
+    fn answered(&self, jobs: &[Job]) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !failed.is_empty() {
+            for job in jobs {
+                failed.remove(&job.id);
+            }
+        }
+    }
+}
+
+/// Makes the calls of a pipeline's batches, as its quota and budget allow, and finds which ids fail by themselves.
+pub(super) struct Calls<'a> {
+    pub namespace: &'a str,
+    pub lookup: &'a dyn Lookup,
+    pub credentials: &'a Credentials,
+    pub metrics: &'a Metrics,
+    pub suspicions: &'a Suspicions,
+    /// What a call and the save after it may take.
+    pub time_for_one: Duration,
+}
+
+impl Calls<'_> {
     /// Asks for the whole batch.
     pub(super) async fn request_tweets(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested {
         let mut requested = Requested { versions, ..Requested::default() };
@@ -309,7 +368,7 @@ impl TweetUpdate {
 
     /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
     fn tell_what_is_odd(&self, ids: &[String], answer: &Answer) {
-        let namespace = &*self.namespace;
+        let namespace = self.namespace;
         if answer.unsolicited > 0
             && let Some(objects) = self.suspicions.strangers.is_due(answer.unsolicited)
         {
@@ -378,7 +437,7 @@ impl TweetUpdate {
 
     /// Whether too little of the lease is left for another call and the save after it.
     fn time_is_up(&self, batch: &Batch) -> bool {
-        let needed = clock::millis(self.call_timeout + self.save_timeout);
+        let needed = clock::millis(self.time_for_one);
         batch.fence.deadline - batch.now.now() <= needed
     }
 }

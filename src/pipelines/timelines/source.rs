@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use self::hand_over::Lines;
+use self::hand_over::{HandOver, Lines};
 use super::pace::{Pace, lane};
 use super::paging::{self, NotHeeded, Position, Taken};
 use super::reservation::Reservation;
@@ -34,7 +34,7 @@ use crate::model::provider::Provider;
 use crate::providers::lookup::LookupError;
 use crate::providers::timeline::{Ask, Page, Timeline};
 use crate::quota::{Acquired, Credentials, Permit, Used, Window};
-use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError};
+use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
 
 /// The pipeline's name. Sources share calls with nobody but those of their endpoint, so each endpoint has a namespace:
 /// its permits are for that endpoint.
@@ -183,7 +183,7 @@ impl SourcePoll {
             let promised = position.as_ref().map_or(0, |position| position.since);
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
-            let handed = self.hand_over(name, &rules, page, &taken, promised).await?;
+            let handed = self.hand_over(name).page(&rules, page, &taken, promised).await?;
             let interval = self.paced(&mut position, &taken, rules.count);
             let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
             let text = serde_json::to_string(&position)
@@ -217,6 +217,13 @@ impl SourcePoll {
             }
         }
         Ok(self.pace.first())
+    }
+
+    /// The way of a source's posts to the starter.
+    fn hand_over<'a>(&'a self, source: &'a str) -> HandOver<'a> {
+        let way = Way { source: source.to_owned(), query: self.queries.get(source).cloned(), ..Way::of("poll") };
+        let starter = self.starter.clone().by(way).within(self.save_timeout);
+        HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines }
     }
 
     /// The next interval, kept with the position, where a round is at its end.

@@ -1,15 +1,14 @@
 //! The posts of a page, to the starter: with dates that can be, and whatever cannot be scheduled stored at least.
 
-use super::{Ended, SourcePoll};
 use crate::base::clock::{self, Millis};
 use crate::base::rarely::{Rarely, shown};
-use crate::ingest::{Queued, Starter};
+use crate::engine::metrics::Polls;
+use crate::ingest::{Queued, Starter, StarterError};
 use crate::model::post::{Ingested, SECONDS_BELOW};
 use crate::pipelines::timelines::dates::dated;
 use crate::pipelines::timelines::paging::Taken;
 use crate::providers::timeline::Rules;
 use crate::providers::timeline::{Page, Post};
-use crate::store::Way;
 
 /// Lines of the log that tell of one post of many.
 #[derive(Debug, Default)]
@@ -19,17 +18,25 @@ pub(super) struct Lines {
     refused: Rarely,
 }
 
-impl SourcePoll {
-    /// Records and schedules the posts of a source's page. Answers how many were not known. What appears up to the id
+/// Hands over what one source brings.
+pub(super) struct HandOver<'a> {
+    pub source: &'a str,
+    /// Takes the posts.
+    pub starter: Starter,
+    pub polls: &'a Polls,
+    pub lines: &'a Lines,
+}
+
+impl HandOver<'_> {
+    /// Records and schedules the posts of a page. Answers how many were not known. What appears up to the id
     /// `promised` is later than its network promised.
-    pub(super) async fn hand_over(
+    pub(super) async fn page(
         &self,
-        name: &str,
         rules: &Rules,
         page: Page,
         taken: &Taken,
         promised: u64,
-    ) -> Result<usize, Ended> {
+    ) -> Result<usize, StarterError> {
         let now = clock::wall_ms();
         let posts: Vec<Post> = page
             .posts
@@ -40,32 +47,29 @@ impl SourcePoll {
             return Ok(0);
         }
         let ids: Vec<u64> = posts.iter().map(|post| post.id).collect();
-        let query = self.queries.get(name).cloned();
-        let way = Way { source: name.to_owned(), query, ..Way::of("poll") };
-        let starter = self.starter.clone().by(way).within(self.save_timeout);
-        let posts: Vec<Ingested> = posts.into_iter().map(|post| self.dated(&starter, rules, post, now)).collect();
-        let answers = starter.queue_tweets(posts.clone()).await?;
-        self.keep_refused(name, &starter, posts, &answers).await?;
+        let posts: Vec<Ingested> = posts.into_iter().map(|post| self.dated(rules, post, now)).collect();
+        let answers = self.starter.queue_tweets(posts.clone()).await?;
+        self.keep_refused(posts, &answers).await?;
         let fresh = || ids.iter().zip(&answers).filter(|(_, answer)| **answer == Queued::Scheduled);
         let late = fresh().filter(|(id, _)| **id <= promised).count();
         self.polls.posts_out_of_order.add(late);
         if late > 0
-            && let Some(posts) = self.in_common.lines.late.is_due(late)
+            && let Some(posts) = self.lines.late.is_due(late)
         {
-            tracing::warn!(source = name, posts, "posts appeared later than out_of_order allows: set it higher");
+            tracing::warn!(source = self.source, posts, "posts appeared later than out_of_order allows: set it higher");
         }
         Ok(fresh().count())
     }
 
     /// A post with a date that can be.
-    fn dated(&self, starter: &Starter, rules: &Rules, post: Post, now: Millis) -> Ingested {
+    fn dated(&self, rules: &Rules, post: Post, now: Millis) -> Ingested {
         let Post { id, mut tweet } = post;
         let by_place = Some(rules.layout.made_at(id)).filter(|at| *at >= SECONDS_BELOW);
-        let by_id = starter.date_of_id(&tweet.id).or(by_place);
+        let by_id = self.starter.date_of_id(&tweet.id).or(by_place);
         let dated = dated(tweet.created_at, by_id, now);
         if dated.is_corrected {
             self.polls.posts_misdated.add(1);
-            if let Some(posts) = self.in_common.lines.misdated.is_due(1) {
+            if let Some(posts) = self.lines.misdated.is_due(1) {
                 let (id, given) = (shown(&tweet.id), tweet.created_at);
                 tracing::warn!(
                     id,
@@ -80,13 +84,7 @@ impl SourcePoll {
     }
 
     /// Stores what cannot be scheduled, and goes on: it was there to be read, and would keep all others waiting.
-    async fn keep_refused(
-        &self,
-        name: &str,
-        starter: &Starter,
-        posts: Vec<Ingested>,
-        answers: &[Queued],
-    ) -> Result<(), Ended> {
+    async fn keep_refused(&self, posts: Vec<Ingested>, answers: &[Queued]) -> Result<(), StarterError> {
         let refused = posts.into_iter().zip(answers).filter_map(|(post, answer)| match answer {
             Queued::Refused(why) => Some((post, why)),
             _ => None,
@@ -94,21 +92,21 @@ impl SourcePoll {
         let (posts, whys): (Vec<Ingested>, Vec<&String>) = refused.unzip();
         let (Some(first), Some(why)) = (posts.first(), whys.first()) else { return Ok(()) };
         self.polls.posts_refused.add(posts.len());
-        if let Some(all) = self.in_common.lines.refused.is_due(posts.len()) {
+        if let Some(all) = self.lines.refused.is_due(posts.len()) {
             tracing::warn!(
-                source = name,
+                source = self.source,
                 id = shown(&first.id),
                 why,
                 posts = all,
                 "a post cannot be scheduled: it is only stored"
             );
         }
-        match starter.keep(posts).await {
+        match self.starter.keep(posts).await {
             Err(error) if !error.is_passing() => {
-                tracing::warn!(source = name, error = %error, "nor can it be stored");
+                tracing::warn!(source = self.source, error = %error, "nor can it be stored");
                 Ok(())
             }
-            kept => Ok(kept?),
+            kept => kept,
         }
     }
 }

@@ -1,0 +1,97 @@
+//! All that `ops` serves: the pages of each namespace, an overview of several, and the figures for programs.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+
+use super::page::Page;
+use super::site::Site;
+use super::{assets, dead, events, front, overview, tweet};
+use crate::base::clock;
+use crate::engine::health::Vitals;
+use crate::ops::probes::{exposed, probes};
+use crate::ops::report::status::{Known, Report};
+use crate::ops::snapshot::Seen;
+use crate::ops::whole_queue::{self, WholeQueue};
+
+/// The longest form, in bytes: an id and a token.
+const FORM_BYTES: usize = 16 << 10;
+
+/// Of which namespace.
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    namespace: Option<String>,
+}
+
+impl Site {
+    /// All routes, and the probes of the process.
+    pub fn router(self: &Arc<Self>) -> Router {
+        let metrics = async |State(site): State<Arc<Self>>| {
+            let (seen, sources) = tokio::join!(site.seen(), site.sources());
+            exposed(whole_queue::metrics(&seen, &sources, clock::wall_ms()))
+        };
+        let mut own = Router::new()
+            .route("/page.css", get(assets::css))
+            .route("/page.js", get(assets::script))
+            .route("/icon.svg", get(assets::icon))
+            .route("/status", get(status))
+            .route("/metrics", get(metrics));
+        if self.pages.len() > 1 {
+            own = own.route("/", get(overview::show)).route("/events", get(overview::stream));
+        }
+        let queues = self.queues();
+        let vitals = Vitals::new(queues.iter().map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
+        let router = own.with_state(self.clone()).merge(probes(vitals));
+        self.pages.iter().fold(router, |router, page| router.merge(page.router()))
+    }
+}
+
+impl Page {
+    /// Its routes, where its ways lead.
+    fn router(self: &Arc<Self>) -> Router {
+        let to = |path: &str| self.routes.to(path);
+        let pages = Router::new()
+            .route(&to("/"), get(front::show))
+            .route(&to("/tweet"), get(tweet::show))
+            .route(&to("/dead"), get(dead::show))
+            .route(&to("/dead/retry"), post(dead::retry))
+            .route(&to("/dead/drop"), post(dead::drop))
+            .layer(DefaultBodyLimit::max(FORM_BYTES))
+            .route(&to("/events"), get(events::stream))
+            .with_state(self.clone());
+        // Without the last slash, as people type it.
+        let (typed, meant) = (to(""), to("/"));
+        if typed.is_empty() { pages } else { pages.route(&typed, get(async move || Redirect::permanent(&meant))) }
+    }
+}
+
+fn code(answers: bool) -> StatusCode {
+    if answers { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// `GET /status`: as `twitter-updater status --json` says it; of several namespaces all, or the one that is asked for.
+async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+    let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?namespace=NAME\n").into_response() };
+    if let Some(name) = &asked.namespace {
+        let Some(page) = site.pages.iter().find(|page| page.whole.queue.namespace() == name) else {
+            let names: Vec<&str> = site.pages.iter().map(|page| page.whole.queue.namespace()).collect();
+            let why = format!("no such namespace is shown here; these are: {}\n", names.join(", "));
+            return (StatusCode::NOT_FOUND, why).into_response();
+        };
+        if site.pages.len() > 1 {
+            let known = page.reader.look().await.known(name);
+            return (code(matches!(known, Known::Status(_))), Json(known)).into_response();
+        }
+    }
+    let (seen, sources) = tokio::join!(site.seen(), site.sources());
+    let known = |(whole, seen): &(Arc<WholeQueue>, Seen)| seen.known(whole.queue.namespace());
+    let report = Report::of(seen.iter().map(known).collect(), sources);
+    // What one does not say must not hide what the others do.
+    (code(report.answers()), Json(report)).into_response()
+}

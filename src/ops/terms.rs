@@ -1,0 +1,30 @@
+//! What of the configuration the figures are reckoned by.
+
+use std::time::Duration;
+
+use crate::engine::schedule::age::AgeTable;
+use crate::ops::report::plan::Fill;
+use crate::providers::lookup::Capabilities;
+
+/// What of the configuration the figures are reckoned by.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// How often, by age.
+    pub ages: AgeTable,
+    /// How long an id may wait for its request to fill before it is overdue.
+    pub buffer_ttl: Duration,
+    /// How early an id may be taken along, as a share of its interval.
+    pub lookahead: f64,
+    /// How often an unavailable post is looked up.
+    pub unavailable_every: Duration,
+    /// How long a claimed batch is leased.
+    pub lease: Duration,
+}
+
+impl Terms {
+    /// How requests to such a lookup are filled.
+    #[must_use]
+    pub fn fill(&self, capabilities: Capabilities) -> Fill {
+        Fill::of(capabilities, self.buffer_ttl, self.lookahead)
+    }
+}
