@@ -13,10 +13,10 @@ use crate::base::reload::Reloadable;
 use crate::config::Settings;
 use crate::engine::health::Health;
 use crate::engine::queue::Queue;
+use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
 use crate::ops::{Archive, Shown, Site, Terms, WholeQueue};
-use crate::pipelines::timelines::source::namespace_of;
 use crate::providers::registry::capabilities;
 use crate::store::Store;
 
@@ -117,7 +117,7 @@ pub fn source_book(settings: &Settings, service: &Service, positions: PositionsA
             sources.keys().map(move |name| NamedSource {
                 name: name.clone(),
                 provider: provider.clone(),
-                namespace: namespace_of(provider, endpoint),
+                namespace: PipelineId::timelines(provider, endpoint).to_string(),
                 quiet_after: settings.poll.quiet_after(name),
             })
         })

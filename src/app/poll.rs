@@ -18,11 +18,11 @@ use crate::base::reload::Reloadable;
 use crate::config::{Settings, SourceSettings};
 use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
-use crate::model::provider::Provider;
+use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::Pace;
 use crate::pipelines::timelines::share::Share;
-use crate::pipelines::timelines::source::{InCommon, PIPELINE, SourcePoll, namespace_of};
+use crate::pipelines::timelines::source::{InCommon, SourcePoll};
 
 /// Longest wait of a source once it is due.
 const LINGER: Duration = Duration::from_millis(10);
@@ -41,18 +41,10 @@ pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
     for (provider, sources) in sources(settings)? {
         credentials(settings, &provider)?;
         let openings: Vec<_> = openings.extract_if(.., |opening| opening.provider == provider).collect();
-        let (pipeline, stop) = (pipeline(&provider), role.stop.child());
+        let (pipeline, stop) = (PipelineId::all_timelines(&provider).to_string(), role.stop.child());
         pipelines.push((Monitored::new(provider, pipeline, lease(settings), stop), (sources, openings)));
     }
     Ok(pipelines)
-}
-
-/// The name of all sources of a provider: the namespace of each endpoint begins with it.
-fn pipeline(provider: &Provider) -> String {
-    match provider {
-        Provider::Twitter => PIPELINE.to_owned(),
-        other => format!("{PIPELINE}:{other}"),
-    }
 }
 
 /// The lease of a claimed source: a page needs a call, the position before and after it, the hand-over and the settling;
@@ -75,7 +67,7 @@ pub async fn open_poller(
     let Monitored { provider, metrics, health, stop, .. } = pipeline.clone();
     let credentials = open_credentials(settings, &shared.service, &provider).await?;
     let concurrency = Reloadable::new(settings.updater.concurrency);
-    let namespaces = sources.keys().map(|endpoint| namespace_of(&provider, endpoint));
+    let namespaces = sources.keys().map(|endpoint| PipelineId::timelines(&provider, endpoint).to_string());
     let in_common = InCommon::new(namespaces, Share::new(concurrency.clone()));
     let starter = starter(&provider, posts, Some(shared.store.clone()), shared.ages.clone());
     let poll = &settings.poll;
@@ -84,7 +76,7 @@ pub async fn open_poller(
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let (mut polls, mut pipelines) = (Polls::new(), Vec::new());
     for (endpoint, sources) in sources {
-        let namespace = namespace_of(&provider, endpoint);
+        let namespace = PipelineId::timelines(&provider, endpoint).to_string();
         let queue = shared.service.queue(&namespace).await?;
         let handler = Arc::new(SourcePoll {
             polls: metrics.polls(&namespace),

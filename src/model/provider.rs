@@ -3,9 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The namespace of Twitter's v1.1 lookup.
-pub const NAMESPACE: &str = "tweet:update";
-
 /// What the names of Mastodon's instances begin with, where a provider is named.
 const MASTODON: &str = "mastodon";
 
@@ -23,33 +20,6 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Where its posts are in queue and store.
-    ///
-    /// ```
-    /// # use twitter_updater::model::provider::Provider;
-    /// assert_eq!(Provider::Twitter.namespace(), "tweet:update");
-    /// assert_eq!(Provider::Mastodon("social".to_owned()).namespace(), "mastodon:update:social");
-    /// ```
-    #[must_use]
-    pub fn namespace(&self) -> String {
-        match self {
-            Self::Twitter => NAMESPACE.to_owned(),
-            Self::X => "x:update".to_owned(),
-            Self::Mastodon(instance) => format!("mastodon:update:{instance}"),
-            Self::Bluesky => "bluesky:update".to_owned(),
-        }
-    }
-
-    /// The provider whose posts a namespace holds; `None` where it is of another pipeline.
-    #[must_use]
-    pub fn of_namespace(namespace: &str) -> Option<Self> {
-        let instance = || namespace.strip_prefix("mastodon:update:").map(|name| Self::Mastodon(name.to_owned()));
-        [Self::Twitter, Self::X, Self::Bluesky]
-            .into_iter()
-            .find(|provider| provider.namespace() == namespace)
-            .or_else(instance)
-    }
-
     /// Whose quota it is: the ledger's namespace.
     #[must_use]
     pub fn ledger(&self) -> String {

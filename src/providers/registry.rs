@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{bluesky, mastodon, scalar, twitter_v1, x_v2};
 use crate::base::clock::Millis;
+use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::post::{Details, Tweet, TweetId};
 use crate::model::provider::Provider;
 use crate::providers::lookup::Capabilities;
@@ -59,7 +60,8 @@ pub fn parse(of: &Provider) -> Parse {
 /// What an object says beside text and counts, by the namespace in which it is stored; `None` where it cannot be read.
 #[must_use]
 pub fn details_of(namespace: &str, raw: &str) -> Option<Details> {
-    Some(parse(&Provider::of_namespace(namespace)?)(raw).ok()?.details)
+    let pipeline = PipelineId::read(namespace).filter(|pipeline| pipeline.kind == Kind::Posts)?;
+    Some(parse(&pipeline.provider)(raw).ok()?.details)
 }
 
 /// An object that says no more of a post than its id, and perhaps when it was made.

@@ -15,3 +15,11 @@ mod source;
 mod stream;
 mod timeline;
 mod worlds;
+
+use twitter_updater::model::pipeline_id::PipelineId;
+use twitter_updater::model::provider::Provider;
+
+/// The namespace of the sources that are polled at that endpoint of Twitter.
+pub fn polled(endpoint: &str) -> String {
+    PipelineId::timelines(&Provider::Twitter, endpoint).to_string()
+}

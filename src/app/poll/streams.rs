@@ -11,10 +11,11 @@ use crate::base::clock;
 use crate::config::{BadConfig, Settings, StreamProvider, StreamSettings};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::Queue;
+use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::streams::feed::Feed;
 use crate::pipelines::streams::fill::Fill;
-use crate::pipelines::streams::hold::{Hold, HoldTerms, namespace};
+use crate::pipelines::streams::hold::{Hold, HoldTerms};
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::lane;
 use crate::pipelines::timelines::source::SourcePoll;
@@ -99,7 +100,7 @@ pub async fn open(
         let (queue, source) = with_source.with_context(|| format!("poll.streams.{name}.fills: no source {fills:?}"))?;
         let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
         let behind = source.sources.get(&fills).map(|timeline| timeline.behind()).unwrap_or_default();
-        let held_in = service.queue(&namespace(&provider.to_string(), &account)).await?;
+        let held_in = service.queue(&PipelineId::stream(&provider, &account).to_string()).await?;
         streams.push(StreamSource {
             hold: Hold::new(held_in, worker_name(settings), HoldTerms::of_lease(settings.updater.lease)),
             fill: Fill {

@@ -14,8 +14,8 @@ pub use self::book::{PositionsAtHand, Queues, SourceBook};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{cut, grouped, one_line, span, when};
 use crate::engine::queue::{Place, WorkerStats};
+use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
-use crate::pipelines::timelines::source::PIPELINE;
 use crate::providers::bluesky::timeline::LAYOUT;
 use crate::providers::registry::date_of;
 use crate::store::{SourceGap, SourceRow, SourceTrouble};
@@ -283,10 +283,11 @@ fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
 
 /// Who is polled in that namespace, and where: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
 fn asked(namespace: &str) -> (Provider, String) {
-    let rest = namespace.strip_prefix(PIPELINE).map_or(namespace, |rest| rest.trim_start_matches(':'));
-    let mut colons = rest.match_indices(':');
-    let named = colons.find_map(|(at, _)| Some((rest[..at].parse().ok()?, rest[at + 1..].to_owned())));
-    named.unwrap_or_else(|| (Provider::Twitter, rest.to_owned()))
+    match PipelineId::read(namespace) {
+        Some(PipelineId { provider, partition: Some(endpoint), .. }) => (provider, endpoint),
+        // A row that somebody else has written.
+        _ => (Provider::Twitter, namespace.to_owned()),
+    }
 }
 
 impl Sources {

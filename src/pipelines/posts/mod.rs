@@ -26,7 +26,7 @@ use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
 pub use self::request::Suspicions;
 use self::request::{Calls, Requested, Versions};
-pub use crate::model::provider::NAMESPACE;
+pub use crate::model::pipeline_id::NAMESPACE;
 
 /// The lane of tweets the provider does not return.
 pub const UNAVAILABLE_LANE: &str = "unavailable";

@@ -26,16 +26,6 @@ use crate::base::shutdown::Stop;
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, NewJob, Queue, QueueError, Scheduled, Verdict};
 
-/// The pipeline's name.
-pub const PIPELINE: &str = "source:stream";
-
-/// The namespace of an account's stream. Of the account, and not of the stream's name in somebody's settings: it is
-/// the account that may be connected once.
-#[must_use]
-pub fn namespace(provider: &str, account: &str) -> String {
-    format!("{PIPELINE}:{provider}:{account}")
-}
-
 /// The one job of such a namespace.
 pub const JOB: &str = "stream";
 
@@ -99,7 +89,7 @@ enum Claimed {
 }
 
 impl Hold {
-    /// In a queue of a namespace by [`namespace`].
+    /// In a queue of the namespace of its account ([`PipelineId::stream`](crate::model::pipeline_id::PipelineId::stream)).
     pub fn new(queue: Arc<dyn Queue>, name: String, terms: HoldTerms) -> Self {
         let lane = Lane::new("stream", terms.lease);
         Self { queue, name, terms, lane }

@@ -30,38 +30,10 @@ use crate::engine::metrics::Polls;
 use crate::engine::queue::{Batch, Job, Jobs, NewJob, QueueError, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::ingest::{Starter, StarterError};
-use crate::model::provider::Provider;
 use crate::providers::lookup::LookupError;
 use crate::providers::timeline::{Ask, Page, Timeline};
 use crate::quota::{Acquired, Credentials, Permit, Used, Window};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
-
-/// The pipeline's name. Sources share calls with nobody but those of their endpoint, so each endpoint has a namespace:
-/// its permits are for that endpoint.
-pub const PIPELINE: &str = "source:poll";
-
-/// The namespace of an endpoint's sources on Twitter.
-#[must_use]
-pub fn namespace(endpoint: &str) -> String {
-    format!("{PIPELINE}:{endpoint}")
-}
-
-/// The namespace of an endpoint's sources; each provider's endpoints are its own.
-///
-/// ```
-/// # use twitter_updater::pipelines::timelines::source::namespace_of;
-/// # use twitter_updater::model::provider::Provider;
-/// assert_eq!(namespace_of(&Provider::Twitter, "search/tweets"), "source:poll:search/tweets");
-/// let instance = Provider::Mastodon("social".to_owned());
-/// assert_eq!(namespace_of(&instance, "statuses"), "source:poll:mastodon:social:statuses");
-/// ```
-#[must_use]
-pub fn namespace_of(provider: &Provider, endpoint: &str) -> String {
-    match provider {
-        Provider::Twitter => namespace(endpoint),
-        other => namespace(&format!("{other}:{endpoint}")),
-    }
-}
 
 /// The sources of one endpoint, and what is done with their posts.
 pub struct SourcePoll {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use twitter_updater::pipelines::timelines::source::namespace;
+use crate::poll::polled;
 use twitter_updater::store::{Positions, SavedPage, SourceTrouble, SqliteStore, Store};
 
 use super::documents::{documented, shown};
@@ -23,7 +23,7 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     let settings = home.settings(&more);
     let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
     store.migrate().await.unwrap();
-    let (poll, now) = (namespace("search/tweets"), wall_ms());
+    let (poll, now) = (polled("search/tweets"), wall_ms());
     let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true };
     for (name, at) in [("calm", now - 3 * HOUR), ("monthly", now - 3 * HOUR), ("down", now), ("well", now)] {
         store.save_page(&poll, name, &page(at)).await.unwrap();

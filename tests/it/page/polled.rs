@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::report::sources::NamedSource;
-use twitter_updater::pipelines::timelines::source::namespace;
 use twitter_updater::store::{Positions, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
 use super::looks::{PICTURES, faults, invalid};
 use super::namespaces::Two;
 use super::*;
+use crate::poll::polled;
 use crate::support::role::value;
 
 const ROWS: &str = "#sources tbody tr";
@@ -25,9 +25,9 @@ async fn some(store: &SqliteStore) {
     let position = json!({"latest": newest.get().to_string(), "since": "1"}).to_string();
     let gaps = [gap(HOSTILE, wall_ms() - MINUTE)];
     let page = SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true };
-    store.save_page(&namespace("search/tweets"), "rust", &page).await.unwrap();
+    store.save_page(&polled("search/tweets"), "rust", &page).await.unwrap();
     let page = SavedPage { position: "{}", gaps: &[], ..page };
-    store.save_page(&namespace("lists/statuses"), "a-list-with-a-long-name", &page).await.unwrap();
+    store.save_page(&polled("lists/statuses"), "a-list-with-a-long-name", &page).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,7 +56,7 @@ async fn they_appear_with_the_first_poll_and_go_on() {
 
     // A gap that is noted meanwhile.
     let store = SqliteStore::open(&stage.log("tweets.db"), PATIENCE).await.unwrap();
-    let of = namespace("search/tweets");
+    let of = polled("search/tweets");
     let position = store.saved(&of, "rust").await.unwrap().position.unwrap();
     let gaps = [gap("only 7 days can be had", wall_ms())];
     let page = SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true };
@@ -141,7 +141,7 @@ async fn a_store_that_is_out_breaks_nothing_and_nobody_is_asked_for_nobody() {
 /// A source that cannot be read from the first poll on, and one that could; what was answered is hostile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays_text() {
-    let of = namespace("search/tweets");
+    let of = polled("search/tweets");
     let named = ["calm", "down"].map(|name| NamedSource {
         name: name.to_owned(),
         provider: Provider::Twitter,

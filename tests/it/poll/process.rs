@@ -7,10 +7,10 @@ use serde_json::Value;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::pipelines::timelines::source::namespace;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Positions, SqliteStore};
 
+use crate::poll::polled;
 use crate::support::process::{Process, run, text, variables};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
@@ -67,7 +67,7 @@ async fn survives(backends: Backends) {
     let recorded = world.store.standing(NAMESPACE, &due).await.unwrap();
     assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
     // What was counted is told to the endpoint's queue, at the latest when the poller leaves.
-    let of_sources = namespace("search/tweets");
+    let of_sources = polled("search/tweets");
     let queue: Box<dyn Queue> = match &world.redis {
         Some(redis) => Box::new(RedisQueue::new(redis.pool(), &of_sources)),
         None => Box::new(EmbeddedQueue::open(&folder.path().join("jobs.db"), &of_sources, WITHIN).await.unwrap()),
@@ -79,7 +79,7 @@ async fn survives(backends: Backends) {
     println!("{backends:?}: {} posts, killed {} times, none lost", due.len(), POINTS.len());
     if !backends.postgres {
         let store = SqliteStore::open(&folder.path().join("tweets.db"), WITHIN).await.unwrap();
-        let position = store.saved(&namespace("search/tweets"), "two").await.unwrap().position.unwrap();
+        let position = store.saved(&polled("search/tweets"), "two").await.unwrap().position.unwrap();
         assert!(position.contains("\"since\":\""), "{position}");
     }
 }

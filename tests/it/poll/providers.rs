@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection};
+use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::pipelines::timelines::source::namespace_of;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{Positions, SqliteStore, Store};
 
@@ -80,7 +80,8 @@ async fn killed_at_every_point_none_of_four_networks_loses_a_post() {
     let store = SqliteStore::open(&folder.path().join("tweets.db"), WITHIN).await.unwrap();
     let endpoints = ["statuses/user_timeline", "tweets/search/recent", "statuses", "getAuthorFeed"];
     let places = [Provider::Twitter, Provider::X, social(), Provider::Bluesky];
-    let places = places.iter().zip(endpoints).map(|(provider, endpoint)| namespace_of(provider, endpoint));
+    let places =
+        places.iter().zip(endpoints).map(|(provider, endpoint)| PipelineId::timelines(provider, endpoint).to_string());
     let places: Vec<_> = places.zip(["one", "two", "three", "four"]).collect();
     // A source begins with its newest page, and from then on misses nothing.
     let poller = Process::start(&["poll"], &world.settings, &log);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::pipelines::timelines::source::namespace;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{Positions, PostgresStore, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
+use crate::poll::polled;
 use crate::support::postgres;
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
 use crate::support::role::Role;
@@ -60,7 +60,7 @@ async fn world(servers: bool, folder: &std::path::Path, api: &str) -> (World, Bo
 async fn fails_from_its_first_poll_on(polling: &Variables, positions: &dyn Positions) {
     let trouble =
         SourceTrouble { since: 1_700_000_000_000, failures: 12, error: "HTTP 500\n\0<b>".to_owned(), at: wall_ms() };
-    positions.save_trouble(&namespace("search/tweets"), "two", &trouble).await.unwrap();
+    positions.save_trouble(&polled("search/tweets"), "two", &trouble).await.unwrap();
     let failing = told(polling, &[], 0);
     let two = failing["sources"].as_array().unwrap().iter().find(|one| one["name"] == "two").unwrap();
     assert_eq!((&two["saved_at"], &two["trouble"]["failures"]), (&json!(null), &json!(12)), "{failing}");
@@ -98,10 +98,7 @@ async fn seen(servers: bool) {
     assert_eq!(both.len(), 2, "{both:#?}");
     let endpoints = [of("one"), of("two")].map(|one| one["endpoint"].as_str().unwrap());
     assert_eq!(endpoints, ["statuses/user_timeline", "search/tweets"]);
-    assert_eq!(
-        (&of("two")["provider"], &of("two")["namespace"]),
-        (&json!("twitter"), &json!(namespace("search/tweets")))
-    );
+    assert_eq!((&of("two")["provider"], &of("two")["namespace"]), (&json!("twitter"), &json!(polled("search/tweets"))));
     for source in &both {
         // Posts are made all the time, so the newest is of now; it is due within the longest interval.
         let at = |field: &str| source[field].as_i64().unwrap_or_else(|| panic!("no {field}: {source}"));
@@ -123,7 +120,7 @@ async fn seen(servers: bool) {
     };
     let gaps = [gap("7", 1_700_000_000_000), gap("8", 1_700_000_001_000)];
     let page = SavedPage { at: wall_ms(), position: r#"{"latest":"20"}"#, gaps: &gaps, brought: true };
-    positions.save_page(&namespace("lists/statuses"), "old", &page).await.unwrap();
+    positions.save_page(&polled("lists/statuses"), "old", &page).await.unwrap();
     let status = told(&world.settings, &[], 0);
     let sources = status["sources"].as_array().unwrap();
     let old = sources.iter().find(|one| one["name"] == "old").unwrap_or_else(|| panic!("{status}"));

@@ -21,7 +21,7 @@ use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::timelines::pace::Pace;
 use twitter_updater::pipelines::timelines::share::Share;
-use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll, namespace};
+use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::{LookupError, Quota};
 use twitter_updater::providers::timeline::{Ask, Rules};
@@ -34,6 +34,7 @@ use twitter_updater::store::{
     Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, Store, StoreError,
 };
 
+use crate::poll::polled;
 use crate::support::rig::eventually;
 
 const TWEETS: &str = "tweet:update";
@@ -181,7 +182,7 @@ impl Poller {
         let file = folder.join("all.db");
         let store = Arc::new(SqliteStore::open(&file, BUSY).await.unwrap());
         store.migrate().await.unwrap();
-        let of_sources = namespace("statuses/user_timeline");
+        let of_sources = polled("statuses/user_timeline");
         let queue = Arc::new(EmbeddedQueue::open(&file, &of_sources, BUSY).await.unwrap());
         let tweets = Arc::new(EmbeddedQueue::open(&file, TWEETS, BUSY).await.unwrap());
         let ledger = Arc::new(EmbeddedLedger::open(&file, "twitter", BUSY).await.unwrap());
@@ -215,7 +216,7 @@ impl Poller {
             call_timeout: BUSY,
             save_timeout: BUSY,
             polls: polls.clone(),
-            in_common: InCommon::new([namespace("statuses/user_timeline")], Share::new(concurrency.clone())),
+            in_common: InCommon::new([polled("statuses/user_timeline")], Share::new(concurrency.clone())),
         });
         handler.schedule(&*queue).await.unwrap();
         let claims = ClaimSettings { limit: 1, linger: Duration::from_millis(10), lookahead: 0.0, lease: LEASE };
@@ -274,7 +275,7 @@ async fn killed_at_every_point_it_loses_nothing() {
     .await;
     let recorded = store.standing(TWEETS, &due).await.unwrap();
     assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
-    assert_eq!(store.gaps(&namespace("statuses/user_timeline"), "one").await.unwrap(), []);
+    assert_eq!(store.gaps(&polled("statuses/user_timeline"), "one").await.unwrap(), []);
     poller.stop().await;
 }
 
@@ -300,7 +301,7 @@ async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
     };
     for name in ["nobody", "protected"] {
         eventually("it is tried again, later", async || is_delayed(name).await).await;
-        assert_eq!(poller.store.saved(&namespace("statuses/user_timeline"), name).await.unwrap().position, None);
+        assert_eq!(poller.store.saved(&polled("statuses/user_timeline"), name).await.unwrap().position, None);
     }
     poller.stop().await;
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use twitter_updater::model::provider::NAMESPACE;
+use twitter_updater::model::pipeline_id::NAMESPACE;
 use twitter_updater::providers::registry::details_of;
 use twitter_updater::store::{Positions, SavedPage, SourceRow, SourceTrouble, SqliteStore, Store};
 

@@ -19,10 +19,10 @@ use twitter_updater::pipelines::streams::fill::Fill;
 use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms, JOB};
 use twitter_updater::pipelines::streams::reader::StreamSource;
 use twitter_updater::pipelines::timelines::pace::lane;
-use twitter_updater::pipelines::timelines::source;
 use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
 use twitter_updater::providers::twitter_v1::stream as twitter_v1;
 
+use crate::poll::polled;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::memory_store::MemoryStore;
 use crate::support::queue_model::Rules;
@@ -116,7 +116,7 @@ impl Rig {
     async fn start(attempts: Vec<Attempt>) -> Self {
         let clock = ServiceClock::right();
         let queue = |namespace: &str| Arc::new(MemoryQueue::new(namespace, clock.clone(), Rules::default()));
-        let (tweets, sources) = (queue("tweet:update"), queue(&source::namespace("search/tweets")));
+        let (tweets, sources) = (queue("tweet:update"), queue(&polled("search/tweets")));
         let holds = queue("source:stream:twitter:main");
         let (store, metrics, stop) = (Arc::new(MemoryStore::default()), Arc::new(Metrics::new()), Stop::new());
         let made = Arc::new(Mutex::new(Vec::new()));

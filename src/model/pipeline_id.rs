@@ -1,0 +1,158 @@
+//! Names of pipelines: the one place where a namespace is made and read.
+
+use std::fmt;
+
+use super::provider::Provider;
+
+/// The namespace of the posts of Twitter's API v1.1.
+pub const NAMESPACE: &str = "tweet:update";
+
+/// The namespaces of polled sources begin with this,
+const TIMELINES: &str = "source:poll";
+/// and those of streams with this.
+const STREAMS: &str = "source:stream";
+
+/// What a pipeline works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Posts that are looked up again and again.
+    Posts,
+    /// Timelines that are polled. Calls are counted by endpoint, so each endpoint is a partition.
+    Timelines,
+    /// Streams that one process at a time holds open. An account may be connected once, so each account is a partition.
+    Streams,
+}
+
+/// A pipeline: its name is its namespace in queue, store, metrics and on the page.
+///
+/// ```
+/// # use twitter_updater::model::pipeline_id::PipelineId;
+/// # use twitter_updater::model::provider::Provider;
+/// let social = Provider::Mastodon("social".to_owned());
+/// assert_eq!(PipelineId::posts(&Provider::Twitter).to_string(), "tweet:update");
+/// assert_eq!(PipelineId::posts(&social).to_string(), "mastodon:update:social");
+/// let statuses = PipelineId::timelines(&social, "statuses");
+/// assert_eq!(statuses.to_string(), "source:poll:mastodon:social:statuses");
+/// assert_eq!(PipelineId::read("source:poll:mastodon:social:statuses"), Some(statuses));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PipelineId {
+    /// The network it asks.
+    pub provider: Provider,
+    /// What it works on.
+    pub kind: Kind,
+    /// The part of the work, where each part has a queue of its own.
+    pub partition: Option<String>,
+}
+
+impl PipelineId {
+    /// The posts of a provider.
+    #[must_use]
+    pub fn posts(provider: &Provider) -> Self {
+        Self { provider: provider.clone(), kind: Kind::Posts, partition: None }
+    }
+
+    /// The polled sources of an endpoint.
+    #[must_use]
+    pub fn timelines(provider: &Provider, endpoint: &str) -> Self {
+        Self { partition: Some(endpoint.to_owned()), ..Self::all_timelines(provider) }
+    }
+
+    /// The polled sources of all endpoints: each endpoint's name begins with this one.
+    #[must_use]
+    pub fn all_timelines(provider: &Provider) -> Self {
+        Self { provider: provider.clone(), kind: Kind::Timelines, partition: None }
+    }
+
+    /// The stream of an account.
+    #[must_use]
+    pub fn stream(provider: &Provider, account: &str) -> Self {
+        Self { provider: provider.clone(), kind: Kind::Streams, partition: Some(account.to_owned()) }
+    }
+
+    /// The pipeline of that name; `None` where no pipeline has it.
+    #[must_use]
+    pub fn read(namespace: &str) -> Option<Self> {
+        let within = |prefix: &str| namespace.strip_prefix(prefix)?.strip_prefix(':');
+        let (kind, rest) = match (within(TIMELINES), within(STREAMS)) {
+            (Some(rest), _) => (Kind::Timelines, rest),
+            (_, Some(rest)) => (Kind::Streams, rest),
+            _ => return posts_of(namespace).map(|provider| Self::posts(&provider)),
+        };
+        let of_provider = |(at, _)| Some((rest[..at].parse().ok()?, &rest[at + 1..]));
+        let named = rest.match_indices(':').find_map(of_provider);
+        let (provider, partition) = match kind {
+            Kind::Streams => named?,
+            // Twitter's endpoints were first, and go by their names alone.
+            _ => named.unwrap_or((Provider::Twitter, rest)),
+        };
+        Some(Self { provider, kind, partition: Some(partition.to_owned()) })
+    }
+}
+
+/// The provider whose posts a namespace holds.
+fn posts_of(namespace: &str) -> Option<Provider> {
+    let instance = || namespace.strip_prefix("mastodon:update:").map(|name| Provider::Mastodon(name.to_owned()));
+    let providers = [Provider::Twitter, Provider::X, Provider::Bluesky];
+    providers.into_iter().find(|provider| provider.namespace() == namespace).or_else(instance)
+}
+
+impl fmt::Display for PipelineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, &self.provider) {
+            (Kind::Posts, Provider::Twitter) => f.write_str(NAMESPACE)?,
+            (Kind::Posts, Provider::Mastodon(instance)) => write!(f, "mastodon:update:{instance}")?,
+            (Kind::Posts, provider) => write!(f, "{provider}:update")?,
+            (Kind::Timelines, Provider::Twitter) => f.write_str(TIMELINES)?,
+            (Kind::Timelines, provider) => write!(f, "{TIMELINES}:{provider}")?,
+            (Kind::Streams, provider) => write!(f, "{STREAMS}:{provider}")?,
+        }
+        match &self.partition {
+            Some(partition) => write!(f, ":{partition}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Provider {
+    /// The namespace of its posts, in queue and store.
+    #[must_use]
+    pub fn namespace(&self) -> String {
+        PipelineId::posts(self).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_was_made() {
+        let social = Provider::Mastodon("social".to_owned());
+        for provider in [Provider::Twitter, Provider::X, Provider::Bluesky, social] {
+            let stream = PipelineId::stream(&provider, "home:1");
+            for id in [PipelineId::posts(&provider), PipelineId::timelines(&provider, "tweets/search"), stream] {
+                assert_eq!(PipelineId::read(&id.to_string()), Some(id));
+            }
+        }
+    }
+
+    #[test]
+    fn names_stay_as_they_are_in_stores_and_queues_of_before() {
+        let social = Provider::Mastodon("social".to_owned());
+        for (id, name) in [
+            (PipelineId::posts(&Provider::X), "x:update"),
+            (PipelineId::posts(&Provider::Bluesky), "bluesky:update"),
+            (PipelineId::timelines(&Provider::Twitter, "search/tweets"), "source:poll:search/tweets"),
+            (PipelineId::timelines(&social, "timelines/tag"), "source:poll:mastodon:social:timelines/tag"),
+            (PipelineId::all_timelines(&Provider::Twitter), "source:poll"),
+            (PipelineId::all_timelines(&Provider::X), "source:poll:x"),
+            (PipelineId::stream(&Provider::Twitter, "a"), "source:stream:twitter:a"),
+        ] {
+            assert_eq!(id.to_string(), name);
+        }
+        for other in ["", "tweet", "tweet:update:2", "source:stream:nobody", "thing:update"] {
+            assert_eq!(PipelineId::read(other), None, "{other}");
+        }
+    }
+}
