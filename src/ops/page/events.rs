@@ -107,7 +107,7 @@ impl<Of, Source> Watcher<Of, Source> {
             }
         }
         let snapshot = Snapshot { at, now, version: &VERSION, parts: changed };
-        Event::default().event("snapshot").retry(RETRY).json_data(snapshot)
+        Event::default().event("figures").retry(RETRY).json_data(snapshot)
     }
 }
 

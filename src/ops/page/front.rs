@@ -80,7 +80,7 @@ impl Page {
                 ("dead", "Dead"),
                 ("tweets", "Youngest tweets"),
             ] {
-                let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No snapshot yet." } } };
+                let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
                 parts.push((id.into(), empty.into_string()));
             }
         }
@@ -125,7 +125,7 @@ fn headline(seen: &Seen) -> Markup {
             }
             @if let (Some(_), Some(snapshot)) = (&seen.outage, &seen.snapshot) {
                 p.stale {
-                    "The snapshot below are old: they were read "
+                    "The figures below are old: they were read "
                     (relative(snapshot.at_ms(), clock::wall_ms(), "ago")) "."
                 }
             }

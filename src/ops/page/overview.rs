@@ -128,11 +128,11 @@ fn card(id: &str, name: &str, address: &str, seen: &Seen) -> Markup {
             @match &seen.snapshot {
                 Some(snapshot) => {
                     @if seen.outage.is_some() {
-                        p.bad { "The snapshot are old: they were read " (relative(snapshot.at_ms(), clock::wall_ms(), "ago")) "." }
+                        p.bad { "The figures are old: they were read " (relative(snapshot.at_ms(), clock::wall_ms(), "ago")) "." }
                     }
                     (facts(snapshot))
                 }
-                None => p.none { "No snapshot yet." },
+                None => p.none { "No figures yet." },
             }
         }
     }
@@ -202,7 +202,7 @@ mod tests {
     fn a_queue_that_is_out_says_so_on_its_card() {
         let outage = Some(Outage { why: "no <route>".to_owned(), since_ms: 0 });
         let text = card("namespace-1", "x:update", "/n/x:update/", &Seen { outage, ..Seen::default() }).into_string();
-        for says in ["data-state=\"unknown\"", "no &lt;route&gt;", "No snapshot yet", "href=\"/n/x:update/\""] {
+        for says in ["data-state=\"unknown\"", "no &lt;route&gt;", "No figures yet", "href=\"/n/x:update/\""] {
             assert!(text.contains(says), "{says}: {text}");
         }
     }

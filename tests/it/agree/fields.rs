@@ -60,7 +60,7 @@ fn what_is_stored_is_the_table_field_by_field() {
     // Each field that a cell names is one that the provider's reading names, too.
     let mut named = 0;
     for (column, module) in [(1, "twitter_v1"), (2, "x_v2"), (3, "mastodon"), (4, "bluesky")] {
-        let source = sources(&format!("src/lookup/{module}"));
+        let source = sources(&format!("src/providers/{module}"));
         for row in &rows {
             for field in row[column].split('`').flat_map(|part| part.split('.')).filter(|word| is_field(word)) {
                 // In Rust a field is written with underscores, and renamed.

@@ -43,10 +43,10 @@ fn files(folder: &std::path::Path, end: &str, text: &mut String) {
 fn app_may_do_what_the_code_does_and_nothing_else() {
     let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut lua, mut rust) = (String::new(), String::new());
-    for folder in ["queue", "credential", "backend"] {
+    for folder in ["engine/queue", "quota", "base/backend"] {
         files(&src.join(folder), "lua", &mut lua);
     }
-    for folder in ["queue", "credential", "backend"] {
+    for folder in ["engine/queue", "quota", "base/backend"] {
         files(&src.join(folder), "rs", &mut rust);
     }
     let mut needed: BTreeSet<String> = CLIENT.iter().map(|command| (*command).to_owned()).collect();
