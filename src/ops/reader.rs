@@ -8,8 +8,7 @@ use tokio::sync::{Notify, watch};
 use super::freshness::{Measured, measure};
 use super::lately::History;
 use super::polled::Polled;
-use super::terms::Terms;
-use super::whole_queue::WholeQueue;
+use super::{Terms, WholeQueue};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
 use crate::engine::queue::{Minute, QueueError, joined};
@@ -75,8 +74,8 @@ impl Reader {
 
     /// The same, which tells of the pollers as well.
     #[must_use]
-    pub(super) fn with_polled(self, polled: Arc<Polled>) -> Self {
-        Self { polled: Some(polled), ..self }
+    pub(super) fn with_polled(self, polled: Option<Arc<Polled>>) -> Self {
+        Self { polled, ..self }
     }
 
     /// What is seen from now on, about once a second. Nothing [was read](Seen::is_read) at first, unless somebody

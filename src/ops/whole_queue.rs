@@ -11,16 +11,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::answer::{Answer, State};
 use super::exposition::{self, Labels, namespace, show};
-use super::polled;
+use super::{Answer, Seen, Snapshot, State, Terms, polled};
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::health::Health;
 use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
 use crate::ops::report::sources::Sources;
-use crate::ops::snapshot::{Seen, Snapshot};
-use crate::ops::terms::Terms;
 use crate::pipelines::wave::Wave;
 use crate::providers::lookup::Capabilities;
 use crate::quota::{Budget, CredentialStatus, Ledger, LedgerError, Reads};

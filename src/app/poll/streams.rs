@@ -100,6 +100,8 @@ pub async fn open(
         let (queue, source) = with_source.with_context(|| format!("poll.streams.{name}.fills: no source {fills:?}"))?;
         let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
         let behind = source.sources.get(&fills).map(|timeline| timeline.behind()).unwrap_or_default();
+        let query = poll.streams.get(&name).and_then(StreamSettings::asks_for);
+        let way = Way { source: name.clone(), query, ..Way::of("stream") };
         let held_in = service.queue(&PipelineId::stream(&provider, &account).to_string()).await?;
         streams.push(StreamSource {
             hold: Hold::new(held_in, worker_name(settings), HoldTerms::of_lease(settings.updater.lease)),
@@ -111,15 +113,7 @@ pub async fn open(
             },
             feed: Feed {
                 name: name.clone(),
-                starter: source
-                    .starter
-                    .clone()
-                    .by(Way {
-                        source: name.clone(),
-                        query: poll.streams.get(&name).and_then(StreamSettings::asks_for),
-                        ..Way::of("stream")
-                    })
-                    .within(settings.updater.save_timeout),
+                starter: source.starter.clone().by(way).within(settings.updater.save_timeout),
                 metrics: metrics.clone(),
             },
             name,

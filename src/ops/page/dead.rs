@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq;
 
 use super::ids::PostId;
 use super::layout::{Document, problem, tweet_link};
-use super::page::Page;
+use super::pages::Page;
 use super::words::relative;
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
@@ -105,20 +105,20 @@ impl Page {
         act: Act,
     ) -> Result<(PostId, Tally), (StatusCode, String)> {
         let refuse = |status, why: &str| Err((status, why.to_owned()));
-        let Some(token) = &self.token else {
+        let Some(token) = &self.in_common.token else {
             let why = "The page is read-only: to retry or drop the dead here, give it a token (ops.token_file).";
             return refuse(StatusCode::FORBIDDEN, why);
         };
         let Ok(Form(Ask { id, token: sent })) = form else {
             return refuse(StatusCode::BAD_REQUEST, "Nothing was done: send a form with the fields id and token.");
         };
-        if let Some(wait) = self.guesses.wait(from) {
+        if let Some(wait) = self.in_common.guesses.wait(from) {
             let why = format!("Nothing was done: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
             return refuse(StatusCode::TOO_MANY_REQUESTS, &why);
         }
         // In a time that does not tell how much of it was right.
         if !bool::from(sent.expose_secret().as_bytes().ct_eq(token.expose_secret().as_bytes())) {
-            self.guesses.wrong(from);
+            self.in_common.guesses.wrong(from);
             tracing::warn!(%from, "a wrong token was sent to the page");
             return refuse(StatusCode::FORBIDDEN, "Nothing was done: that is not the token.");
         }
@@ -171,7 +171,7 @@ impl Page {
     }
 
     fn table(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, from: &Cursor) -> Markup {
-        let may = self.token.is_some();
+        let may = self.in_common.token.is_some();
         let next = page.next.as_ref().map(|next| match next {
             Cursor::Store { below } => self.routes.to_dead("below", below.as_deref().unwrap_or_default()),
             Cursor::Queue { from } => self.routes.to_dead("from", &from.to_string()),

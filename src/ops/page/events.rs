@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::assets::VERSION;
 use super::ids::PostId;
-use super::page::{Page, Part, now};
+use super::pages::{Page, Part, now};
 use super::words::without_times;
 use crate::base::clock::Millis;
 use crate::engine::health::Health;
@@ -57,7 +57,7 @@ pub(super) async fn stream(State(page): State<Arc<Page>>, asked: Result<Query<As
         Ok(tweet) => tweet,
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
     };
-    let (health, places) = (page.whole.health.clone(), page.places.clone());
+    let (health, places) = (page.whole.health.clone(), page.in_common.places.clone());
     answer(&health, &places, |place| match tweet {
         Some(id) => tweet_events(page, id, place).boxed(),
         None => front_events(page, place).boxed(),

@@ -8,7 +8,7 @@ use axum::response::Response;
 use maud::{Markup, PreEscaped, html};
 
 use super::layout::Document;
-use super::page::{Front, Page, Part, now};
+use super::pages::{Front, Page, Part, now};
 use super::words::relative;
 use super::{polled, state_sections, time_sections};
 use crate::base::clock;
@@ -84,7 +84,7 @@ impl Page {
                 parts.push((id.into(), empty.into_string()));
             }
         }
-        if let Some(polled) = &self.polled {
+        if let Some(polled) = &self.in_common.polled {
             parts.push(("sources".into(), polled::section(&polled.sources().await, at).into_string()));
         }
         Front { at, parts }

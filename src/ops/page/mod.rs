@@ -24,7 +24,7 @@ mod guesses;
 mod ids;
 mod layout;
 mod overview;
-mod page;
+mod pages;
 mod polled;
 mod router;
 mod routes;
@@ -35,5 +35,5 @@ mod tweet;
 mod words;
 mod young;
 
-pub use self::page::Shown;
+pub use self::pages::Shown;
 pub use self::site::Site;

@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::events::{self, Sent, Watcher};
 use super::layout::Document;
-use super::page::{Front, Page, now};
+use super::pages::{Front, Page, now};
 use super::polled;
 use super::site::Site;
 use super::words::{relative, time};

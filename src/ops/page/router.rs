@@ -10,15 +10,14 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 
-use super::page::Page;
+use super::pages::Page;
 use super::site::Site;
 use super::{assets, dead, events, front, overview, tweet};
 use crate::base::clock;
 use crate::engine::health::Vitals;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::report::status::{Known, Report};
-use crate::ops::snapshot::Seen;
-use crate::ops::whole_queue::{self, WholeQueue};
+use crate::ops::{Seen, WholeQueue, whole_queue};
 
 /// The longest form, in bytes: an id and a token.
 const FORM_BYTES: usize = 16 << 10;
@@ -45,8 +44,8 @@ impl Site {
         if self.pages.len() > 1 {
             own = own.route("/", get(overview::show)).route("/events", get(overview::stream));
         }
-        let queues = self.queues();
-        let vitals = Vitals::new(queues.iter().map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
+        let whole = self.pages.iter().map(|page| &page.whole);
+        let vitals = Vitals::new(whole.map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
         let router = own.with_state(self.clone()).merge(probes(vitals));
         self.pages.iter().fold(router, |router, page| router.merge(page.router()))
     }

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
 use super::events::WATCHERS;
-use super::page::{InCommon, Page, Shown};
+use super::pages::{InCommon, Page, Shown};
 use super::routes::Routes;
 use crate::ops::polled::Polled;
 use crate::ops::report::sources::{SourceBook, Sources};
@@ -38,10 +38,9 @@ impl Site {
         let routes = Routes::of(&names);
         let in_common = routes.first().map(Routes::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
-        let is_alone = names.len() == 1;
         let shared =
             InCommon { token: token.cloned(), places: places.clone(), guesses: Arc::default(), polled: polled.clone() };
-        let page = |(one, routes)| Page::new(one, routes, shared.clone(), is_alone);
+        let page = |(one, routes)| Page::new(one, routes, shared.clone());
         let pages = shown.into_iter().zip(routes).map(page).collect();
         Arc::new(Self { pages, routes: in_common, places, polled })
     }
@@ -57,9 +56,5 @@ impl Site {
             Some(polled) => polled.sources().await,
             None => Sources::default(),
         }
-    }
-
-    pub(super) fn queues(&self) -> Vec<Arc<WholeQueue>> {
-        self.pages.iter().map(|page| page.whole.clone()).collect()
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::ids::PostId;
 use super::layout::{Document, problem};
-use super::page::Page;
+use super::pages::Page;
 use super::words::{brief, date, relative, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};

@@ -6,12 +6,12 @@ use maud::{Markup, html};
 use tokio::sync::Mutex;
 
 use super::layout::tweet_link;
+use super::routes::Routes;
 use super::words::{cut, relative};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::{grouped, one_line};
-use crate::ops::archive::Archive;
+use crate::ops::Archive;
 use crate::ops::dead::Dead;
-use crate::ops::page::routes::Routes;
 use crate::store::{Listing, StoreError, StoredTweet};
 
 /// How many are shown.

@@ -78,13 +78,6 @@ struct Judged {
     missed: usize,
 }
 
-/// What came of the answers: what the queue is told, and what is added to its counters.
-#[derive(Default)]
-struct Done {
-    verdicts: Vec<(Job, Verdict)>,
-    tally: Vec<(&'static str, i64)>,
-}
-
 #[async_trait]
 impl Handler for TweetUpdate {
     fn endpoint(&self) -> &'static str {
@@ -98,20 +91,18 @@ impl Handler for TweetUpdate {
             self.credentials.give_back(permit).await;
             return self.bury_killer(batch, job).await;
         }
-        let versions = match self.versions(&batch.jobs).await {
+        let versions = match self.in_time(self.versions(&batch.jobs)).await {
             Ok(versions) => versions,
-            Err(failure) => {
+            Err(outlook) => {
                 self.credentials.give_back(permit).await;
-                return Handled::released(batch, outlook_of(failure));
+                return Handled::released(batch, outlook);
             }
         };
         let requested = self.calls().request_tweets(batch, versions, permit).await;
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
-        let done = self.done_with(batch, answered, refused);
-        let mut handled = match tokio::time::timeout(self.save_timeout, done).await {
-            Ok(Ok(Done { verdicts, tally })) => Handled { verdicts, tally, outlook, ..Handled::default() },
-            Ok(Err(failure)) => return Handled::released(batch, outlook_of(failure)),
-            Err(_) => return Handled::released(batch, Outlook::Outage(self.store_is_silent())),
+        let mut handled = match self.in_time(self.done_with(batch, answered, refused)).await {
+            Ok(done) => Handled { outlook, ..done },
+            Err(outlook) => return Handled::released(batch, outlook),
         };
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
         // a failure is never sure.
@@ -139,22 +130,18 @@ impl TweetUpdate {
             return Ok(Versions::default());
         }
         let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
-        let standings = match tokio::time::timeout(self.save_timeout, self.store.standing(&self.namespace, &ids)).await
-        {
-            Ok(standings) => standings?,
-            Err(_) => return Err(StoreError::Unavailable(self.store_is_silent())),
-        };
+        let standings = self.store.standing(&self.namespace, &ids).await?;
         Ok(ids.into_iter().zip(standings).filter_map(|(id, known)| Some((id, known?.current_id?))).collect())
     }
 
-    /// Judges and saves what was answered, buries what was refused too often; what the queue is told.
+    /// Judges and saves what was answered, buries what was refused too often; what the queue is told, and what is added to its counters.
     async fn done_with(
         &self,
         batch: &Batch,
         answered: Vec<(Job, Outcome, Millis)>,
         refused: Vec<(Job, String)>,
-    ) -> Result<Done, StoreError> {
-        let mut done = Done::default();
+    ) -> Result<Handled, StoreError> {
+        let mut done = Handled::default();
         if !answered.is_empty() {
             let mut judged = self.judge(answered).await?;
             if self.save_tweets(&judged.observations).await? > 0 {
@@ -371,10 +358,9 @@ impl TweetUpdate {
     /// A job that ended its process whenever it was alone in it: not tried again.
     async fn bury_killer(&self, batch: &Batch, job: &Job) -> Handled {
         let reason = format!("its process ended {} times while it was alone in it", job.failures);
-        match tokio::time::timeout(self.save_timeout, self.bury(batch, job, reason)).await {
-            Ok(Ok(verdict)) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
-            Ok(Err(failure)) => Handled::released(batch, outlook_of(failure)),
-            Err(_) => Handled::released(batch, Outlook::Outage(self.store_is_silent())),
+        match self.in_time(self.bury(batch, job, reason)).await {
+            Ok(verdict) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
+            Err(outlook) => Handled::released(batch, outlook),
         }
     }
 
@@ -386,16 +372,14 @@ impl TweetUpdate {
         Ok(Verdict::Bury { reason })
     }
 
-    fn store_is_silent(&self) -> String {
-        format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout)
-    }
-}
-
-/// What a failure of the store says of the services.
-fn outlook_of(failure: StoreError) -> Outlook {
-    match failure {
-        StoreError::Gone(why) => Outlook::Stop(why),
-        failure => Outlook::Outage(failure.to_string()),
+    /// The store's answer, if it comes in time; else what that says of the services.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        let answer = tokio::time::timeout(self.save_timeout, work).await;
+        let late = || format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
+        answer.map_err(|_| Outlook::Outage(late()))?.map_err(|failure| match failure {
+            StoreError::Gone(why) => Outlook::Stop(why),
+            failure => Outlook::Outage(failure.to_string()),
+        })
     }
 }
 

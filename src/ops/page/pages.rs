@@ -45,61 +45,49 @@ pub(super) struct Page {
     pub whole: Arc<WholeQueue>,
     pub archive: Archive,
     pub routes: Routes,
-    pub token: Option<SecretString>,
     pub reader: Arc<Reader>,
     /// Ends with the page.
     _reading: AbortOnDropHandle<()>,
-    /// A place for each who watches, here or on another page.
-    pub places: Arc<Semaphore>,
     /// The front page, as it was made last for all who watch.
     pub made: Mutex<Option<(Seen, Arc<Front>)>>,
     /// The last that were buried, when there were so many.
     pub latest: Mutex<(u64, Vec<Buried>)>,
     pub young: Young,
-    /// At the token, here or on another namespace's page.
-    pub guesses: Arc<Guesses>,
-    /// Where no other page shows them.
-    pub polled: Option<Arc<Polled>>,
+    pub in_common: InCommon,
 }
 
 /// What the pages of all namespaces have in common.
 #[derive(Debug, Clone)]
 pub(super) struct InCommon {
     pub token: Option<SecretString>,
+    /// A place for each who watches.
     pub places: Arc<Semaphore>,
+    /// At the token.
     pub guesses: Arc<Guesses>,
+    /// The polled sources, where this page shows them.
     pub polled: Option<Arc<Polled>>,
 }
 
 impl Page {
     /// Starts the one who reads the figures: call it on the runtime.
-    pub(super) fn new(shown: Shown, routes: Routes, in_common: InCommon, is_alone: bool) -> Arc<Self> {
-        let InCommon { token, places, guesses, polled } = in_common;
+    pub(super) fn new(shown: Shown, routes: Routes, mut in_common: InCommon) -> Arc<Self> {
         let Shown { whole, archive, terms } = shown;
         let reader = Reader::new(whole.clone(), archive.store(), terms);
-        let reader = Arc::new(match &polled {
-            Some(polled) => reader.with_polled(polled.clone()),
-            None => reader,
-        });
+        let reader = Arc::new(reader.with_polled(in_common.polled.clone()));
         // Of several, the overview shows the sources.
-        let polled = polled.filter(|_| is_alone);
-        let reading = {
-            let reader = reader.clone();
-            tokio::spawn(async move { reader.run().await })
-        };
+        in_common.polled = in_common.polled.filter(|_| routes.all.is_empty());
+        let own = reader.clone();
+        let reading = tokio::spawn(async move { own.run().await });
         Arc::new(Self {
             whole,
             archive,
             routes,
-            token,
             reader,
             _reading: AbortOnDropHandle::new(reading),
-            places,
             made: Mutex::default(),
             latest: Mutex::default(),
             young: Young::default(),
-            guesses,
-            polled,
+            in_common,
         })
     }
 }
