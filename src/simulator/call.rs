@@ -1,7 +1,7 @@
 //! A call as it came in.
 
 use axum::body::to_bytes;
-use axum::extract::Request;
+use axum::extract::{FromRequest, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -24,9 +24,11 @@ pub struct Call {
     pub parameters: Vec<(String, String)>,
 }
 
-impl Call {
+impl<S: Sync> FromRequest<S> for Call {
+    type Rejection = Response;
+
     /// Reads it whole; a body that is too large is refused.
-    pub async fn read(request: Request) -> Result<Self, Response> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
         let text = |name| text(&parts.headers, name);
         let host = text(HOST.as_str()).unwrap_or_default().to_lowercase();
@@ -50,7 +52,9 @@ impl Call {
         }
         Ok(call)
     }
+}
 
+impl Call {
     /// The network whose address it is.
     pub fn dialect(&self) -> Dialect {
         Dialect::of_path(self.address.splitn(4, '/').nth(3).unwrap_or_default())

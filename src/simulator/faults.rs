@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::world::{mix, unit};
+use super::dice::{mix, unit};
 
 /// One thing that goes wrong. In JSON: `{"fault": "status", "status": 503, "code": 130}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,10 +11,10 @@ use futures::{StreamExt, stream};
 
 use super::api::Api;
 use super::dialect::{Dialect, INVALID};
+use super::dice::{mix, unit};
 use super::faults::Fault;
 use super::reply::{Found, success};
 use super::windows::Window;
-use super::world::{mix, unit};
 use crate::base::clock::Millis;
 
 /// The answer to a call that a fault struck, in place of the `body` it would have had; `None` where the

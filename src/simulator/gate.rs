@@ -10,46 +10,15 @@ use ring::hmac;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::SimulatorOptions;
 use super::call::Call;
 use super::dialect::Dialect;
+use super::options::{SimulatedCredential, SimulatedKeys, SimulatorOptions};
 use super::signature::Signature;
+use super::windows::Pool;
 use crate::base::clock::Millis;
 
 /// How far a signature's timestamp may be off, either way.
 const TIMESTAMP_S: Millis = 5 * 60;
-
-/// A credential that the simulated API knows.
-#[derive(Debug, Clone)]
-pub struct SimulatedCredential {
-    /// What it is called when it is switched. Its calls have windows of their own.
-    pub name: String,
-    /// What it is known by.
-    pub keys: SimulatedKeys,
-}
-
-/// What a credential is known by.
-#[derive(Debug, Clone)]
-pub enum SimulatedKeys {
-    /// A user's: signs its calls (OAuth 1.0a, HMAC-SHA1).
-    User {
-        /// The application's key.
-        consumer_key: SecretString,
-        /// The application's secret.
-        consumer_secret: SecretString,
-        /// The user's token.
-        token: SecretString,
-        /// The user's secret.
-        token_secret: SecretString,
-    },
-    /// An application's: gets a bearer token from `/oauth2/token`.
-    App {
-        /// The application's key.
-        consumer_key: SecretString,
-        /// The application's secret.
-        consumer_secret: SecretString,
-    },
-}
 
 /// How a credential stands. In JSON: `"revoked"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,15 +34,6 @@ pub enum Standing {
     Locked,
     /// Its account is suspended: 403 code 64.
     Suspended,
-}
-
-/// Whose calls are counted together: users and applications have limits of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pool {
-    /// Signed calls, and those without any credential.
-    Users,
-    /// Calls with a bearer token.
-    Applications,
 }
 
 /// Who was let in.

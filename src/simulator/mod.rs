@@ -24,22 +24,25 @@
 //! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |
 //! | `GET /simulator/stats` | [`Counters`], as JSON |
 //!
-//! Reading order: [`World`] decides what tweets there are, `text` and `render` write them, [`Replay`]
-//! serves recorded ones instead; `api` answers calls in the forms of `reply`, or in another `dialect`; `gate` lets in who may call
-//! (`signature` checks OAuth 1.0a), `windows` limits them, [`faults`] and `faulty` spoil them.
+//! Reading order: [`World`] decides which tweets exist, `text` and `render` write them, [`Replay`] serves recorded ones instead.
+//! `gate` admits a `call` (`signature` checks OAuth 1.0a), `windows` limits it, [`faults`] and `faulty` spoil it. `twitter_v1`,
+//! `x_v2`, `mastodon` and `bluesky` hold what one provider alone has: its `dialect`, timelines and users. `dialect` names the
+//! providers, `answers` picks the words of each, `api` lists the endpoints and has what they share.
 //!
 //! Where it differs from the real APIs is in `docs/simulator.md`.
 
+mod answers;
 mod api;
 mod bluesky;
 mod call;
 mod dialect;
+mod dice;
 pub mod faults;
 mod faulty;
 mod gate;
 mod mastodon;
+mod options;
 mod render;
-mod replay;
 mod reply;
 mod signature;
 mod text;
@@ -56,137 +59,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt;
-use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use self::answers::id_of;
 use self::api::Api;
+use self::api::timelines::Network;
 pub use self::api::{Counters, StreamCounts, TimelinePost};
-pub use self::dialect::{bluesky_uri, id_of, mastodon_id};
+pub use self::bluesky::dialect::bluesky_uri;
 pub use self::faults::{Endpoint, Fault, Faults, Rule};
-pub use self::gate::{SimulatedCredential, SimulatedKeys, Standing};
-pub use self::replay::Replay;
+pub use self::gate::Standing;
+pub use self::mastodon::dialect::mastodon_id;
+pub use self::options::{SimulatedCredential, SimulatedKeys, SimulatorOptions};
+pub use self::twitter_v1::replay::Replay;
 pub use self::windows::ClosedWindow;
 pub use self::world::{SimulatedTweet, Version, World};
 use crate::base::clock::Millis;
 
 /// How long [`Running::stop`] waits for answers under way.
 const DRAIN: Duration = Duration::from_secs(5);
-
-/// What is simulated.
-#[derive(Debug, Clone)]
-pub struct SimulatorOptions {
-    /// Every answer takes this long,
-    pub latency: Duration,
-    /// and up to this much longer.
-    pub jitter: Duration,
-    /// Same seed, same tweets, same dice.
-    pub seed: u64,
-    /// Calls of a user per window and endpoint, and of whoever shows no credential; 0 is without limit
-    /// (and without the headers).
-    pub calls_per_window: u32,
-    /// The same of an application: of whoever shows a bearer token.
-    pub app_calls_per_window: u32,
-    /// The same of X API v2, for users,
-    pub x_calls_per_window: u32,
-    /// and for applications.
-    pub x_app_calls_per_window: u32,
-    /// The same of a Mastodon instance, for anybody, in windows a third as long that begin with the clock's.
-    pub mastodon_calls_per_window: u32,
-    /// The same of Bluesky, for anybody, in windows a third as long.
-    pub bluesky_calls_per_window: u32,
-    /// What the Mastodon instance says it runs: before 4.3 it gives one status a call.
-    pub mastodon_version: String,
-    /// The length of a window.
-    pub window: Duration,
-    /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
-    pub replay: Option<PathBuf>,
-    /// The bearer tokens that are good, besides those issued to `credentials`. Where both are `None`,
-    /// anything is taken, also none at all.
-    pub bearer_tokens: Option<Vec<SecretString>>,
-    /// The credentials that are good, users' and applications'.
-    pub credentials: Option<Vec<SimulatedCredential>>,
-    /// With `bearer_tokens` or `credentials`: Mastodon and Bluesky answer whoever shows none, as public servers do.
-    pub public: bool,
-    /// Compresses answers for clients that take gzip.
-    pub gzip: bool,
-    /// Their clock minus ours, in ms.
-    pub clock_skew: Millis,
-    /// The share of tweets, 0 to 1, that are gone or will be: half were never there, the others are
-    /// deleted at a mean age of six hours.
-    pub missing_share: f64,
-    /// The share of tweets, 0 to 1, whose text is withheld.
-    pub withheld_share: f64,
-    /// The share of tweets, 0 to 1, that are retweets.
-    pub retweet_share: f64,
-    /// The share of posts of X, 0 to 1, that are edited, one to five times within the first hour; retweets never are.
-    /// Each version has an id of its own: [`World::history`] says which. Above 0, ids whose 22 lower bits are above
-    /// 524287 are those of later versions, and of nothing else.
-    pub edited_share: f64,
-    /// The time constant of the counts' growth.
-    pub growth: Duration,
-    /// Extra bytes in every object but X's, which has the fields that are asked for: real ones are 2 to 6 KB, unpadded ones about 2.5.
-    pub body_padding: usize,
-    /// Posts a second in each timeline, 0.001 to 500.
-    pub posts_per_second: f64,
-    /// A post of a timeline is visible this long after it was made, at the most.
-    pub posts_late: Duration,
-    /// A search of X shows nothing younger than this.
-    pub x_search_behind: Duration,
-    /// X takes the token of a page no longer than this; zero: none at all.
-    pub x_tokens_last: Duration,
-    /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
-    pub mastodon_kept: Duration,
-    /// How often a stream that has nothing to say sends a blank line, v1.1's
-    pub keep_alive: Duration,
-    /// and v2's.
-    pub x_keep_alive: Duration,
-    /// The rules of v2's stream: each is a timeline's target.
-    pub stream_rules: Vec<String>,
-    /// Count the lookups of every single id (memory grows with the ids).
-    pub count_ids: bool,
-}
-
-impl Default for SimulatorOptions {
-    fn default() -> Self {
-        Self {
-            latency: Duration::ZERO,
-            jitter: Duration::ZERO,
-            seed: 1,
-            // Twitter's figures.
-            calls_per_window: 900,
-            app_calls_per_window: 300,
-            x_calls_per_window: 5_000,
-            x_app_calls_per_window: 3_500,
-            mastodon_calls_per_window: 300,
-            bluesky_calls_per_window: 3_000,
-            mastodon_version: "4.3.8".to_owned(),
-            window: Duration::from_secs(15 * 60),
-            replay: None,
-            bearer_tokens: None,
-            credentials: None,
-            public: false,
-            gzip: false,
-            clock_skew: 0,
-            missing_share: 0.03,
-            withheld_share: 0.002,
-            retweet_share: 0.3,
-            edited_share: 0.0,
-            growth: Duration::from_secs(18 * 60),
-            body_padding: 1_500,
-            posts_per_second: 1.0,
-            posts_late: Duration::from_secs(1),
-            x_search_behind: Duration::from_secs(30),
-            x_tokens_last: Duration::from_secs(3_600),
-            mastodon_kept: Duration::from_secs(15),
-            keep_alive: Duration::from_secs(30),
-            x_keep_alive: Duration::from_secs(20),
-            stream_rules: vec!["rust lang".to_owned()],
-            count_ids: false,
-        }
-    }
-}
 
 /// Why a simulator did not start.
 #[derive(Debug, thiserror::Error)]
@@ -328,6 +220,35 @@ impl Running {
     #[must_use]
     pub fn replay(&self) -> Option<&Replay> {
         self.api.replay.as_ref()
+    }
+
+    /// The posts of a timeline of Twitter or X that were made in a span of time (ms since the epoch) and are not deleted:
+    /// what a poller has to have had; edited ones by their first ids. `target` is the query; of a user's timeline `@` and the
+    /// handle, or the id; of a list's `list ` and its id, or `list OWNER/SLUG`; of a home timeline, the caller.
+    #[must_use]
+    pub fn timeline(&self, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
+        self.api.posts(Network::Twitter, target, from, to)
+    }
+
+    /// The same of a Mastodon timeline, by its ids. `target` is `public`, the hashtag with its `#`, the account's id.
+    #[must_use]
+    pub fn statuses(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
+        let posts = self.api.posts(Network::Mastodon, target, from, to);
+        posts.iter().map(|post| Network::Mastodon.id(post.id).to_string()).collect()
+    }
+
+    /// The same of a Bluesky timeline, by their uris. `target` is the query, or `@` and the actor; a simulated user's
+    /// handle without its domain.
+    #[must_use]
+    pub fn bluesky_posts(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
+        let posts = self.api.posts(Network::Twitter, target, from, to);
+        posts.iter().map(|post| bluesky::timelines::uri(post.id.get())).collect()
+    }
+
+    /// What became of streams so far.
+    #[must_use]
+    pub fn streams(&self) -> StreamCounts {
+        self.api.streams.counts()
     }
 
     /// Stops: no new connections, answers under way are finished (those held back by a fault are cut).

@@ -1,5 +1,4 @@
-//! A simulated tweet as v1.1 writes it: the fields of recorded `statuses/lookup` answers, in their
-//! order, non-ASCII characters escaped. Written straight into one string, since benchmarks lean on it.
+//! What of a post an answer shows, and what every provider writes of a post and its author.
 
 use std::fmt::Write as _;
 
@@ -9,12 +8,11 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use super::call::Call;
-use super::text::{Text, name, screen_name, user_id};
-use super::world::{Salt, SimulatedTweet, World, mix};
+use super::dice::mix;
+use super::text::{Text, screen_name, user_id};
+use super::world::{Salt, SimulatedTweet, World};
+use super::x_v2::dialect::Fields;
 use crate::base::clock::Millis;
-
-const CREATED_AT: StaticFormatDescription =
-    format_description!("[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] +0000 [year]");
 
 const ISO: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
@@ -41,61 +39,28 @@ impl View {
     }
 }
 
-/// Appends the tweet's object to `out`. `padding` is appended as a field of its own (real objects are
-/// larger by their media and cards). `now` is in ms since the epoch.
-pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Millis, view: View, padding: &str) {
-    let text = said(world, tweet);
-    out.push_str("{\"created_at\":\"");
-    date(out, tweet.created_at);
-    let id = tweet.id;
-    put(out, format_args!("\",\"id\":{id},\"id_str\":\"{id}\""));
-    if view.extended {
-        out.push_str(",\"full_text\":");
-        string(out, &text.text);
-        put(out, format_args!(",\"truncated\":false,\"display_text_range\":[0,{}]", text.length));
-    } else {
-        // The old form holds 140 characters and says when it had to cut.
-        let truncated = text.length > 140;
-        out.push_str(",\"text\":");
-        if truncated {
-            let cut: String = text.text.chars().take(139).chain(['…']).collect();
-            string(out, &cut);
-        } else {
-            string(out, &text.text);
-        }
-        put(out, format_args!(",\"truncated\":{truncated}"));
+/// What of a post an answer shows.
+pub struct Shown<'a> {
+    pub world: &'a World,
+    pub now: Millis,
+    pub padding: &'a str,
+    pub view: View,
+    /// Of a post of X.
+    pub fields: Fields,
+}
+
+/// Counts that the world does not have, from those it has: none ever goes back.
+pub struct MoreCounts {
+    pub replies: i64,
+    pub quotes: i64,
+    pub bookmarks: i64,
+    pub impressions: i64,
+}
+
+impl MoreCounts {
+    pub fn of(retweets: i64, likes: i64) -> Self {
+        Self { replies: likes / 4, quotes: retweets / 8, bookmarks: likes / 10, impressions: 40 * (likes + retweets) }
     }
-    if view.entities {
-        entities(out, &text);
-    }
-    out.push_str(
-        ",\"source\":\"\\u003ca href=\\\"https:\\/\\/mobile.twitter.com\\\" rel=\\\"nofollow\\\"\\u003eTwitter Web \
-         App\\u003c\\/a\\u003e\",\"in_reply_to_status_id\":null,\"in_reply_to_status_id_str\":null,\
-         \"in_reply_to_user_id\":null,\"in_reply_to_user_id_str\":null,\"in_reply_to_screen_name\":null,\"user\":",
-    );
-    user(out, tweet.author, world.followers_won(tweet.created_at, now), view.trim_user);
-    out.push_str(",\"geo\":null,\"coordinates\":null,\"place\":null,\"contributors\":null");
-    if tweet.withheld {
-        out.push_str(",\"withheld_scope\":\"status\",\"withheld_copyright\":true,\"withheld_in_countries\":[\"XY\"]");
-    }
-    if let Some(original) = &tweet.original {
-        out.push_str(",\"retweeted_status\":");
-        self::tweet(out, world, original, now, view, "");
-    }
-    put(
-        out,
-        format_args!(
-            ",\"is_quote_status\":false,\"retweet_count\":{},\"favorite_count\":{},\"favorited\":false,\
-             \"retweeted\":false,\"possibly_sensitive\":false,\"lang\":\"en\"",
-            tweet.retweet_count, tweet.favorite_count
-        ),
-    );
-    if !padding.is_empty() {
-        out.push_str(",\"padding\":\"");
-        out.push_str(padding);
-        out.push('"');
-    }
-    out.push('}');
 }
 
 /// So many bytes that a database packs about as well as the media of real objects, a third of it never the same.
@@ -123,33 +88,6 @@ pub fn said(world: &World, tweet: &SimulatedTweet) -> Text {
     }
 }
 
-fn entities(out: &mut String, text: &Text) {
-    out.push_str(",\"entities\":{\"hashtags\":[");
-    for (from, to, tag) in &text.hashtags {
-        comma(out);
-        out.push_str("{\"text\":");
-        string(out, tag);
-        put(out, format_args!(",\"indices\":[{from},{to}]}}"));
-    }
-    out.push_str("],\"symbols\":[],\"user_mentions\":[");
-    for (from, to, author) in &text.mentions {
-        comma(out);
-        put(out, format_args!("{{\"screen_name\":\"{}\",\"name\":", screen_name(*author)));
-        string(out, &name(*author));
-        let id = user_id(*author);
-        put(out, format_args!(",\"id\":{id},\"id_str\":\"{id}\",\"indices\":[{from},{to}]}}"));
-    }
-    out.push_str("],\"urls\":[");
-    for (from, to, url) in &text.urls {
-        comma(out);
-        out.push_str("{\"url\":");
-        string(out, url);
-        out.push_str(",\"expanded_url\":\"https:\\/\\/example.org\\/\",\"display_url\":\"example.org\"");
-        put(out, format_args!(",\"indices\":[{from},{to}]}}"));
-    }
-    out.push_str("]}");
-}
-
 /// When an account was opened, in ms since the epoch: from 2007 to 2010.
 pub fn opened(author: u64) -> Millis {
     1_167_609_600_000 + (mix(user_id(author)) % 100_000_000) as Millis * 1_000
@@ -175,69 +113,9 @@ pub fn posts(author: u64) -> u64 {
     (mix(user_id(author)) >> 24) % 90_000
 }
 
-/// An author's object, as v1.1 writes it.
-pub fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
-    let id = user_id(author);
-    put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\""));
-    if trimmed {
-        out.push('}');
-        return;
-    }
-    out.push_str(",\"name\":");
-    string(out, &name(author));
-    let handle = screen_name(author);
-    put(out, format_args!(",\"screen_name\":\"{handle}\",\"location\":\"Planet Earth\",\"description\":"));
-    string(out, &Text::of(id).text);
-    let dice = mix(id);
-    put(
-        out,
-        format_args!(
-            ",\"url\":null,\"entities\":{{\"description\":{{\"urls\":[]}}}},\"protected\":false,\
-             \"followers_count\":{},\"friends_count\":{},\"listed_count\":{},\"created_at\":\"",
-            followers(author) + followers_won,
-            friends(author),
-            lists(author)
-        ),
-    );
-    date(out, opened(author));
-    put(
-        out,
-        format_args!(
-            "\",\"favourites_count\":{},\"utc_offset\":null,\"time_zone\":null,\"geo_enabled\":false,\
-             \"verified\":false,\"statuses_count\":{},\"lang\":null,\"contributors_enabled\":false,\
-             \"is_translator\":false,\"is_translation_enabled\":false,\"profile_background_color\":\"C0DEED\",\
-             \"profile_background_image_url\":\"http:\\/\\/abs.twimg.com\\/images\\/themes\\/theme1\\/bg.png\",\
-             \"profile_background_image_url_https\":\"https:\\/\\/abs.twimg.com\\/images\\/themes\\/theme1\\/bg.png\",\
-             \"profile_background_tile\":false,\
-             \"profile_image_url\":\"http:\\/\\/pbs.twimg.com\\/profile_images\\/{id}\\/face_normal.jpeg\",\
-             \"profile_image_url_https\":\"https:\\/\\/pbs.twimg.com\\/profile_images\\/{id}\\/face_normal.jpeg\",\
-             \"profile_link_color\":\"1DA1F2\",\"profile_sidebar_border_color\":\"C0DEED\",\
-             \"profile_sidebar_fill_color\":\"DDEEF6\",\"profile_text_color\":\"333333\",\
-             \"profile_use_background_image\":true,\"has_extended_profile\":false,\"default_profile\":true,\
-             \"default_profile_image\":false,\"following\":null,\"follow_request_sent\":null,\"notifications\":null,\
-             \"translator_type\":\"none\",\"withheld_in_countries\":[]}}",
-            (dice >> 8) % 20_000,
-            posts(author)
-        ),
-    );
-}
-
-fn put(out: &mut String, arguments: std::fmt::Arguments<'_>) {
+pub fn put(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing into a String cannot fail.
     let _ = out.write_fmt(arguments);
-}
-
-fn comma(out: &mut String) {
-    if !out.ends_with('[') {
-        out.push(',');
-    }
-}
-
-fn date(out: &mut String, at: Millis) {
-    // A simulated date is between 2006 and the end of the Snowflake ids (2080): it always formats.
-    if let Ok(date) = OffsetDateTime::from_unix_timestamp(at.div_euclid(1000)).map(|date| date.format(CREATED_AT)) {
-        out.push_str(&date.unwrap_or_default());
-    }
 }
 
 /// A date as everybody but v1.1 writes it: `2006-03-21T20:50:14.000Z`. In ms since the epoch.
@@ -250,24 +128,4 @@ pub fn iso(at: Millis) -> String {
 pub fn instant(text: &str) -> Option<Millis> {
     let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     Millis::try_from(date.unix_timestamp_nanos() / 1_000_000).ok()
-}
-
-/// A JSON string as Twitter writes it: ASCII only, with slashes escaped.
-fn string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' | '/' => {
-                out.push('\\');
-                out.push(c);
-            }
-            ' '..='~' => out.push(c),
-            _ => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    put(out, format_args!("\\u{unit:04x}"));
-                }
-            }
-        }
-    }
-    out.push('"');
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::world::mix;
+use super::dice::mix;
 
 const WORDS: [&str; 40] = [
     "morning",

@@ -9,6 +9,15 @@ use axum::http::HeaderValue;
 
 use crate::base::clock::Millis;
 
+/// Whose calls are counted together: users and applications have limits of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// Signed calls, and those without any credential.
+    Users,
+    /// Calls with a bearer token.
+    Applications,
+}
+
 /// How many calls, and in what window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {

@@ -1,7 +1,8 @@
 //! The simulated tweets: each a function of the seed, its id and the time, so that two runs, or two
 //! simulators, agree without storing anything, and a test can ask what the truth was.
 
-use super::SimulatorOptions;
+use super::dice::{mix, unit};
+use super::options::SimulatorOptions;
 use super::text::AUTHORS;
 use crate::base::clock::{self, Millis};
 use crate::model::post::TweetId;
@@ -295,16 +296,4 @@ pub(super) enum Salt {
     Order,
     Edited,
     Edits,
-}
-
-/// The finalizer of splitmix64: every input bit changes about half of the output bits.
-pub(super) fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-/// The 53 upper bits as a number in 0..1.
-pub(super) fn unit(x: u64) -> f64 {
-    (x >> 11) as f64 / (1u64 << 53) as f64
 }

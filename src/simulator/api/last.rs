@@ -14,8 +14,9 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use super::Api;
+use crate::simulator::bluesky::dialect::invalid;
 use crate::simulator::dialect::Dialect;
-use crate::simulator::reply::{http_date, success};
+use crate::simulator::reply::{failure, http_date};
 
 /// Adds the date of the simulated clock and, at Twitter, what the credential may do; compresses where that is wanted.
 pub async fn finish(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
@@ -74,12 +75,7 @@ pub async fn unknown(request: Request) -> Response {
 pub async fn wrong_method(request: Request) -> Response {
     match dialect(&request) {
         Dialect::Mastodon => nowhere(&request),
-        Dialect::Bluesky => {
-            let message = format!("Incorrect HTTP method ({}) expected GET", request.method());
-            let mut response = success(json!({ "error": "InvalidRequest", "message": message }).to_string());
-            *response.status_mut() = StatusCode::BAD_REQUEST;
-            response
-        }
+        Dialect::Bluesky => invalid(&format!("Incorrect HTTP method ({}) expected GET", request.method())),
         Dialect::XV2 => Dialect::XV2.refusal(405, 0),
         dialect => dialect.refusal(404, 34),
     }
@@ -88,9 +84,7 @@ pub async fn wrong_method(request: Request) -> Response {
 /// A page, unless JSON is asked for: so does Mastodon answer at addresses that it does not have.
 fn nowhere(request: &Request) -> Response {
     if has(request, ACCEPT, "json") {
-        let mut response = success(json!({ "error": "Not Found" }).to_string());
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return response;
+        return failure(404, &json!({ "error": "Not Found" }));
     }
     let page =
         "<!DOCTYPE html><html lang=\"en\"><head><title>The page you are looking for isn't here.</title></head></html>";

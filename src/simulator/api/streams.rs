@@ -4,33 +4,31 @@
 //! from before it was connected. An account has one: v1.1 ends the older of two (disconnect code 7), v2 refuses the
 //! newer (429).
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::stream;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
-use super::super::Running;
-use super::super::call::Call;
-use super::super::dialect::{Dialect, Fields, Shown, x_refusal_of};
-use super::super::faults::{Endpoint, Fault};
-use super::super::faulty;
-use super::super::gate::Caller;
-use super::super::render::View;
-use super::super::reply::success;
+use super::connections::Place;
+use super::shared::{Api, Entered};
 use super::timelines::{Network, Target, TimelinePost};
-use super::{Api, Entered};
 use crate::base::clock::{self, Millis};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::faults::{Endpoint, Fault};
+use crate::simulator::faulty;
+use crate::simulator::render::{Shown, View};
+use crate::simulator::reply::{failure, success};
+use crate::simulator::x_v2::dialect::{Fields, refusal_of};
 
 /// Connections in a window: v2's limit.
 const X_CONNECTS: u32 = 50;
@@ -39,89 +37,11 @@ const X_CONNECTS: u32 = 50;
 const KICKED: &str =
     r#"{"disconnect":{"code":7,"stream_name":"simulated","reason":"admin logout: a newer stream of this account"}}"#;
 
-/// The streams that are open, and those that were.
-#[derive(Debug, Default)]
-pub struct Streams {
-    state: Mutex<Open>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    /// By account: each connection, and what ends it.
-    open: HashMap<String, Vec<(u64, CancellationToken)>>,
-    counts: StreamCounts,
-}
-
-/// What became of streams so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StreamCounts {
-    /// Connections made.
-    pub connects: u64,
-    /// Connections open now.
-    pub open: u64,
-    /// Connections that met an older one of the same account.
-    pub collisions: u64,
-    /// Posts sent.
-    pub posts: u64,
-}
-
-impl Streams {
-    pub fn counts(&self) -> StreamCounts {
-        let state = self.lock();
-        StreamCounts { open: state.open.values().map(|of| of.len() as u64).sum(), ..state.counts }
-    }
-
-    /// One more connection; `None` where the account has one and keeps it.
-    fn enter(self: &Arc<Self>, account: &str, keeps_the_older: bool) -> Option<Place> {
-        let mut state = self.lock();
-        let Open { open, counts } = &mut *state;
-        let of_account = open.entry(account.to_owned()).or_default();
-        if !of_account.is_empty() {
-            counts.collisions += 1;
-            if keeps_the_older {
-                return None;
-            }
-            of_account.iter().for_each(|(_, ends)| ends.cancel());
-        }
-        counts.connects += 1;
-        let (number, ended) = (counts.connects, CancellationToken::new());
-        of_account.push((number, ended.clone()));
-        Some(Place { streams: self.clone(), account: account.to_owned(), number, ended })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A connection's place among those that are open.
-struct Place {
-    streams: Arc<Streams>,
-    account: String,
-    number: u64,
-    ended: CancellationToken,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(of_account) = self.streams.lock().open.get_mut(&self.account) {
-            of_account.retain(|(number, _)| *number != self.number);
-        }
-    }
-}
-
 /// The addresses.
 pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let answer = |dialect: Dialect| {
-        async move |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-            Ok(call) => api.stream(dialect, &call).await,
-            Err(refused) => refused,
-        }
-    };
-    let rules = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-        Ok(call) => api.stream_rules(&call),
-        Err(refused) => refused,
-    };
+    let answer =
+        |dialect: Dialect| async move |State(api): State<Arc<Api>>, call: Call| api.stream(dialect, &call).await;
+    let rules = async |State(api): State<Arc<Api>>, call: Call| api.stream_rules(&call);
     router
         .route("/1.1/statuses/filter.json", get(answer(Dialect::TwitterV1)).post(answer(Dialect::TwitterV1)))
         .route("/2/tweets/search/stream", get(answer(Dialect::XV2)))
@@ -142,22 +62,18 @@ impl Api {
         success(body.to_string())
     }
 
-    async fn stream(self: Arc<Self>, dialect: Dialect, call: &Call) -> Response {
+    async fn stream(self: Arc<Self>, dialect: Dialect, call: &Call) -> Result<Response, Response> {
         self.pause(self.options.latency).await;
         let calls = if dialect == Dialect::XV2 { (X_CONNECTS, X_CONNECTS) } else { (0, 0) };
-        let (name, window) = match self.enter_own(dialect, call, "/2/tweets/search/stream", calls) {
-            Ok(Entered { caller: Caller { name, .. }, window }) => (name, window),
-            Err(refused) => return refused,
-        };
-        let fields = match dialect.fields(call, &["backfill_minutes", "start_time", "end_time"]) {
-            Ok(fields) => fields,
-            Err(unknown) => return dialect.with(window, x_refusal_of(&unknown)),
-        };
+        let Entered { caller, window } = self.enter_own(dialect, call, "/2/tweets/search/stream", calls)?;
+        let fields = dialect
+            .fields(call, &["backfill_minutes", "start_time", "end_time"])
+            .map_err(|unknown| dialect.with(window, refusal_of(&unknown)))?;
         let fault = self.strike(Endpoint::Stream, &[]).await;
         if let Some(fault) = &fault
             && let Some(response) = faulty::answer(&self, dialect, fault, window, String::new).await
         {
-            return response;
+            return Ok(response);
         }
         let targets: Vec<String> = match dialect {
             Dialect::XV2 => self.options.stream_rules.clone(),
@@ -170,17 +86,14 @@ impl Api {
                 .collect(),
         };
         if targets.is_empty() {
-            return match dialect {
+            let none = "No filter parameters found. Expect at least one parameter: follow track locations\r\n";
+            return Err(match dialect {
                 Dialect::XV2 => dialect.with(window, conflict()),
-                _ => (
-                    StatusCode::NOT_ACCEPTABLE,
-                    "No filter parameters found. Expect at least one parameter: follow track locations\r\n",
-                )
-                    .into_response(),
-            };
+                _ => (StatusCode::NOT_ACCEPTABLE, none).into_response(),
+            });
         }
-        let Some(place) = self.streams.enter(&name, dialect == Dialect::XV2) else {
-            return dialect.with(window, dialect.refusal(429, 88));
+        let Some(place) = self.streams.enter(&caller.name, dialect == Dialect::XV2) else {
+            return Err(dialect.with(window, dialect.refusal(429, 88)));
         };
         let cursor = (self.now(), 0);
         let sending = Sending { api: self, dialect, fields, targets, cursor, sent: 0, fault, place, over: false };
@@ -188,7 +101,7 @@ impl Api {
             let bytes = sending.next().await?;
             Some((bytes, sending))
         }));
-        dialect.with(window, ([(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response())
+        Ok(dialect.with(window, ([(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()))
     }
 
     /// The first post of these timelines that becomes visible after a moment; of one moment, by their ids.
@@ -302,7 +215,7 @@ impl Sending {
                 return line(text);
             }
             self.sent += 1;
-            self.place.streams.lock().counts.posts += 1;
+            self.place.count_post();
             return line(text);
         }
     }
@@ -318,23 +231,11 @@ async fn until(api: &Api, at: Millis) {
 
 /// What v2 answers where there is no rule.
 fn conflict() -> Response {
-    let mut response = success(
-        json!({
-            "title": "ConnectionException",
-            "detail": "Rules must be configured before connecting.",
-            "connection_issue": "RuleConfigurationIssue",
-            "type": "https://api.twitter.com/2/problems/streaming-connection",
-        })
-        .to_string(),
-    );
-    *response.status_mut() = StatusCode::CONFLICT;
-    response
-}
-
-impl Running {
-    /// What became of streams so far.
-    #[must_use]
-    pub fn streams(&self) -> StreamCounts {
-        self.api.streams.counts()
-    }
+    let body = json!({
+        "title": "ConnectionException",
+        "detail": "Rules must be configured before connecting.",
+        "connection_issue": "RuleConfigurationIssue",
+        "type": "https://api.twitter.com/2/problems/streaming-connection",
+    });
+    failure(409, &body)
 }

@@ -3,22 +3,12 @@
 //! A timeline has its posts at an even pace, from always until always, each a while after its id says that it was made: ids
 //! become visible out of order. What a timeline holds depends on the seed and on what it is of.
 
-use crate::simulator::bluesky::timelines as bluesky;
-use crate::simulator::mastodon::timelines as mastodon;
-use crate::simulator::twitter_v1::timelines as twitter_v1;
-use crate::simulator::x_v2::timelines as x_v2;
-use std::sync::Arc;
-
-use axum::Router;
-
-use super::super::Running;
-use super::super::text::{author_named, author_with, user_id};
-use super::super::world::{AUTHOR, SEQUENCE, mix, unit};
-use super::Api;
+use super::shared::Api;
 use crate::base::clock::{self, Millis};
 use crate::model::post::{SNOWFLAKE_EPOCH_MS, TweetId};
-pub use crate::simulator::mastodon::timelines::Kept;
-pub use crate::simulator::twitter_v1::timelines::limits as twitter_limits;
+use crate::simulator::dice::{mix, unit};
+use crate::simulator::text::{author_named, author_with, user_id};
+use crate::simulator::world::{AUTHOR, SEQUENCE};
 
 pub(crate) const DAY_MS: Millis = 86_400_000;
 
@@ -81,11 +71,6 @@ impl Target {
 /// Authors of whom one stands for each user that the world does not have.
 const STAND_INS: u64 = 20_000;
 
-/// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    bluesky::routes(mastodon::routes(x_v2::routes(twitter_v1::routes(router))))
-}
-
 impl Api {
     /// The ids of a slice, newest first but for what was made in the same slot; those of deleted posts, too.
     pub(crate) fn ids(&self, network: Network, target: &str, slice: Slice) -> impl Iterator<Item = u64> {
@@ -136,7 +121,7 @@ impl Api {
         TimelinePost { id: TweetId::at(made, sequence as u32), visible_at: made + late as Millis }
     }
 
-    fn posts(&self, network: Network, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
+    pub(crate) fn posts(&self, network: Network, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
         let (slots, target) = (self.slot(from)..=self.slot(to), Target::of(target));
         slots
             .map(|slot| self.post(network, target, slot))
@@ -165,35 +150,10 @@ impl Network {
     }
 
     /// The network's id of a post.
-    fn id(self, post: TweetId) -> u64 {
+    pub(crate) fn id(self, post: TweetId) -> u64 {
         match (self, post.created_at()) {
             (Self::Mastodon, Some(made)) => ((made as u64) << 16) | (post.get() & 0xffff),
             _ => post.get(),
         }
-    }
-}
-
-impl Running {
-    /// The posts of a timeline of Twitter or X that were made in a span of time (ms since the epoch) and are not deleted:
-    /// what a poller has to have had; edited ones by their first ids. `target` is the query; of a user's timeline `@` and the
-    /// handle, or the id; of a list's `list ` and its id, or `list OWNER/SLUG`; of a home timeline, the caller.
-    #[must_use]
-    pub fn timeline(&self, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
-        self.api.posts(Network::Twitter, target, from, to)
-    }
-
-    /// The same of a Mastodon timeline, by its ids. `target` is `public`, the hashtag with its `#`, the account's id.
-    #[must_use]
-    pub fn statuses(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
-        let posts = self.api.posts(Network::Mastodon, target, from, to);
-        posts.iter().map(|post| Network::Mastodon.id(post.id).to_string()).collect()
-    }
-
-    /// The same of a Bluesky timeline, by their uris. `target` is the query, or `@` and the actor; a simulated user's
-    /// handle without its domain.
-    #[must_use]
-    pub fn bluesky_posts(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
-        let posts = self.api.posts(Network::Twitter, target, from, to);
-        posts.iter().map(|post| bluesky::uri(post.id.get())).collect()
     }
 }

@@ -1,14 +1,14 @@
 //! Bluesky: ids are at-uris, whose last part holds the time; what is missing is left out in silence.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use serde_json::json;
 
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
-use crate::simulator::dialect::{INVALID, MoreCounts, NONE, Shown, TOO_MANY};
-use crate::simulator::render::{iso, said};
-use crate::simulator::reply::success;
+use crate::simulator::dialect::{INVALID, NONE, TOO_MANY};
+use crate::simulator::render::{MoreCounts, Shown, iso, said};
+use crate::simulator::reply::failure;
 use crate::simulator::text::screen_name;
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
@@ -84,17 +84,17 @@ pub fn refusal(status: u16, code: u32) -> Response {
         (503, _) => ("NotEnoughResources", "Not Enough Resources"),
         _ => ("InternalServerError", "Internal Server Error"),
     };
-    let mut response = success(json!({ "error": name, "message": text }).to_string());
-    let status = if code == 215 { 401 } else { status };
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response
+    failure(if code == 215 { 401 } else { status }, &json!({ "error": name, "message": text }))
+}
+
+/// The answer to whoever asks for a session.
+pub fn wrong_password() -> Response {
+    failure(401, &json!({ "error": "AuthenticationRequired", "message": "Invalid identifier or password" }))
 }
 
 /// A call whose parameters are refused, and why.
 pub fn invalid(why: &str) -> Response {
-    let mut response = success(json!({ "error": "InvalidRequest", "message": why }).to_string());
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    response
+    failure(400, &json!({ "error": "InvalidRequest", "message": why }))
 }
 
 /// `RateLimit-*`; the reset is in seconds since the epoch, whatever the draft says.

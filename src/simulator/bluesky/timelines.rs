@@ -5,18 +5,19 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use serde_json::json;
 
+use super::dialect::{bluesky_uri, invalid};
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
 use crate::simulator::api::timelines::{Network, Slice};
 use crate::simulator::api::{Api, Entered};
 use crate::simulator::call::Call;
-use crate::simulator::dialect::{Dialect, bluesky_invalid, bluesky_uri};
+use crate::simulator::dialect::Dialect;
 use crate::simulator::render::{View, instant, iso};
 use crate::simulator::reply::success;
 
@@ -36,36 +37,31 @@ type Refused = String;
 
 /// The addresses.
 pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let author = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-        Ok(call) => api.bluesky_page(&call, Api::author_feed).await,
-        Err(refused) => refused,
-    };
-    let search = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-        Ok(call) => api.bluesky_page(&call, Api::search_posts).await,
-        Err(refused) => refused,
-    };
+    let author = async |State(api): State<Arc<Api>>, call: Call| api.bluesky_page(&call, Api::author_feed).await;
+    let search = async |State(api): State<Arc<Api>>, call: Call| api.bluesky_page(&call, Api::search_posts).await;
     router.route("/xrpc/app.bsky.feed.getAuthorFeed", get(author)).route("/xrpc/app.bsky.feed.searchPosts", get(search))
 }
 
 impl Api {
-    async fn bluesky_page(&self, call: &Call, page: fn(&Self, &Call) -> Result<String, Refused>) -> Response {
+    async fn bluesky_page(
+        &self,
+        call: &Call,
+        page: fn(&Self, &Call) -> Result<String, Refused>,
+    ) -> Result<Response, Response> {
         let dialect = Dialect::Bluesky;
         self.pause(self.options.latency).await;
         let limit = |pool| dialect.limit(&self.options, pool);
-        let window = match self.enter(dialect, call, dialect.endpoint(), limit) {
-            Ok(Entered { window, .. }) => window,
-            Err(refused) => return refused,
-        };
+        let Entered { window, .. } = self.enter(dialect, call, dialect.endpoint(), limit)?;
         let is_members_only = call.parameter("q").is_some_and(|query| query == MEMBERS_ONLY);
         if call.authorization.is_none() && call.parameter("q").is_some() {
             // The server in front of it decides this, and knows no lexicon.
             if is_members_only || call.parameter("cursor").is_some() {
                 let page = "<html><body><h1>403 Forbidden</h1>Request forbidden by administrative rules.</body></html>";
-                return (StatusCode::FORBIDDEN, Html(page)).into_response();
+                return Err((StatusCode::FORBIDDEN, Html(page)).into_response());
             }
         }
-        let response = page(self, call).map_or_else(|why| bluesky_invalid(&why), success);
-        dialect.with(window, response)
+        let response = page(self, call).map_or_else(|why| invalid(&why), success);
+        Ok(dialect.with(window, response))
     }
 
     fn author_feed(&self, call: &Call) -> Result<String, Refused> {

@@ -1,14 +1,14 @@
 //! Mastodon: HTML as content, opaque ids, resets as dates.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
-use crate::simulator::dialect::{MoreCounts, NONE, Shown, TOO_MANY};
-use crate::simulator::render::{followers, friends, iso, opened, posts, said};
-use crate::simulator::reply::success;
+use crate::simulator::dialect::{NONE, TOO_MANY};
+use crate::simulator::render::{MoreCounts, Shown, followers, friends, iso, opened, posts, said};
+use crate::simulator::reply::failure;
 use crate::simulator::text::{Text, name, screen_name, user_id};
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
@@ -85,10 +85,7 @@ pub fn refusal(status: u16, code: u32) -> Response {
         (503, _) => "Service temporarily unavailable",
         _ => "Something is not right",
     };
-    let mut response = success(json!({ "error": text }).to_string());
-    let status = if code == 215 { 401 } else { status };
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response
+    failure(if code == 215 { 401 } else { status }, &json!({ "error": text }))
 }
 
 /// `X-RateLimit-*`, the reset with microseconds as real servers write it.

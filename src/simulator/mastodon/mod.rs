@@ -1,4 +1,5 @@
 //! Mastodon, simulated.
 
+pub mod accounts;
 pub mod dialect;
 pub mod timelines;

@@ -1,17 +1,16 @@
 //! `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses`: what is gone is left out before the
 //! count is applied, and what is answered without a token may be kept on the way.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use axum::Router;
-use axum::extract::{Path, Request, State};
-use axum::http::HeaderValue;
+use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, LINK};
+use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use axum::routing::get;
 
-use crate::base::clock::{self, Millis};
+use crate::base::clock;
 use crate::simulator::api::timelines::{Network, Slice};
 use crate::simulator::api::{Api, Entered, with_slash};
 use crate::simulator::call::Call;
@@ -27,45 +26,35 @@ const MEMBERS_ONLY: &str = "#members";
 /// Statuses in a page.
 const COUNT: (usize, usize) = (20, 40);
 
-/// Answers kept on the way, by what was asked: until when, and the ids.
-pub type Kept = Mutex<HashMap<String, (Millis, Vec<u64>)>>;
-
 /// The addresses.
 pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let public = async |State(api): State<Arc<Api>>, request: Request| api.statuses("public".to_owned(), request).await;
-    let tag = async |State(api): State<Arc<Api>>, Path(tag): Path<String>, request: Request| {
-        api.statuses(format!("#{tag}"), request).await
+    let public = async |State(api): State<Arc<Api>>, uri: Uri, call: Call| api.statuses("public", &uri, &call).await;
+    let tag = async |State(api): State<Arc<Api>>, Path(tag): Path<String>, uri: Uri, call: Call| {
+        api.statuses(&format!("#{tag}"), &uri, &call).await
     };
-    let account =
-        async |State(api): State<Arc<Api>>, Path(id): Path<String>, request: Request| api.statuses(id, request).await;
+    let account = async |State(api): State<Arc<Api>>, Path(id): Path<String>, uri: Uri, call: Call| {
+        api.statuses(&id, &uri, &call).await
+    };
     let router = with_slash(router, "/api/v1/timelines/public", get(public));
     let router = with_slash(router, "/api/v1/timelines/tag/{hashtag}", get(tag));
     with_slash(router, "/api/v1/accounts/{id}/statuses", get(account))
 }
 
 impl Api {
-    async fn statuses(&self, target: String, request: Request) -> Response {
-        let asked = request.uri().to_string();
-        let call = match Call::read(request).await {
-            Ok(call) => call,
-            Err(refused) => return refused,
-        };
+    async fn statuses(&self, target: &str, uri: &Uri, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Mastodon;
         self.pause(self.options.latency).await;
         let limit = |pool| dialect.limit(&self.options, pool);
-        let window = match self.enter(dialect, &call, dialect.endpoint(), limit) {
-            Ok(Entered { window, .. }) => window,
-            Err(refused) => return refused,
-        };
+        let Entered { window, .. } = self.enter(dialect, call, dialect.endpoint(), limit)?;
         let is_anonymous = call.authorization.is_none();
-        match target.as_str() {
-            NOBODY => return dialect.with(window, dialect.refusal(404, 34)),
-            MEMBERS_ONLY if is_anonymous => return dialect.with(window, dialect.refusal(422, 0)),
+        match target {
+            NOBODY => return Err(dialect.with(window, dialect.refusal(404, 34))),
+            MEMBERS_ONLY if is_anonymous => return Err(dialect.with(window, dialect.refusal(422, 0))),
             _ => {}
         }
         let ids = match is_anonymous {
-            true => self.kept(&asked, || self.status_ids(&target, &call)),
-            false => self.status_ids(&target, &call),
+            true => self.kept(&uri.to_string(), || self.status_ids(target, call)),
+            false => self.status_ids(target, call),
         };
         let view = View { extended: true, trim_user: false, entities: false };
         let shown = self.shown(self.now(), view);
@@ -82,7 +71,7 @@ impl Api {
                 response.headers_mut().insert(LINK, link);
             }
         }
-        dialect.with(window, response)
+        Ok(dialect.with(window, response))
     }
 
     /// The ids of a page, newest first.

@@ -1,4 +1,8 @@
 //! Twitter v1.1, simulated.
 
+pub mod application;
+pub mod dialect;
+pub mod replay;
+pub mod single;
 pub mod timelines;
 pub mod users;

@@ -4,22 +4,23 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-
 use serde_json::json;
 
+use super::dialect::refusal;
 use crate::model::post::TweetId;
-use crate::simulator::SimulatorOptions;
 use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
 use crate::simulator::api::{Api, Entered};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
-use crate::simulator::gate::{Pool, Refused};
+use crate::simulator::gate::Refused;
+use crate::simulator::options::SimulatorOptions;
 use crate::simulator::render::{View, instant};
-use crate::simulator::reply::{success, twitter_refusal};
-use crate::simulator::windows::Limit;
+use crate::simulator::reply::success;
+use crate::simulator::windows::{Limit, Pool};
 
 /// A user that is not there, by handle and by id,
 const NOBODY: [&str; 2] = ["@nobody", "404"];
@@ -84,34 +85,28 @@ pub fn limits(options: &SimulatorOptions, pool: Pool) -> impl Iterator<Item = (&
 /// The addresses.
 pub fn routes(mut router: Router<Arc<Api>>) -> Router<Arc<Api>> {
     for endpoint in ENDPOINTS {
-        let answer = async move |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-            Ok(call) => api.timeline(&endpoint, &call).await,
-            Err(refused) => refused,
-        };
+        let answer = async move |State(api): State<Arc<Api>>, call: Call| api.timeline(&endpoint, &call).await;
         router = router.route(&format!("/1.1{}.json", endpoint.path), get(answer));
     }
     router
 }
 
 impl Api {
-    async fn timeline(&self, endpoint: &Endpoint, call: &Call) -> Response {
+    async fn timeline(&self, endpoint: &Endpoint, call: &Call) -> Result<Response, Response> {
         self.pause(self.options.latency).await;
-        let (caller, window) = match self.enter_own(Dialect::TwitterV1, call, endpoint.path, endpoint.calls) {
-            Ok(Entered { caller, .. }) if caller.pool == Pool::Applications && endpoint.calls.1 == 0 => {
-                return twitter_refusal(403, 220);
-            }
-            Ok(Entered { caller, window }) => (caller, window),
-            Err(refused) => return refused,
-        };
+        let dialect = Dialect::TwitterV1;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint.path, endpoint.calls)?;
+        if caller.pool == Pool::Applications && endpoint.calls.1 == 0 {
+            return Err(refusal(403, 220));
+        }
         let target = match target(endpoint.of, call) {
-            Err((status, code)) => return Dialect::TwitterV1.with(window, twitter_refusal(status, code)),
+            Err((status, code)) => return Err(dialect.with(window, refusal(status, code))),
             Ok(Some(target)) if NOBODY.contains(&target.as_str()) => {
-                return Dialect::TwitterV1.with(window, twitter_refusal(404, 34));
+                return Err(dialect.with(window, refusal(404, 34)));
             }
             Ok(Some(target)) if PROTECTED.contains(&target.as_str()) => {
-                let mut response = success(r#"{"request":"","error":"Not authorized."}"#.to_owned());
-                *response.status_mut() = axum::http::StatusCode::UNAUTHORIZED;
-                return Dialect::TwitterV1.with(window, response);
+                let body = r#"{"request":"","error":"Not authorized."}"#.to_owned();
+                return Err(dialect.with(window, (StatusCode::UNAUTHORIZED, success(body)).into_response()));
             }
             Ok(Some(target)) => target,
             Ok(None) => caller.name,
@@ -122,7 +117,7 @@ impl Api {
             Of::Query => format!("{{\"statuses\":{list},\"search_metadata\":{}}}", metadata(call, &ids)),
             _ => list,
         };
-        Dialect::TwitterV1.with(window, success(body))
+        Ok(dialect.with(window, success(body)))
     }
 
     /// The ids of a page, newest first, and the objects of those that are still there.

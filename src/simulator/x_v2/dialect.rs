@@ -4,18 +4,19 @@ mod fields;
 mod includes;
 mod users;
 
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 pub use self::fields::{Fields, Unknown};
 pub use self::includes::includes;
 pub use self::users::users;
-use crate::simulator::dialect::{INVALID, MoreCounts, NONE, Shown, TOO_MANY};
-use crate::simulator::render::{iso, said};
-use crate::simulator::reply::{Found, success, twitter_refusal};
+use crate::simulator::dialect::{INVALID, NONE, TOO_MANY};
+use crate::simulator::dice::mix;
+use crate::simulator::render::{MoreCounts, Shown, iso, said};
+use crate::simulator::reply::{Found, failure};
 use crate::simulator::text::{Text, screen_name, user_id};
-use crate::simulator::world::{EDITABLE_MS, MOST_EDITS, SimulatedTweet, Version, created_at, is_later_version, mix};
+use crate::simulator::twitter_v1::dialect as twitter_v1;
+use crate::simulator::world::{EDITABLE_MS, MOST_EDITS, SimulatedTweet, Version, created_at, is_later_version};
 
 /// The fields that recorded answers have, as far as they were asked for. Those that a post does not have are left out.
 pub fn object(shown: &Shown<'_>, version: &Version) -> String {
@@ -158,9 +159,7 @@ pub fn refusal_of((parameter, message): &Unknown) -> Response {
         "detail": "One or more parameters to your request was invalid.",
         "type": "https://api.twitter.com/2/problems/invalid-request",
     });
-    let mut response = success(body.to_string());
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    response
+    failure(400, &body)
 }
 
 /// Problems; v1.1's form for what stands in front of the API.
@@ -178,7 +177,7 @@ pub fn refusal(status: u16, code: u32) -> Response {
         (_, INVALID) => about_ids("The `ids` query parameter value is not valid"),
         (_, NONE) => about_ids("The `ids` query parameter can not be empty"),
         (_, TOO_MANY) => about_ids("The number of values in the `ids` query parameter list is not between 1 and 100"),
-        (401, 135) | (403, 64 | 326 | 453) => return twitter_refusal(status, code),
+        (401, 135) | (403, 64 | 326 | 453) => return twitter_v1::refusal(status, code),
         (400 | 401, _) => plain("Unauthorized"),
         (403, _) => plain("Forbidden"),
         (429, _) => plain("Too Many Requests"),
@@ -188,8 +187,5 @@ pub fn refusal(status: u16, code: u32) -> Response {
         _ => plain("Something is not right"),
     };
     // Without any credential, too, it is a 401.
-    let status = if code == 215 { 401 } else { status };
-    let mut response = success(body.to_string());
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response
+    failure(if code == 215 { 401 } else { status }, &body)
 }

@@ -4,20 +4,21 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use serde_json::json;
 
+use super::dialect::{Fields, not_there, refusal_of};
 use crate::base::clock::{self, Millis};
 use crate::model::post::TweetId;
 use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
 use crate::simulator::api::{Api, Entered};
 use crate::simulator::call::Call;
-use crate::simulator::dialect::{Dialect, Fields, Shown, x_not_there, x_refusal_of};
-use crate::simulator::render::{View, instant};
+use crate::simulator::dialect::Dialect;
+use crate::simulator::dice::mix;
+use crate::simulator::render::{Shown, View, instant};
 use crate::simulator::reply::success;
-use crate::simulator::world::mix;
 
 /// A user that is not there,
 const NOBODY: &str = "404";
@@ -64,18 +65,12 @@ const USER: Endpoint = Endpoint {
 
 /// The addresses.
 pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let search = async |State(api): State<Arc<Api>>, request: Request| match Call::read(request).await {
-        Ok(call) => {
-            let query = call.parameter("query").unwrap_or_default().to_owned();
-            api.x_timeline(&SEARCH, &query, &call).await
-        }
-        Err(refused) => refused,
+    let search = async |State(api): State<Arc<Api>>, call: Call| {
+        let query = call.parameter("query").unwrap_or_default().to_owned();
+        api.x_timeline(&SEARCH, &query, &call).await
     };
-    let user = async |State(api): State<Arc<Api>>, Path(user): Path<String>, request: Request| match Call::read(request)
-        .await
-    {
-        Ok(call) => api.x_timeline(&USER, &user, &call).await,
-        Err(refused) => refused,
+    let user = async |State(api): State<Arc<Api>>, Path(user): Path<String>, call: Call| {
+        api.x_timeline(&USER, &user, &call).await
     };
     router.route("/2/tweets/search/recent", get(search)).route("/2/users/{id}/tweets", get(user))
 }
@@ -84,30 +79,22 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 type Refused = (&'static str, &'static str);
 
 impl Api {
-    async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Response {
+    async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Result<Response, Response> {
         self.pause(self.options.latency).await;
-        let window = match self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls) {
-            Ok(Entered { window, .. }) => window,
-            Err(refused) => return refused,
-        };
+        let Entered { window, .. } = self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls)?;
         let own: Vec<&str> = PARAMETERS.iter().chain(endpoint.own).copied().collect();
-        let fields = match Dialect::XV2.fields(call, &own) {
-            Ok(fields) => fields,
-            Err(unknown) => return Dialect::XV2.with(window, x_refusal_of(&unknown)),
-        };
+        let fields =
+            Dialect::XV2.fields(call, &own).map_err(|unknown| Dialect::XV2.with(window, refusal_of(&unknown)))?;
         let body = match (endpoint.days, target) {
             (Some(_), "") => Err(("query", "can not be empty")),
-            (None, NOBODY) => Ok(x_not_there(NOBODY, "resource-not-found")),
-            (None, PROTECTED) => Ok(x_not_there(PROTECTED, "not-authorized-for-resource")),
+            (None, NOBODY) => Ok(not_there(NOBODY, "resource-not-found")),
+            (None, PROTECTED) => Ok(not_there(PROTECTED, "not-authorized-for-resource")),
             _ => self.x_page(endpoint, target, call, fields),
         };
-        let response = match body {
-            Ok(body) => success(body),
-            Err((parameter, why)) => {
-                x_refusal_of(&(parameter.to_owned(), format!("The `{parameter}` query parameter {why}")))
-            }
+        let refused = |(parameter, why): Refused| {
+            refusal_of(&(parameter.to_owned(), format!("The `{parameter}` query parameter {why}")))
         };
-        Dialect::XV2.with(window, response)
+        Ok(Dialect::XV2.with(window, body.map_or_else(refused, success)))
     }
 
     fn x_page(&self, endpoint: &Endpoint, target: &str, call: &Call, fields: Fields) -> Result<String, Refused> {

@@ -4,8 +4,7 @@ use serde_json::{Map, Value};
 
 use super::object;
 use super::users::user;
-use crate::simulator::dialect::Shown;
-use crate::simulator::render::said;
+use crate::simulator::render::{Shown, said};
 use crate::simulator::world::{SimulatedTweet, Version};
 
 /// The users and posts that the expansions of these posts bring, each once; `None` where they bring none.

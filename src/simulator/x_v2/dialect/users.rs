@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::simulator::dialect::Shown;
-use crate::simulator::render::{followers, friends, iso, lists, opened, posts};
+use crate::simulator::render::{Shown, followers, friends, iso, lists, opened, posts};
 use crate::simulator::text::{Text, name, screen_name, user_id};
 
 /// An author, as far as its fields were asked for.

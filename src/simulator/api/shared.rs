@@ -1,0 +1,218 @@
+//! What the endpoints share.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::MethodRouter;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::connections::Streams;
+use crate::base::clock::{self, Millis};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::faults::{Drawn, Endpoint, Fault, Faults};
+use crate::simulator::gate::{Caller, Gate};
+use crate::simulator::options::SimulatorOptions;
+use crate::simulator::render::{self, Shown, View};
+use crate::simulator::reply::success;
+use crate::simulator::twitter_v1::replay::Replay;
+use crate::simulator::windows::{Limit, Pool, Window, Windows};
+use crate::simulator::world::{Version, World};
+use crate::simulator::x_v2::dialect as x_v2;
+use crate::simulator::x_v2::dialect::Fields;
+
+/// Everything the endpoints share.
+#[derive(Debug)]
+pub struct Api {
+    pub options: SimulatorOptions,
+    pub world: World,
+    pub replay: Option<Replay>,
+    pub faults: Faults,
+    pub gate: Gate,
+    padding: String,
+    pub windows: Windows,
+    pub streams: Arc<Streams>,
+    pub(super) requests: AtomicU64,
+    pub(crate) exchanges: AtomicU64,
+    ids: AtomicU64,
+    throttled: AtomicU64,
+    faulted: AtomicU64,
+    lookups: Mutex<HashMap<String, u64>>,
+    /// Posts of X that were returned, and on which UTC day: each is charged once.
+    charged: Mutex<HashSet<(String, Millis)>>,
+    /// Answers of Mastodon kept on the way, by what was asked: until when, and the ids.
+    pub kept: Mutex<HashMap<String, (Millis, Vec<u64>)>>,
+    pub stop: CancellationToken,
+}
+
+/// What was asked so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Lookups, whatever came of them.
+    pub requests: u64,
+    /// Calls of `oauth2/token`, whatever came of them.
+    pub exchanges: u64,
+    /// Ids in calls that were answered with tweets, also with broken or missing ones.
+    pub ids: u64,
+    /// Calls refused because their window was used up.
+    pub throttled: u64,
+    /// Calls spoiled by a fault.
+    pub faulted: u64,
+    /// Posts that X charges for: those it returned, each once in a UTC day.
+    pub charged: u64,
+}
+
+/// An address of Mastodon, which answers with a slash at its end, too.
+pub(crate) fn with_slash(router: Router<Arc<Api>>, path: &str, methods: MethodRouter<Arc<Api>>) -> Router<Arc<Api>> {
+    router.route(path, methods.clone()).route(&format!("{path}/"), methods)
+}
+
+/// Who was let in, and the window that was charged.
+pub(crate) struct Entered {
+    pub(crate) caller: Caller,
+    pub(crate) window: Option<Window>,
+}
+
+impl Api {
+    pub fn new(mut options: SimulatorOptions, replay: Option<Replay>, stop: CancellationToken) -> Self {
+        let gate = Gate::new(&mut options);
+        Self {
+            world: World::new(&options),
+            padding: render::padding(options.body_padding),
+            options,
+            replay,
+            faults: Faults::default(),
+            gate,
+            windows: Windows::default(),
+            streams: Arc::default(),
+            requests: AtomicU64::new(0),
+            exchanges: AtomicU64::new(0),
+            ids: AtomicU64::new(0),
+            throttled: AtomicU64::new(0),
+            faulted: AtomicU64::new(0),
+            lookups: Mutex::default(),
+            charged: Mutex::default(),
+            kept: Mutex::default(),
+            stop,
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        Counters {
+            requests: self.requests.load(Ordering::Relaxed),
+            exchanges: self.exchanges.load(Ordering::Relaxed),
+            ids: self.ids.load(Ordering::Relaxed),
+            throttled: self.throttled.load(Ordering::Relaxed),
+            faulted: self.faulted.load(Ordering::Relaxed),
+            charged: self.charged.lock().unwrap_or_else(PoisonError::into_inner).len() as u64,
+        }
+    }
+
+    pub fn lookups(&self) -> HashMap<String, u64> {
+        self.lookups.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits, but not longer than the simulator runs.
+    pub async fn pause(&self, span: Duration) {
+        if !span.is_zero() {
+            let _ = self.stop.run_until_cancelled(tokio::time::sleep(span)).await;
+        }
+    }
+
+    /// The simulated API's clock, in ms since the epoch.
+    pub fn now(&self) -> Millis {
+        clock::wall_ms().saturating_add(self.options.clock_skew)
+    }
+
+    /// Lets a call in and takes it from its window; `Err` is the refusal. `limit` is asked for who calls.
+    #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
+    pub(crate) fn enter(
+        &self,
+        dialect: Dialect,
+        call: &Call,
+        endpoint: &'static str,
+        limit: impl FnOnce(Pool) -> Limit,
+    ) -> Result<Entered, Response> {
+        let caller = self.gate.admit(call, self.now()).map_err(|(status, code)| dialect.refusal(status, code))?;
+        match self.take(&caller.name, endpoint, limit(caller.pool)) {
+            Ok(window) => Ok(Entered { caller, window }),
+            Err(window) => {
+                self.throttled.fetch_add(1, Ordering::Relaxed);
+                Err(dialect.with(Some(window), dialect.refusal(429, 88)))
+            }
+        }
+    }
+
+    /// The same, at an endpoint whose own figures are these: calls per window of a user and of an application.
+    #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
+    pub(crate) fn enter_own(
+        &self,
+        dialect: Dialect,
+        call: &Call,
+        endpoint: &'static str,
+        calls: (u32, u32),
+    ) -> Result<Entered, Response> {
+        self.enter(dialect, call, endpoint, |pool| dialect.limit_of(&self.options, pool, calls))
+    }
+
+    /// The fault that strikes this call, if one does.
+    pub(crate) async fn strike(&self, at: Endpoint, ids: &[&str]) -> Option<Fault> {
+        let Drawn { slower, fault } = self.faults.draw(self.options.seed, at, ids);
+        self.pause(slower).await;
+        self.faulted.fetch_add(u64::from(fault.is_some()), Ordering::Relaxed);
+        fault
+    }
+
+    /// These posts of X were returned.
+    pub(crate) fn charge_for(&self, ids: impl Iterator<Item = String>) {
+        let day = self.now().div_euclid(clock::millis(Duration::from_secs(86_400)));
+        self.charged.lock().unwrap_or_else(PoisonError::into_inner).extend(ids.map(|id| (id, day)));
+    }
+
+    pub(super) fn answered(&self, dialect: Dialect, ids: &[&str], window: Option<Window>, body: String) -> Response {
+        self.ids.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        if self.options.count_ids {
+            let mut lookups = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
+            for id in ids {
+                *lookups.entry((*id).to_owned()).or_default() += 1;
+            }
+        }
+        dialect.with(window, success(body))
+    }
+
+    /// What the expansions bring of these posts of X.
+    pub(crate) fn includes(&self, ids: &[&str], shown: &Shown<'_>) -> Option<String> {
+        if !shown.fields.has_expansions() || self.replay.is_some() {
+            return None;
+        }
+        let version = |id: &&str| self.world.version(Dialect::XV2.tweet_id(id)?, shown.now);
+        let versions: Vec<Version> = ids.iter().filter_map(version).collect();
+        x_v2::includes(shown, &versions)
+    }
+
+    pub(crate) fn shown(&self, now: Millis, view: View) -> Shown<'_> {
+        Shown { world: &self.world, now, padding: &self.padding, view, fields: Fields::default() }
+    }
+
+    pub(crate) fn object(&self, dialect: Dialect, id: &str, shown: &Shown<'_>) -> Option<String> {
+        match &self.replay {
+            Some(replay) if dialect == Dialect::TwitterV1 => replay.get(id).map(str::to_owned),
+            // What is recorded is v1.1's alone.
+            Some(_) => None,
+            None => dialect.object(id, shown),
+        }
+    }
+
+    /// Takes a call from the window; `Ok(None)` where there is no limit.
+    pub(crate) fn take(&self, who: &str, endpoint: &'static str, limit: Limit) -> Result<Option<Window>, Window> {
+        if limit.calls == 0 {
+            return Ok(None);
+        }
+        self.windows.take(who, endpoint, limit, self.now()).map(Some)
+    }
+}

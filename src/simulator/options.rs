@@ -1,0 +1,154 @@
+//! The settings of the simulator.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::base::clock::Millis;
+
+/// What is simulated.
+#[derive(Debug, Clone)]
+pub struct SimulatorOptions {
+    /// Every answer takes this long,
+    pub latency: Duration,
+    /// and up to this much longer.
+    pub jitter: Duration,
+    /// Same seed, same tweets, same dice.
+    pub seed: u64,
+    /// Calls of a user per window and endpoint, and of whoever shows no credential; 0 is without limit
+    /// (and without the headers).
+    pub calls_per_window: u32,
+    /// The same of an application: of whoever shows a bearer token.
+    pub app_calls_per_window: u32,
+    /// The same of X API v2, for users,
+    pub x_calls_per_window: u32,
+    /// and for applications.
+    pub x_app_calls_per_window: u32,
+    /// The same of a Mastodon instance, for anybody, in windows a third as long that begin with the clock's.
+    pub mastodon_calls_per_window: u32,
+    /// The same of Bluesky, for anybody, in windows a third as long.
+    pub bluesky_calls_per_window: u32,
+    /// What the Mastodon instance says it runs: before 4.3 it gives one status a call.
+    pub mastodon_version: String,
+    /// The length of a window.
+    pub window: Duration,
+    /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
+    pub replay: Option<PathBuf>,
+    /// The bearer tokens that are good, besides those issued to `credentials`. Where both are `None`,
+    /// anything is taken, also none at all.
+    pub bearer_tokens: Option<Vec<SecretString>>,
+    /// The credentials that are good, users' and applications'.
+    pub credentials: Option<Vec<SimulatedCredential>>,
+    /// With `bearer_tokens` or `credentials`: Mastodon and Bluesky answer whoever shows none, as public servers do.
+    pub public: bool,
+    /// Compresses answers for clients that take gzip.
+    pub gzip: bool,
+    /// Their clock minus ours, in ms.
+    pub clock_skew: Millis,
+    /// The share of tweets, 0 to 1, that are gone or will be: half were never there, the others are
+    /// deleted at a mean age of six hours.
+    pub missing_share: f64,
+    /// The share of tweets, 0 to 1, whose text is withheld.
+    pub withheld_share: f64,
+    /// The share of tweets, 0 to 1, that are retweets.
+    pub retweet_share: f64,
+    /// The share of posts of X, 0 to 1, that are edited, one to five times within the first hour; retweets never are.
+    /// Each version has an id of its own: [`World::history`](crate::simulator::World::history) says which. Above 0, ids whose 22 lower bits are above
+    /// 524287 are those of later versions, and of nothing else.
+    pub edited_share: f64,
+    /// The time constant of the counts' growth.
+    pub growth: Duration,
+    /// Extra bytes in every object but X's, which has the fields that are asked for: real ones are 2 to 6 KB, unpadded ones about 2.5.
+    pub body_padding: usize,
+    /// Posts a second in each timeline, 0.001 to 500.
+    pub posts_per_second: f64,
+    /// A post of a timeline is visible this long after it was made, at the most.
+    pub posts_late: Duration,
+    /// A search of X shows nothing younger than this.
+    pub x_search_behind: Duration,
+    /// X takes the token of a page no longer than this; zero: none at all.
+    pub x_tokens_last: Duration,
+    /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
+    pub mastodon_kept: Duration,
+    /// How often a stream that has nothing to say sends a blank line, v1.1's
+    pub keep_alive: Duration,
+    /// and v2's.
+    pub x_keep_alive: Duration,
+    /// The rules of v2's stream: each is a timeline's target.
+    pub stream_rules: Vec<String>,
+    /// Count the lookups of every single id (memory grows with the ids).
+    pub count_ids: bool,
+}
+
+impl Default for SimulatorOptions {
+    fn default() -> Self {
+        Self {
+            latency: Duration::ZERO,
+            jitter: Duration::ZERO,
+            seed: 1,
+            // Twitter's figures.
+            calls_per_window: 900,
+            app_calls_per_window: 300,
+            x_calls_per_window: 5_000,
+            x_app_calls_per_window: 3_500,
+            mastodon_calls_per_window: 300,
+            bluesky_calls_per_window: 3_000,
+            mastodon_version: "4.3.8".to_owned(),
+            window: Duration::from_secs(15 * 60),
+            replay: None,
+            bearer_tokens: None,
+            credentials: None,
+            public: false,
+            gzip: false,
+            clock_skew: 0,
+            missing_share: 0.03,
+            withheld_share: 0.002,
+            retweet_share: 0.3,
+            edited_share: 0.0,
+            growth: Duration::from_secs(18 * 60),
+            body_padding: 1_500,
+            posts_per_second: 1.0,
+            posts_late: Duration::from_secs(1),
+            x_search_behind: Duration::from_secs(30),
+            x_tokens_last: Duration::from_secs(3_600),
+            mastodon_kept: Duration::from_secs(15),
+            keep_alive: Duration::from_secs(30),
+            x_keep_alive: Duration::from_secs(20),
+            stream_rules: vec!["rust lang".to_owned()],
+            count_ids: false,
+        }
+    }
+}
+
+/// A credential that the simulated API knows.
+#[derive(Debug, Clone)]
+pub struct SimulatedCredential {
+    /// What it is called when it is switched. Its calls have windows of their own.
+    pub name: String,
+    /// What it is known by.
+    pub keys: SimulatedKeys,
+}
+
+/// What a credential is known by.
+#[derive(Debug, Clone)]
+pub enum SimulatedKeys {
+    /// A user's: signs its calls (OAuth 1.0a, HMAC-SHA1).
+    User {
+        /// The application's key.
+        consumer_key: SecretString,
+        /// The application's secret.
+        consumer_secret: SecretString,
+        /// The user's token.
+        token: SecretString,
+        /// The user's secret.
+        token_secret: SecretString,
+    },
+    /// An application's: gets a bearer token from `/oauth2/token`.
+    App {
+        /// The application's key.
+        consumer_key: SecretString,
+        /// The application's secret.
+        consumer_secret: SecretString,
+    },
+}

@@ -1,0 +1,75 @@
+//! `POST /oauth2/token` and `application/rate_limit_status`: an application's token, and the windows as they stand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde_json::{Map, Value, json};
+
+use super::dialect::refusal;
+use super::timelines::limits;
+use crate::base::clock;
+use crate::simulator::api::Api;
+use crate::simulator::call::Call;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::faults::Endpoint;
+use crate::simulator::faulty;
+use crate::simulator::gate::Caller;
+use crate::simulator::reply::success;
+use crate::simulator::windows::{Limit, Window};
+
+const STATUS: &str = "/application/rate_limit_status";
+
+/// Calls of `rate_limit_status` per window.
+const STATUS_CALLS: u32 = 180;
+
+/// The addresses.
+pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    let status = async |State(api): State<Arc<Api>>, call: Call| api.rate_limit_status(&call);
+    let token = async |State(api): State<Arc<Api>>, call: Call| api.token(&call).await;
+    router.route("/1.1/application/rate_limit_status.json", get(status)).route("/oauth2/token", post(token))
+}
+
+impl Api {
+    /// The exchange of an application's keys for its token.
+    async fn token(&self, call: &Call) -> Result<Response, Response> {
+        self.exchanges.fetch_add(1, Ordering::Relaxed);
+        let token = self.gate.exchange(call).map_err(|(status, code)| refusal(status, code))?;
+        let body = || json!({ "token_type": "bearer", "access_token": token }).to_string();
+        if let Some(fault) = self.strike(Endpoint::Token, &[]).await
+            && let Some(response) = faulty::answer(self, Dialect::TwitterV1, &fault, None, body).await
+        {
+            return Ok(response);
+        }
+        Ok(success(body()))
+    }
+
+    #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
+    fn rate_limit_status(&self, call: &Call) -> Result<Response, Response> {
+        let Caller { name, pool } =
+            self.gate.admit(call, self.now()).map_err(|(status, code)| refusal(status, code))?;
+        let dialect = Dialect::TwitterV1;
+        let status_limit = Limit { calls: STATUS_CALLS, length: clock::millis(self.options.window), aligned: false };
+        let refused = |window| dialect.with(Some(window), refusal(429, 88));
+        let window = self.take(&name, STATUS, status_limit).map_err(refused)?;
+        let families = call.parameter("resources");
+        let asked = |family: &str| families.is_none_or(|families| families.split(',').any(|one| one == family));
+        let own = [(dialect.endpoint(), dialect.limit(&self.options, pool)), (STATUS, status_limit)];
+        let mut resources: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+        for (endpoint, limit) in own.into_iter().chain(limits(&self.options, pool)) {
+            let family = endpoint.split('/').nth(1).unwrap_or_default();
+            if asked(family) {
+                let limit = if limit.calls == 0 { Limit { calls: u32::MAX, ..limit } } else { limit };
+                let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, self.now());
+                let told = json!({ "limit": limit, "remaining": remaining, "reset": reset });
+                resources.entry(family).or_default().insert(endpoint.to_owned(), told);
+            }
+        }
+        let body = json!({ "rate_limit_context": { "application": "dummykey" }, "resources": resources });
+        Ok(dialect.with(window, success(body.to_string())))
+    }
+}

@@ -1,0 +1,244 @@
+//! API v1.1: the fields of recorded `statuses/lookup` answers, in their order, non-ASCII characters escaped. Written
+//! straight into one string, since benchmarks lean on it.
+
+use axum::response::Response;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::StaticFormatDescription;
+use time::macros::format_description;
+
+use crate::base::clock::Millis;
+use crate::simulator::dice::mix;
+use crate::simulator::render::{View, followers, friends, lists, opened, posts, put, said};
+use crate::simulator::reply::{Found, failure};
+use crate::simulator::text::{Text, name, screen_name, user_id};
+use crate::simulator::world::{SimulatedTweet, World};
+
+const CREATED_AT: StaticFormatDescription =
+    format_description!("[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] +0000 [year]");
+
+/// Appends the tweet's object to `out`. `padding` is appended as a field of its own (real objects are
+/// larger by their media and cards). `now` is in ms since the epoch.
+pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Millis, view: View, padding: &str) {
+    let text = said(world, tweet);
+    out.push_str("{\"created_at\":\"");
+    date(out, tweet.created_at);
+    let id = tweet.id;
+    put(out, format_args!("\",\"id\":{id},\"id_str\":\"{id}\""));
+    if view.extended {
+        out.push_str(",\"full_text\":");
+        string(out, &text.text);
+        put(out, format_args!(",\"truncated\":false,\"display_text_range\":[0,{}]", text.length));
+    } else {
+        // The old form holds 140 characters and says when it had to cut.
+        let truncated = text.length > 140;
+        out.push_str(",\"text\":");
+        if truncated {
+            let cut: String = text.text.chars().take(139).chain(['…']).collect();
+            string(out, &cut);
+        } else {
+            string(out, &text.text);
+        }
+        put(out, format_args!(",\"truncated\":{truncated}"));
+    }
+    if view.entities {
+        entities(out, &text);
+    }
+    out.push_str(
+        ",\"source\":\"\\u003ca href=\\\"https:\\/\\/mobile.twitter.com\\\" rel=\\\"nofollow\\\"\\u003eTwitter Web \
+         App\\u003c\\/a\\u003e\",\"in_reply_to_status_id\":null,\"in_reply_to_status_id_str\":null,\
+         \"in_reply_to_user_id\":null,\"in_reply_to_user_id_str\":null,\"in_reply_to_screen_name\":null,\"user\":",
+    );
+    user(out, tweet.author, world.followers_won(tweet.created_at, now), view.trim_user);
+    out.push_str(",\"geo\":null,\"coordinates\":null,\"place\":null,\"contributors\":null");
+    if tweet.withheld {
+        out.push_str(",\"withheld_scope\":\"status\",\"withheld_copyright\":true,\"withheld_in_countries\":[\"XY\"]");
+    }
+    if let Some(original) = &tweet.original {
+        out.push_str(",\"retweeted_status\":");
+        self::tweet(out, world, original, now, view, "");
+    }
+    put(
+        out,
+        format_args!(
+            ",\"is_quote_status\":false,\"retweet_count\":{},\"favorite_count\":{},\"favorited\":false,\
+             \"retweeted\":false,\"possibly_sensitive\":false,\"lang\":\"en\"",
+            tweet.retweet_count, tweet.favorite_count
+        ),
+    );
+    if !padding.is_empty() {
+        out.push_str(",\"padding\":\"");
+        out.push_str(padding);
+        out.push('"');
+    }
+    out.push('}');
+}
+
+fn entities(out: &mut String, text: &Text) {
+    out.push_str(",\"entities\":{\"hashtags\":[");
+    for (from, to, tag) in &text.hashtags {
+        comma(out);
+        out.push_str("{\"text\":");
+        string(out, tag);
+        put(out, format_args!(",\"indices\":[{from},{to}]}}"));
+    }
+    out.push_str("],\"symbols\":[],\"user_mentions\":[");
+    for (from, to, author) in &text.mentions {
+        comma(out);
+        put(out, format_args!("{{\"screen_name\":\"{}\",\"name\":", screen_name(*author)));
+        string(out, &name(*author));
+        let id = user_id(*author);
+        put(out, format_args!(",\"id\":{id},\"id_str\":\"{id}\",\"indices\":[{from},{to}]}}"));
+    }
+    out.push_str("],\"urls\":[");
+    for (from, to, url) in &text.urls {
+        comma(out);
+        out.push_str("{\"url\":");
+        string(out, url);
+        out.push_str(",\"expanded_url\":\"https:\\/\\/example.org\\/\",\"display_url\":\"example.org\"");
+        put(out, format_args!(",\"indices\":[{from},{to}]}}"));
+    }
+    out.push_str("]}");
+}
+
+/// An author's object, as v1.1 writes it.
+pub fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
+    let id = user_id(author);
+    put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\""));
+    if trimmed {
+        out.push('}');
+        return;
+    }
+    out.push_str(",\"name\":");
+    string(out, &name(author));
+    let handle = screen_name(author);
+    put(out, format_args!(",\"screen_name\":\"{handle}\",\"location\":\"Planet Earth\",\"description\":"));
+    string(out, &Text::of(id).text);
+    let dice = mix(id);
+    put(
+        out,
+        format_args!(
+            ",\"url\":null,\"entities\":{{\"description\":{{\"urls\":[]}}}},\"protected\":false,\
+             \"followers_count\":{},\"friends_count\":{},\"listed_count\":{},\"created_at\":\"",
+            followers(author) + followers_won,
+            friends(author),
+            lists(author)
+        ),
+    );
+    date(out, opened(author));
+    put(
+        out,
+        format_args!(
+            "\",\"favourites_count\":{},\"utc_offset\":null,\"time_zone\":null,\"geo_enabled\":false,\
+             \"verified\":false,\"statuses_count\":{},\"lang\":null,\"contributors_enabled\":false,\
+             \"is_translator\":false,\"is_translation_enabled\":false,\"profile_background_color\":\"C0DEED\",\
+             \"profile_background_image_url\":\"http:\\/\\/abs.twimg.com\\/images\\/themes\\/theme1\\/bg.png\",\
+             \"profile_background_image_url_https\":\"https:\\/\\/abs.twimg.com\\/images\\/themes\\/theme1\\/bg.png\",\
+             \"profile_background_tile\":false,\
+             \"profile_image_url\":\"http:\\/\\/pbs.twimg.com\\/profile_images\\/{id}\\/face_normal.jpeg\",\
+             \"profile_image_url_https\":\"https:\\/\\/pbs.twimg.com\\/profile_images\\/{id}\\/face_normal.jpeg\",\
+             \"profile_link_color\":\"1DA1F2\",\"profile_sidebar_border_color\":\"C0DEED\",\
+             \"profile_sidebar_fill_color\":\"DDEEF6\",\"profile_text_color\":\"333333\",\
+             \"profile_use_background_image\":true,\"has_extended_profile\":false,\"default_profile\":true,\
+             \"default_profile_image\":false,\"following\":null,\"follow_request_sent\":null,\"notifications\":null,\
+             \"translator_type\":\"none\",\"withheld_in_countries\":[]}}",
+            (dice >> 8) % 20_000,
+            posts(author)
+        ),
+    );
+}
+
+fn comma(out: &mut String) {
+    if !out.ends_with('[') {
+        out.push(',');
+    }
+}
+
+fn date(out: &mut String, at: Millis) {
+    // A simulated date is between 2006 and the end of the Snowflake ids (2080): it always formats.
+    if let Ok(date) = OffsetDateTime::from_unix_timestamp(at.div_euclid(1000)).map(|date| date.format(CREATED_AT)) {
+        out.push_str(&date.unwrap_or_default());
+    }
+}
+
+/// A JSON string as Twitter writes it: ASCII only, with slashes escaped.
+fn string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' | '/' => {
+                out.push('\\');
+                out.push(c);
+            }
+            ' '..='~' => out.push(c),
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    put(out, format_args!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    out.push('"');
+}
+
+/// The body of `statuses/lookup`.
+pub fn write(found: &Found<'_>) -> String {
+    let bytes: usize = found.objects.iter().flatten().map(|object| object.len() + 32).sum();
+    let mut body = String::with_capacity(bytes + 64);
+    body.push_str(if found.map { "{\"id\":{" } else { "[" });
+    let mut first = true;
+    for (id, object) in found.ids.iter().zip(&found.objects) {
+        if object.is_none() && !found.map {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            body.push(',');
+        }
+        if found.map {
+            // A name is whatever was asked for, so it is escaped.
+            body.push_str(&Value::from(*id).to_string());
+            body.push(':');
+        }
+        body.push_str(object.as_deref().unwrap_or("null"));
+    }
+    body.push_str(if found.map { "}}" } else { "]" });
+    body
+}
+
+/// An error with Twitter's code and words for it.
+pub fn refusal(status: u16, code: u32) -> Response {
+    let message = match code {
+        18 => "Too many terms specified in query.",
+        32 => "Could not authenticate you.",
+        34 => "Sorry, that page does not exist.",
+        17 => "No user matches for specified terms.",
+        38 => "id parameter is missing.",
+        50 => "User not found.",
+        64 => "Your account is suspended and is not permitted to access this feature.",
+        88 => "Rate limit exceeded",
+        89 => "Invalid or expired token.",
+        99 => "Unable to verify your credentials",
+        130 => "Over capacity",
+        131 => "Internal error",
+        112 => "You must specify either a list ID or a slug and owner.",
+        144 => "No status found with that ID.",
+        179 => "Sorry, you are not authorized to see this status.",
+        220 => "Your credentials do not allow access to this resource.",
+        135 => "Timestamp out of bounds.",
+        170 => "Missing required parameter: grant_type",
+        215 => "Bad Authentication data.",
+        326 => "To protect our users from spam and other malicious activity, this account is temporarily locked.",
+        453 => "You currently have access to a subset of Twitter API v2 endpoints and limited v1.1 endpoints only.",
+        _ => "Something is not right.",
+    };
+    failure(status, &json!({ "errors": [{ "code": code, "message": message }] }))
+}
+
+/// A tweet of somebody else's.
+pub fn stranger(id: &str) -> String {
+    format!(
+        "{{\"created_at\":\"Tue Mar 21 20:50:14 +0000 2006\",\"id\":{id},\"id_str\":\"{id}\",\
+         \"text\":\"just setting up my twttr\",\"full_text\":\"just setting up my twttr\",\
+         \"user\":{{\"id\":12,\"id_str\":\"12\",\"screen_name\":\"jack\"}},\"retweet_count\":1,\"favorite_count\":1}}"
+    )
+}

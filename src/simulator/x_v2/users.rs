@@ -1,0 +1,116 @@
+//! Users of X.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::json;
+
+use super::dialect::{Fields, Unknown, refusal_of, users};
+use crate::simulator::api::timelines::Target;
+use crate::simulator::api::{Api, Entered};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::render::{Shown, View};
+use crate::simulator::reply::{failure, success};
+use crate::simulator::text::{author_named, author_with};
+use crate::simulator::windows::Pool;
+
+/// Users that are not there.
+const NOBODY: [&str; 2] = ["404", "nobody"];
+
+/// The most users of one call.
+const MOST: usize = 100;
+
+/// The addresses.
+pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+    let users = |by| async move |State(api): State<Arc<Api>>, call: Call| api.x_users(by, &call).await;
+    router
+        .route("/2/users", get(users("ids")))
+        .route("/2/users/me", get(users("me")))
+        .route("/2/users/{id}", get(users("id")))
+        .route("/2/users/by", get(users("usernames")))
+        .route("/2/users/by/username/{username}", get(users("username")))
+}
+
+impl Api {
+    /// Users of X: by `ids` or `usernames`, one by `id` or `username`, or `me`.
+    async fn x_users(&self, by: &'static str, call: &Call) -> Result<Response, Response> {
+        self.pause(self.options.latency).await;
+        let (endpoint, calls) = match by {
+            "ids" => ("/2/users", (900, 300)),
+            "usernames" => ("/2/users/by", (900, 300)),
+            "id" => ("/2/users/:id", (900, 300)),
+            "username" => ("/2/users/by/username/:username", (900, 300)),
+            _ => ("/2/users/me", (75, 75)),
+        };
+        let dialect = Dialect::XV2;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls)?;
+        if by == "me" && caller.pool == Pool::Applications {
+            return Err(dialect.with(window, unsupported()));
+        }
+        let last = call.address.rsplit('/').next().unwrap_or_default();
+        let asked: Vec<&str> = match by {
+            "ids" | "usernames" => call.parameter(by).unwrap_or_default().split(',').collect(),
+            _ => vec![last],
+        };
+        let own = if matches!(by, "ids" | "usernames") { &[by][..] } else { &[] };
+        let fields = can_be(by, &asked)
+            .and_then(|()| Fields::read_of_users(call, own))
+            .map_err(|unknown| dialect.with(window, refusal_of(&unknown)))?;
+        let author = |of: &str| match by {
+            _ if NOBODY.contains(&of) => None,
+            "me" => Target::of(&format!("@{}", caller.name)).author,
+            "ids" | "id" => author_with(of.parse().ok()?),
+            _ => author_named(of),
+        };
+        let found: Vec<(&str, Option<u64>)> = asked.iter().map(|of| (*of, author(of))).collect();
+        let view = View { extended: true, trim_user: true, entities: false };
+        let shown = Shown { fields, ..self.shown(self.now(), view) };
+        Ok(dialect.with(window, success(users(&shown, if by == "me" { "id" } else { by }, &found))))
+    }
+}
+
+/// Refuses names that no user can have, and too many or none.
+fn can_be(by: &str, asked: &[&str]) -> Result<(), Unknown> {
+    let refused = |message: String| Err((by.to_owned(), message));
+    if asked == [""] {
+        return refused(format!("The `{by}` query parameter can not be empty"));
+    }
+    if asked.len() > MOST {
+        let message = format!(
+            "The number of values in the `{by}` query parameter list [{}] is not between 1 and 100",
+            asked.len()
+        );
+        return refused(message);
+    }
+    let is_id = |of: &str| (1..=19).contains(&of.len()) && of.bytes().all(|byte| byte.is_ascii_digit());
+    // Simulated handles are up to 17 characters long.
+    let is_name = |of: &str| (1..=20).contains(&of.len()) && of.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let wrong = asked.iter().find(|of| match by {
+        "ids" | "id" => !is_id(of),
+        "usernames" | "username" => !is_name(of),
+        _ => false,
+    });
+    match (wrong, by) {
+        (None, _) => Ok(()),
+        (Some(wrong), "ids" | "id") => refused(format!("The `{by}` query parameter value [{wrong}] is not valid")),
+        (Some(wrong), _) => {
+            refused(format!("The `{by}` query parameter value [{wrong}] does not match ^[A-Za-z0-9_]{{1,15}}$"))
+        }
+    }
+}
+
+/// What X answers an application that asks who it is.
+fn unsupported() -> Response {
+    let body = json!({
+        "title": "Unsupported Authentication",
+        "detail": "Authenticating with OAuth 2.0 Application-Only is forbidden for this endpoint.  Supported authentication \
+                   types are [OAuth 1.0a User Context, OAuth 2.0 User Context].",
+        "type": "https://api.twitter.com/2/problems/unsupported-authentication",
+        "status": 403,
+    });
+    failure(403, &body)
+}
