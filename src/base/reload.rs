@@ -17,7 +17,7 @@ struct Cell<T> {
 }
 
 impl<T> Reloadable<T> {
-    /// That value, until it is [set](Live::set).
+    /// That value, until it is [set](Reloadable::set).
     pub fn new(value: T) -> Self {
         Self(Arc::new(Cell { value: ArcSwap::from_pointee(value), changed: watch::Sender::new(()) }))
     }
@@ -64,7 +64,7 @@ impl<T: fmt::Debug> fmt::Debug for Reloadable<T> {
 pub struct Changes(watch::Receiver<()>);
 
 impl Changes {
-    /// Waits for the next one: since this was answered last, or since [`Live::changes`]. Several may be one.
+    /// Waits for the next one: since this was answered last, or since [`Reloadable::changes`]. Several may be one.
     pub async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await; // nobody is left who could set it

@@ -1,19 +1,5 @@
-//! Streams: posts as they are made, over a connection that stays open.
-//!
-//! ```text
-//!   hold ─▶ connect ─┬▶ lines ─▶ posts ─▶ queue_tweets    (a stream is quick, and loses what is made while it is away)
-//!    ▲       ▲       └▶ the polled source is put due        (it misses none: docs/polling.md)
-//!    │       └── back-off, by what went wrong ◀── it broke
-//!    └── another has it, or the queue is out
-//! ```
-//!
-//! A stream promises nothing: what was not delivered is never sent again. So each has a polled source of the same
-//! posts, whose position says what is known for certain; whenever a stream is connected, that one is polled at once.
-//! The stream is connected first, so nothing falls between the two.
-//!
-//! Reading order: this file is the seam to an API's stream; [`lines`] takes bytes apart, [`backoff`] says when to come
-//! again (both pure); [`hold`] sees to it that one process is connected; [`fill`] has the gap polled, [`feed`] hands
-//! posts over; [`reader`] puts them together. [`twitter_v1`] and [`x_v2`] are the APIs.
+//! The seam to an API's stream: posts as they are made, over a connection that stays open. Whoever reads one is
+//! [`pipelines::streams`](crate::pipelines::streams).
 
 use std::fmt;
 use std::time::Duration;

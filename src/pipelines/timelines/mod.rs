@@ -1,9 +1,10 @@
 //! Polling starters: they ask a network for what is new in a timeline, and miss nothing.
 //!
-//! The parts, pure: [`since`] says which id to ask from, [`paging`] how to go back until all is had, [`pace`] how
-//! often to come; [`position`] is what is kept. [`timeline`] is the seam to a network: [`twitter_v1`], [`x_v2`],
-//! [`mastodon`], [`bluesky`]. [`source`] puts them together, as a handler of the worker's loop. A [`stream`] brings posts
-//! sooner, and has its gaps polled. Where each post costs, a page has [`reservation`] in the budget.
+//! The parts, pure: [`since`](crate::providers::since) says which id to ask from, [`paging`] how to go back until all
+//! is had, [`pace`] how often to come; [`position`] is what is kept. The seam to a network is
+//! [`timeline`](crate::providers::timeline). [`source`] puts them together, as a handler of the worker's loop.
+//! A [stream](crate::pipelines::streams) brings posts sooner, and has its gaps polled. Where each post costs, a page
+//! has a [`reservation`] in the budget.
 
 pub mod dates;
 pub mod pace;

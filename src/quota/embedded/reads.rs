@@ -67,7 +67,7 @@ impl EmbeddedLedger {
         Ok(granted)
     }
 
-    /// [`Ledger::settle`](crate::quota::Ledger::settle) at `now` by the file's clock, ms since the epoch.
+    /// [`Ledger::charge`](crate::quota::Ledger::charge) at `now` by the file's clock, ms since the epoch.
     ///
     /// # Errors
     /// The file is out.

@@ -25,7 +25,7 @@ use super::address::Address;
 /// How to reach Redis.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// One of the forms in [`address`]; may hold a password, so it is shown nowhere.
+    /// One of the forms in [`address`](super::address); may hold a password, so it is shown nowhere.
     pub url: SecretString,
     /// For `rediss…`, where the system's certificates are not the ones.
     pub tls: Tls,
