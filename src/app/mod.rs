@@ -30,7 +30,7 @@ pub use self::maintenance::Maintenance;
 pub use self::monitored::Monitored;
 pub use self::ops::{open_site, source_book, terms, whole_queue};
 pub use self::poll::{Asked, open_poller, pollers};
-pub use self::provider::open_lookup;
+pub use self::provider::{open_lookup, open_provider};
 pub use self::role::{ManagedWorker, Role};
 pub use self::service::{Service, Shared};
 pub use self::simulated::simulator_options;

@@ -11,7 +11,7 @@ use crate::engine::worker::BACKOFF;
 use crate::model::provider::Provider;
 use crate::providers::bluesky::{Bluesky, BlueskyOptions};
 use crate::providers::http::{HttpClient, HttpOptions};
-use crate::providers::lookup::{Lookup, LookupError};
+use crate::providers::lookup::{Api, Lookup, LookupError};
 use crate::providers::mastodon::{Calls, Mastodon, MastodonOptions};
 use crate::providers::twitter_v1::{TwitterV1, TwitterV1Options};
 use crate::providers::x_v2::{XV2, XV2Options};
@@ -47,24 +47,31 @@ pub(super) fn open_api<T>(
 /// # Errors
 /// The settings make no sense.
 pub fn open_lookup(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Lookup>> {
+    open_provider(settings, provider).map(|(lookup, _)| lookup)
+}
+
+/// The lookup of that provider's posts, and its API.
+///
+/// # Errors
+/// As [`open_lookup`].
+pub fn open_provider(settings: &Settings, provider: &Provider) -> Result<(Arc<dyn Lookup>, Arc<dyn Api>)> {
     let http = http_options(settings);
     let (setting, api) = settings.api(provider)?;
     let base_url = api.to_owned();
-    let lookup: Result<Arc<dyn Lookup>, String> = match provider {
+    let opened = match provider {
         Provider::Twitter => {
-            let options = TwitterV1Options { base_url, http, ..TwitterV1Options::default() };
-            TwitterV1::new(options).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>)
+            TwitterV1::new(TwitterV1Options { base_url, http, ..TwitterV1Options::default() }).map(both)
         }
-        Provider::X => {
-            let fields = settings.x_fields()?;
-            XV2::new(XV2Options { base_url, fields, http }).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>)
-        }
-        Provider::Mastodon(name) => {
-            return open_instance(settings, name).map(|lookup| Arc::new(lookup) as Arc<dyn Lookup>);
-        }
-        Provider::Bluesky => Bluesky::new(BlueskyOptions { base_url, http }).map(|lookup| Arc::new(lookup) as _),
+        Provider::X => XV2::new(XV2Options { base_url, fields: settings.x_fields()?, http }).map(both),
+        Provider::Mastodon(name) => return open_instance(settings, name).map(both),
+        Provider::Bluesky => Bluesky::new(BlueskyOptions { base_url, http }).map(both),
     };
-    lookup.map_err(|why| BadConfig(format!("{setting}: {why}")).into())
+    opened.map_err(|why| BadConfig(format!("{setting}: {why}")).into())
+}
+
+fn both(opened: impl Lookup + Api + 'static) -> (Arc<dyn Lookup>, Arc<dyn Api>) {
+    let opened = Arc::new(opened);
+    (opened.clone(), opened)
 }
 
 fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
-use crate::model::post::Tweet;
 use crate::providers::lookup::{LookupError, Outcome, Strangers};
 
 /// What goes into a call: each id once, in the order asked.
@@ -21,16 +20,16 @@ pub fn batch(ids: &[String], limit: usize) -> Result<Vec<&str>, LookupError> {
 }
 
 /// Collects the outcomes.
-pub struct Asked<'a> {
+pub struct Asked<'a, T> {
     ids: &'a [String],
     /// Of an id asked twice, the last.
     places: HashMap<&'a str, usize>,
-    outcomes: Vec<Option<Outcome>>,
+    outcomes: Vec<Option<Outcome<T>>>,
     /// Objects that nobody asked for.
     pub unsolicited: Strangers,
 }
 
-impl<'a> Asked<'a> {
+impl<'a, T: Clone> Asked<'a, T> {
     /// Nothing has come yet.
     pub fn new(ids: &'a [String]) -> Self {
         let places = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
@@ -48,12 +47,12 @@ impl<'a> Asked<'a> {
     }
 
     /// What came for a place. The first of several wins.
-    pub fn put(&mut self, place: usize, outcome: impl FnOnce() -> Outcome) {
+    pub fn put(&mut self, place: usize, outcome: impl FnOnce() -> Outcome<T>) {
         self.outcomes[place].get_or_insert_with(outcome);
     }
 
     /// One outcome per asked id, in the order asked; `other` where nothing came.
-    pub fn outcomes(mut self, other: &Outcome) -> Vec<Outcome> {
+    pub fn outcomes(mut self, other: &Outcome<T>) -> Vec<Outcome<T>> {
         if self.places.len() < self.ids.len() {
             for (place, id) in self.ids.iter().enumerate() {
                 let last = self.places[id.as_str()];
@@ -66,22 +65,22 @@ impl<'a> Asked<'a> {
 
 /// What becomes of ids that an answer does not mention, where the provider has a way to name those that it does not
 /// return: the answer is at fault, and says nothing of them.
-pub fn not_mentioned() -> Outcome {
+pub fn not_mentioned<T>() -> Outcome<T> {
     Outcome::Broken("the answer does not mention it".to_owned())
 }
 
 /// Gives each object of a list to the id that it has; what nobody asked for is counted. Ids without an object are
 /// unavailable, unless an object fits no id: it may be theirs.
-pub fn share(
+pub fn share<T: Clone>(
     ids: &[String],
     objects: Vec<&RawValue>,
-    read: impl Fn(&str) -> (Option<String>, Result<Tweet, String>),
-) -> (Vec<Outcome>, Strangers) {
+    read: impl Fn(&str) -> (Option<String>, Result<T, String>),
+) -> (Vec<Outcome<T>>, Strangers) {
     let mut asked = Asked::new(ids);
     for raw in objects {
-        let (id, tweet) = read(raw.get());
+        let (id, object) = read(raw.get());
         match id.as_deref().and_then(|id| asked.place(id)) {
-            Some(place) => asked.put(place, || tweet.map_or_else(Outcome::Broken, Outcome::Found)),
+            Some(place) => asked.put(place, || object.map_or_else(Outcome::Broken, Outcome::Found)),
             None => asked.unsolicited.add(id),
         }
     }

@@ -66,9 +66,9 @@ pub enum Charge {
 /// What came of one asked id.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
-pub enum Outcome {
+pub enum Outcome<T = Tweet> {
     /// Returned, perhaps withheld somewhere. Its own id may be a newer one (edits); the outcome stays with the asked id.
-    Found(Tweet),
+    Found(T),
     /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
     Unavailable,
     /// Returned in a shape we cannot read; says what was wrong.
@@ -96,9 +96,9 @@ impl Strangers {
 
 /// A whole answer.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Answer<T = Tweet> {
     /// One per asked id, in the order asked.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<Outcome<T>>,
     /// What it said about the quota, if it did.
     pub quota: Option<Quota>,
     /// Objects in the answer that nobody asked for: logged, never stored.
@@ -107,7 +107,7 @@ pub struct Answer {
     pub stranger: Option<String>,
 }
 
-impl Answer {
+impl<T> Answer<T> {
     /// To nothing asked.
     #[must_use]
     pub fn empty() -> Self {
@@ -116,7 +116,7 @@ impl Answer {
 
     /// With these outcomes.
     #[must_use]
-    pub fn new(outcomes: Vec<Outcome>, quota: Option<Quota>, strangers: Strangers) -> Self {
+    pub fn new(outcomes: Vec<Outcome<T>>, quota: Option<Quota>, strangers: Strangers) -> Self {
         Self { outcomes, quota, unsolicited: strangers.count, stranger: strangers.first }
     }
 }
@@ -197,13 +197,13 @@ impl LookupError {
     }
 }
 
-/// A provider.
+/// The way to look up items of one kind: posts, unless it says otherwise.
 #[async_trait]
-pub trait Lookup: Send + Sync + std::fmt::Debug {
+pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
     /// What it can take.
     fn capabilities(&self) -> Capabilities;
 
-    /// When the post with this id was made, ms since the epoch, where the id itself says so.
+    /// When the item with this id was made, ms since the epoch, where the id itself says so.
     ///
     /// # Errors
     /// The id is not of this provider's form; says why.
@@ -215,15 +215,19 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// The call gave no outcomes; each variant says what to do next. More than `batch_limit` are refused
     /// ([`LookupError::BatchTooLarge`]), without a call.
-    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError>;
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<T>, LookupError>;
 
     /// Whether each version of an edited post has an id of its own, so that an old id answers an old version.
     fn versions_have_ids(&self) -> bool {
         false
     }
+}
 
-    /// Tries the credential by the provider's cheapest call, which spends none of the lookup's quota.
-    /// Answers what the provider says of the lookup's window, if it does.
+/// The API of a provider, whatever is looked up at it.
+#[async_trait]
+pub trait Api: Send + Sync + std::fmt::Debug {
+    /// Tries the credential by the provider's cheapest call, which spends none of a lookup's quota.
+    /// Answers what the provider says of the window of posts, if it does.
     ///
     /// # Errors
     /// About the call that was made: being throttled there says nothing of the lookup's quota.
@@ -232,7 +236,7 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// What the provider itself has counted of what it charges for; `None` where it charges for nothing.
     ///
     /// # Errors
-    /// As [`Lookup::check`].
+    /// As [`Api::check`].
     async fn usage(&self, _credential: &Credential) -> Result<Option<Usage>, LookupError> {
         Ok(None)
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::json;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::providers::http::HttpOptions;
-use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome, Quota};
+use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupError, Outcome, Quota};
 use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options, parse_ingested, parse_tweet};
 
 use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer, ids, options, twitter};

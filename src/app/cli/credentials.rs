@@ -56,12 +56,12 @@ impl Arguments {
             };
             return Ok(CredentialsReport::new(endpoint, callers, known).with_reads(reads));
         }
-        let lookup = app::open_lookup(settings, provider)?;
+        let (_, api) = app::open_provider(settings, provider)?;
         let credentials = app::open_credentials(settings, &service, provider).await?;
-        let checks = credentials::check(&credentials, &*lookup).await.with_context(unusable)?;
+        let checks = credentials::check(&credentials, &*api, endpoint).await.with_context(unusable)?;
         let known = credentials.statuses(endpoint).await.with_context(unusable)?;
         let reads = credentials.reads().await.with_context(unusable)?;
-        let usage = credentials::usage(&credentials, &*lookup).await;
+        let usage = credentials::usage(&credentials, &*api).await;
         Ok(CredentialsReport::new(endpoint, callers, known).with_checks(checks).with_reads(reads).with_usage(usage))
     }
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::base::clock::Millis;
 use crate::base::humanize::{grouped, span, when};
 use crate::ops::report::plan::money;
-use crate::providers::lookup::{Lookup, LookupError, Usage};
+use crate::providers::lookup::{Api, LookupError, Usage};
 use crate::quota::{Caller, Credential, CredentialStatus, Credentials, LedgerError, Reads, Used, Window};
 
 /// Every credential at the lookup's endpoint.
@@ -118,12 +118,16 @@ impl CredentialsReport {
 
 /// Asks the API about each credential, once and all at the same time, and tells the ledger: one that is
 /// refused is parked as a worker parks it, one that works and was parked for every endpoint is free again.
+/// `endpoint` is the one whose window an answer may tell.
 ///
 /// # Errors
 /// The ledger is out.
-pub async fn check(credentials: &Credentials, lookup: &dyn Lookup) -> Result<Vec<Check>, LedgerError> {
-    let endpoint = lookup.capabilities().endpoint;
-    let answers = join_all(credentials.all().iter().map(|credential| ask(lookup, credential))).await;
+pub async fn check(
+    credentials: &Credentials,
+    api: &dyn Api,
+    endpoint: &'static str,
+) -> Result<Vec<Check>, LedgerError> {
+    let answers = join_all(credentials.all().iter().map(|credential| ask(api, credential))).await;
     let mut checks = Vec::with_capacity(answers.len());
     for (credential, answer) in credentials.all().iter().zip(answers) {
         let name = &credential.name;
@@ -153,10 +157,10 @@ pub async fn check(credentials: &Credentials, lookup: &dyn Lookup) -> Result<Vec
 
 /// Asks the API what it has counted of what it charges for, as the first credential to which it tells that; `None` where
 /// it charges for nothing.
-pub async fn usage(credentials: &Credentials, lookup: &dyn Lookup) -> Option<UsageTold> {
+pub async fn usage(credentials: &Credentials, api: &dyn Api) -> Option<UsageTold> {
     let mut told = None;
     for credential in credentials.all() {
-        match lookup.usage(credential).await {
+        match api.usage(credential).await {
             Ok(usage) => return usage.map(UsageTold::Told),
             Err(error) => told = Some(UsageTold::NotTold { why: error.to_string() }),
         }
@@ -164,10 +168,10 @@ pub async fn usage(credentials: &Credentials, lookup: &dyn Lookup) -> Option<Usa
     told
 }
 
-async fn ask(lookup: &dyn Lookup, credential: &Arc<Credential>) -> Result<Option<Window>, LookupError> {
-    match lookup.check(credential).await {
+async fn ask(api: &dyn Api, credential: &Arc<Credential>) -> Result<Option<Window>, LookupError> {
+    match api.check(credential).await {
         // The lookup has corrected its clock: once more.
-        Err(LookupError::Clock(_)) => lookup.check(credential).await,
+        Err(LookupError::Clock(_)) => api.check(credential).await,
         answer => answer,
     }
 }

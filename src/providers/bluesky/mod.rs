@@ -25,7 +25,9 @@ use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, unreadable};
 use crate::providers::lookup::Strangers;
-use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text};
+use crate::providers::lookup::{
+    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text,
+};
 use crate::quota::{Credential, CredentialKind};
 
 /// Ids in one call: the lexicon's limit.
@@ -104,7 +106,10 @@ impl Lookup for Bluesky {
         let (outcomes, unsolicited) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
         Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
     }
+}
 
+#[async_trait]
+impl Api for Bluesky {
     /// Asks whose session it is, or without one, whether anybody is there.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let address = match credential.kind {

@@ -25,7 +25,9 @@ use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
 use crate::providers::lookup::Strangers;
-use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text};
+use crate::providers::lookup::{
+    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text,
+};
 use crate::quota::{Credential, CredentialKind};
 
 /// Ids in one call: the server's limit.
@@ -195,7 +197,10 @@ impl Lookup for Mastodon {
             read_answer(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
         Ok(Answer::new(outcomes, quota, unsolicited))
     }
+}
 
+#[async_trait]
+impl Api for Mastodon {
     /// Asks whose token it is, or without one, what the instance is. An instance has one window for all calls, so
     /// this is one of the lookup's, too, and tells of it.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {

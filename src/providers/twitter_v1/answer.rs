@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::object::{MapOrElse, Object};
+use crate::model::post::Tweet;
 use crate::providers::asked::{Asked, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, not_json, text};
 
@@ -63,7 +64,7 @@ fn mapped(fields: Fields<'_>) -> Result<Pairs<'_>, LookupError> {
 }
 
 /// An object that came; in the map form `key` is the id it was asked by, and the object's own may differ.
-fn returned(asked: &mut Asked<'_>, key: Option<&str>, raw: &RawValue) {
+fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, raw: &RawValue) {
     let raw = raw.get();
     let object = Object::parse(raw);
     let own = match (key, &object) {

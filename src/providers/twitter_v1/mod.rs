@@ -22,7 +22,7 @@ use crate::model::post::TweetId;
 use crate::providers::auth::{Auth, asked_as};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
 use crate::providers::lookup::Strangers;
-use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
+use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
 use crate::quota::Credential;
 
 /// Ids in one call: Twitter's limit.
@@ -143,7 +143,10 @@ impl Lookup for TwitterV1 {
         let (outcomes, unsolicited) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
         Ok(Answer::new(outcomes, quota, unsolicited))
     }
+}
 
+#[async_trait]
+impl Api for TwitterV1 {
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let request = || {
             let mut address = self.limits_endpoint.clone();

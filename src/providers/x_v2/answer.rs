@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::post::Post;
+use crate::model::post::Tweet;
 use crate::model::post::TweetId;
 use crate::providers::asked::{Asked, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, text};
@@ -105,7 +106,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
 /// Gives each post to the id it was asked by: its own, or an earlier one of its history, where no post came under that.
 /// X answers each version of an edited post under the version's own id (twarc-csv's recordings); its page on the lookup
 /// says that the last version always comes.
-fn found(asked: &mut Asked<'_>, data: Vec<&RawValue>) {
+fn found(asked: &mut Asked<'_, Tweet>, data: Vec<&RawValue>) {
     let mut edited = Vec::new();
     for raw in data {
         let post = Post::parse(raw.get());

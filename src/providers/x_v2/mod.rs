@@ -29,7 +29,7 @@ use crate::base::clock::Millis;
 use crate::model::post::{Tweet, TweetId};
 use crate::providers::auth::{Auth, asked_as};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
-use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Quota, Usage};
+use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Quota, Usage};
 use crate::quota::{Credential, CredentialKind};
 
 /// Ids in one call: X's limit.
@@ -138,7 +138,10 @@ impl Lookup for XV2 {
         let (outcomes, unsolicited) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
         Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
     }
+}
 
+#[async_trait]
+impl Api for XV2 {
     /// Asks who calls, as a user, or what an application has used of its plan: neither says anything of the
     /// lookup's window.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::providers::bluesky::{Bluesky, BlueskyOptions};
-use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome};
+use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupError, Outcome};
 
 use super::{decision, found};
 use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer, ids};

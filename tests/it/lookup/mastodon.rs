@@ -1,7 +1,7 @@
 //! Mastodon against canned answers: lists and single statuses, versions, and the table of decisions.
 
 use serde_json::json;
-use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome};
+use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupError, Outcome};
 use twitter_updater::providers::mastodon::{Calls, Mastodon, MastodonOptions};
 use twitter_updater::simulator::{self, SimulatorOptions};
 

@@ -18,7 +18,7 @@ use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLe
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{SqliteStore, Store};
 
-use super::providers::{ALL, Bounds, Provider};
+use super::providers::{ALL, Bounds, Client, Provider};
 use crate::support::wait::until_true;
 
 const DAY: i64 = 86_400_000;
@@ -53,7 +53,8 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         let nobody = Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
         let lease = Duration::from_secs(60);
         let credentials = Arc::new(Credentials::new(vec![nobody], Arc::new(ledger), Pacing::Auto, lease));
-        let lookup: Arc<dyn Lookup> = provider.at(&running.base_url(), Bounds::default()).into();
+        let client: Arc<dyn Client> = provider.at(&running.base_url(), Bounds::default()).into();
+        let lookup: Arc<dyn Lookup> = client;
         let capabilities = lookup.capabilities();
         let metrics = Arc::new(Metrics::new());
         let handler = TweetUpdate {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::providers::bluesky::{Bluesky, BlueskyOptions};
 use twitter_updater::providers::http::HttpOptions;
+use twitter_updater::providers::lookup::Api;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::mastodon::{Calls, Mastodon, MastodonOptions};
 use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
@@ -37,8 +38,13 @@ pub enum Provider {
 pub const ALL: [Provider; 5] =
     [Provider::TwitterV1, Provider::XV2, Provider::Mastodon, Provider::MastodonStatus, Provider::Bluesky];
 
+/// All that is asked of a provider.
+pub trait Client: Lookup + Api {}
+
+impl<T: Lookup + Api> Client for T {}
+
 impl Provider {
-    pub fn at(self, base_url: &str, Bounds { timeout, max_body_bytes }: Bounds) -> Box<dyn Lookup> {
+    pub fn at(self, base_url: &str, Bounds { timeout, max_body_bytes }: Bounds) -> Box<dyn Client> {
         let base_url = base_url.to_owned();
         let http = HttpOptions { timeout, max_body_bytes, ..HttpOptions::default() };
         match self {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::post::TweetId;
-use twitter_updater::providers::lookup::{Answer, Charge, Lookup, LookupError, Outcome};
+use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupError, Outcome};
 use twitter_updater::providers::x_v2::{FieldNames, Fields, XV2, XV2Options};
 use twitter_updater::quota::{AppToken, Credential, CredentialKind, UserKeys};
 use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};

@@ -9,7 +9,7 @@ use twitter_updater::engine::queue::{
     Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
     Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
-use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
+use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::{
     Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
@@ -396,10 +396,6 @@ impl Lookup for LinkedLookup {
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
         Provider::created_at(id)
-    }
-
-    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
-        self.look_up(&[], credential).await.map(|answer| answer.quota)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {

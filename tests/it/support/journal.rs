@@ -14,7 +14,7 @@ use twitter_updater::engine::queue::{
     Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
-use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Quota};
+use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
     Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
@@ -478,9 +478,5 @@ impl Lookup for JournalledLookup {
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
         let _in_flight = InFlight::begin(&self.journal, ids);
         self.inner.look_up(ids, credential).await
-    }
-
-    async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
-        self.inner.check(credential).await
     }
 }
