@@ -26,6 +26,8 @@ use crate::model::post::Ingested;
 use crate::model::post::TweetState;
 use crate::model::provider::Provider;
 use crate::ops::{Server, Site};
+use crate::pipelines::kind::Registered;
+use crate::pipelines::posts::posts_of;
 use crate::simulator;
 use crate::store::{StateCounts, Store, Way};
 
@@ -115,22 +117,24 @@ pub async fn run(
     settings.ask_everything_at(&api.base_url());
     let provider = settings.provider()?;
 
-    let (shared, mut queues) = Shared::open(&settings, [&provider]).await?;
-    let queue = queues.swap_remove(0); // of the one provider
-    let pipeline = Monitored::new(provider.clone(), provider.namespace(), settings.updater.lease, stop.clone());
+    let posts = posts_of(&provider);
+    let (shared, mut queues) = Shared::open(&settings, [&posts]).await?;
+    let queue = queues.swap_remove(0); // of the one pipeline
+    let (namespace, lease) = (posts.namespace(), settings.updater.lease);
+    let pipeline = Monitored::new(&settings, posts.clone(), namespace, lease, stop.clone());
     let opening = app::open_updater(&shared, queue.clone(), &pipeline, ());
     let opened = stop.token().run_until_cancelled(opening).await;
     let updater = opened.context("it was stopped before it began")??;
     let serving = match server {
         Some(server) => {
-            let site = site(&settings, &shared, &provider, queue.clone(), &stop).await?;
+            let site = site(&settings, &shared, &posts, queue.clone(), &stop).await?;
             announce(&format!("the page is at http://{}/", server.addr()))?;
             Some(tokio::spawn(server.run(site.router(), std::future::pending())))
         }
         None => None,
     };
     let updating = tokio::spawn(updater.run());
-    let starter = app::starter(&provider, queue.clone(), Some(shared.store.clone()), shared.ages);
+    let starter = app::starter(&posts, queue.clone(), Some(shared.store.clone()), pipeline.schedule);
     let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
     let mut view = View::new(&tweets, queue, shared.store, pipeline.metrics);
     let (ids, scheduled) = show(&mut view, &starter.by(Way::of("demo")), &tweets, options.run_for, &stop).await?;
@@ -148,15 +152,15 @@ pub async fn run(
 async fn site(
     settings: &Settings,
     shared: &Shared,
-    provider: &Provider,
+    pipeline: &Registered,
     queue: Arc<dyn Queue>,
     stop: &Stop,
 ) -> Result<Arc<Site>> {
     // A health of its own: what the page reads must not tell the workers that all is well.
     let health = Arc::new(Health::new(Duration::MAX, stop.clone()));
-    let terms = Reloadable::new(app::terms(settings));
-    let whole = app::whole_queue(settings, &shared.service, provider, queue, terms, health).await?;
-    app::open_site(settings, &shared.service, &[(provider.clone(), Arc::new(whole))]).await
+    let terms = Reloadable::new(app::terms(settings, pipeline));
+    let whole = app::whole_queue(settings, &shared.service, pipeline, queue, terms, health).await?;
+    app::open_site(settings, &shared.service, &[(pipeline.clone(), Arc::new(whole))]).await
 }
 
 /// Puts the tweets into the queue and draws the view, until the time is up, it is stopped, or every tweet's life has

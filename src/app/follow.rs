@@ -17,6 +17,7 @@ use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Change, Files, Settings};
 use crate::engine::metrics::Metrics;
+use crate::pipelines::apis::open_lookup;
 
 /// How often the files are read.
 const READ_EVERY: Duration = Duration::from_secs(2);
@@ -166,7 +167,7 @@ impl Follower {
         let settings = Settings::load(&self.layers, files, self.providers.as_deref())?;
         logging::filter(&settings)?;
         for provider in settings.providers()? {
-            let lookup = super::open_lookup(&settings, &provider);
+            let lookup = open_lookup(&settings, &provider);
             lookup.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
         }
         Ok(settings)

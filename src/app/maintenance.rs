@@ -10,7 +10,7 @@ use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
 use crate::ingest::{Living, Moment, Refresh, Which};
-use crate::pipelines::wave::{self, Wave, last_wave};
+use crate::pipelines::refresh::wave::{self, Wave, last_wave};
 
 /// A worker whose heartbeat is older than this is not counted on.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);

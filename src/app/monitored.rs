@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
+use crate::config::Settings;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
+use crate::engine::schedule::Schedule;
 use crate::engine::worker::LONGEST_PAUSE;
-use crate::model::provider::Provider;
+use crate::pipelines::kind::Registered;
 
 /// More than a healthy loop needs between two beats: the machine may be busy.
 pub(super) const LIVE_SLACK: Duration = Duration::from_secs(30);
@@ -17,8 +20,10 @@ pub(super) const LIVE_SLACK: Duration = Duration::from_secs(30);
 /// One pipeline of a process, as it is seen from outside.
 #[derive(Debug, Clone)]
 pub struct Monitored {
-    /// The provider that it asks.
-    pub provider: Provider,
+    /// The pipeline whose items it looks up, or brings.
+    pub items: Registered,
+    /// When those are due, in force.
+    pub schedule: Reloadable<Arc<dyn Schedule>>,
     /// The name of the pipeline.
     pub namespace: String,
     /// Its counters and histograms.
@@ -32,11 +37,12 @@ pub struct Monitored {
 impl Monitored {
     /// A pipeline that starts now. Its batches are leased for `lease`.
     #[must_use]
-    pub fn new(provider: Provider, namespace: String, lease: Duration, stop: Stop) -> Self {
+    pub fn new(settings: &Settings, items: Registered, namespace: String, lease: Duration, stop: Stop) -> Self {
         // A loop waits for work, or is done with a batch within its lease.
         let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
         let health = Arc::new(Health::new(patience, stop.clone()));
-        Self { provider, namespace, metrics: Arc::default(), health, stop }
+        let schedule = items.schedule(settings).into();
+        Self { items, schedule, namespace, metrics: Arc::default(), health, stop }
     }
 
     /// Notes how the pipeline ended. Where it is not `alone`, the others go on, so an error is logged at once and not
@@ -45,7 +51,7 @@ impl Monitored {
         if let (Err(error), false) = (&ended, alone) {
             let error = format!("{error:#}");
             self.health.ended(&error);
-            tracing::error!(provider = %self.provider, error, "stopped for good; the others go on");
+            tracing::error!(namespace = self.namespace, error, "stopped for good; the others go on");
         }
         ended
     }

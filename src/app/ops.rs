@@ -14,13 +14,12 @@ use crate::config::Settings;
 use crate::engine::health::Health;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
-use crate::model::provider::Provider;
 use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
 use crate::ops::{Archive, Shown, Site, Terms, WholeQueue};
-use crate::providers::registry::capabilities;
+use crate::pipelines::kind::Registered;
 use crate::store::Store;
 
-/// The queue of a provider with its quota ledger and the names of its credentials, and no secret of theirs. `health`
+/// The queue of a pipeline with its quota ledger and the names of its credentials, and no secret of theirs. `health`
 /// shows whether they answer.
 ///
 /// # Errors
@@ -28,31 +27,32 @@ use crate::store::Store;
 pub async fn whole_queue(
     settings: &Settings,
     service: &Service,
-    provider: &Provider,
+    pipeline: &Registered,
     queue: Arc<dyn Queue>,
     terms: Reloadable<Terms>,
     health: Arc<Health>,
 ) -> Result<WholeQueue> {
+    let provider = &pipeline.id.provider;
     Ok(WholeQueue {
         queue,
         provider: provider.ledger(),
         ledger: service.ledger(provider).await?,
         names: callers(settings, provider)?.into_iter().map(|(name, _)| name).collect(),
-        capabilities: capabilities(provider),
+        capabilities: pipeline.capabilities(),
         terms,
         budget: live_budget(settings, provider),
         health,
     })
 }
 
-/// The pages of these providers' queues, and all else that `ops` serves.
+/// The pages of these pipelines' queues, and all else that `ops` serves.
 ///
 /// # Errors
 /// A setting is missing.
 pub async fn open_site(
     settings: &Settings,
     service: &Service,
-    queues: &[(Provider, Arc<WholeQueue>)],
+    queues: &[(Registered, Arc<WholeQueue>)],
 ) -> Result<Arc<Site>> {
     let token = settings.ops_token()?;
     let positions = PositionsAtHand::new(Err("it has not answered yet".to_owned()));
@@ -95,12 +95,12 @@ impl OneStore {
     }
 }
 
-/// The settings from which the page's figures are computed.
+/// The settings from which the page's figures of that pipeline are computed.
 #[must_use]
-pub fn terms(settings: &Settings) -> Terms {
-    let (ages, updater) = (settings.tweet_age.clone(), &settings.updater);
+pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
+    let updater = &settings.updater;
     Terms {
-        ages,
+        schedule: pipeline.schedule(settings),
         buffer_ttl: updater.buffer_ttl,
         lookahead: updater.lookahead,
         unavailable_every: updater.unavailable_every,

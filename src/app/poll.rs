@@ -19,6 +19,7 @@ use crate::config::{Settings, SourceSettings};
 use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::posts::posts_of;
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::Pace;
 use crate::pipelines::timelines::share::Share;
@@ -42,7 +43,8 @@ pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
         credentials(settings, &provider)?;
         let openings: Vec<_> = openings.extract_if(.., |opening| opening.provider == provider).collect();
         let (pipeline, stop) = (PipelineId::all_timelines(&provider).to_string(), role.stop.child());
-        pipelines.push((Monitored::new(provider, pipeline, lease(settings), stop), (sources, openings)));
+        let posts = posts_of(&provider);
+        pipelines.push((Monitored::new(settings, posts, pipeline, lease(settings), stop), (sources, openings)));
     }
     Ok(pipelines)
 }
@@ -64,19 +66,20 @@ pub async fn open_poller(
     (sources, openings): Asked,
 ) -> Result<ManagedWorker> {
     let settings = &shared.in_force.load().settings;
-    let Monitored { provider, metrics, health, stop, .. } = pipeline.clone();
-    let credentials = open_credentials(settings, &shared.service, &provider).await?;
+    let Monitored { items, schedule, metrics, health, stop, .. } = pipeline.clone();
+    let provider = &items.id.provider;
+    let credentials = open_credentials(settings, &shared.service, provider).await?;
     let concurrency = Reloadable::new(settings.updater.concurrency);
-    let namespaces = sources.keys().map(|endpoint| PipelineId::timelines(&provider, endpoint).to_string());
+    let namespaces = sources.keys().map(|endpoint| PipelineId::timelines(provider, endpoint).to_string());
     let in_common = InCommon::new(namespaces, Share::new(concurrency.clone()));
-    let starter = starter(&provider, posts, Some(shared.store.clone()), shared.ages.clone());
+    let starter = starter(&items, posts, Some(shared.store.clone()), schedule);
     let poll = &settings.poll;
     let asked = |(name, source): (&String, &SourceSettings)| Some((name.clone(), source.asks_for()?));
     let queries: BTreeMap<_, _> = poll.sources.iter().filter_map(asked).collect();
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let (mut polls, mut pipelines) = (Polls::new(), Vec::new());
     for (endpoint, sources) in sources {
-        let namespace = PipelineId::timelines(&provider, endpoint).to_string();
+        let namespace = PipelineId::timelines(provider, endpoint).to_string();
         let queue = shared.service.queue(&namespace).await?;
         let handler = Arc::new(SourcePoll {
             polls: metrics.polls(&namespace),

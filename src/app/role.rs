@@ -21,6 +21,7 @@ use crate::engine::health::{Health, Vitals};
 use crate::engine::queue::Queue;
 use crate::engine::worker::Worker;
 use crate::ops::{self, Door, Server};
+use crate::pipelines::registry::Registry;
 
 /// Pause between two checks of the services, of a role that answers requests.
 const CONTACT_EVERY: Duration = Duration::from_secs(2);
@@ -39,6 +40,8 @@ pub struct Role {
     pub follower: Follower,
     /// Stops it.
     pub stop: Stop,
+    /// The kinds of pipelines that there are.
+    pub registry: Registry,
 }
 
 impl Role {
@@ -79,12 +82,15 @@ impl Role {
         let _serving = self.serve_probes(pipelines.iter().map(|(one, _)| one)).await?;
         let Self { settings, follower, stop, .. } = self;
         let token = stop.token();
-        let providers = pipelines.iter().map(|(one, _)| &one.provider);
-        let Some(opened) = token.run_until_cancelled(Shared::open(&settings, providers)).await else { return Ok(()) };
+        let items = pipelines.iter().map(|(one, _)| &one.items);
+        let Some(opened) = token.run_until_cancelled(Shared::open(&settings, items)).await else { return Ok(()) };
         let (shared, queues) = opened?;
         let metrics = pipelines.iter().map(|(one, _)| one.metrics.clone()).collect();
-        let (ages, in_force) = (shared.ages.clone(), shared.in_force.clone());
-        let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+        let in_force = shared.in_force.clone();
+        let schedules: Vec<_> = pipelines.iter().map(|(one, _)| (one.items.clone(), one.schedule.clone())).collect();
+        let take_over = move |settings: &Settings| {
+            schedules.iter().for_each(|(items, schedule)| schedule.set(items.schedule(settings)));
+        };
         tokio::spawn(follower.run(in_force, take_over, metrics, stop.clone()));
         tokio::spawn(shared.service.clone().keep_picture(stop.token()));
         let alone = pipelines.len() == 1;

@@ -13,8 +13,8 @@ use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
 use crate::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use crate::engine::redis_functions;
-use crate::engine::schedule::age::AgeTable;
 use crate::model::provider::Provider;
+use crate::pipelines::kind::Registered;
 use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
 use crate::store::{Positions, Store};
 
@@ -89,14 +89,14 @@ impl Service {
         Ok(queue)
     }
 
-    /// The queues of these providers' posts, in their order; checked.
+    /// The queues of these pipelines, in their order; checked.
     ///
     /// # Errors
     /// As [`Service::queue`].
-    pub async fn queues(&self, providers: impl IntoIterator<Item = &Provider>) -> Result<Vec<Arc<dyn Queue>>> {
+    pub async fn queues(&self, pipelines: impl IntoIterator<Item = &Registered>) -> Result<Vec<Arc<dyn Queue>>> {
         let mut queues = Vec::new();
-        for provider in providers {
-            queues.push(self.queue(&provider.namespace()).await?);
+        for pipeline in pipelines {
+            queues.push(self.queue(&pipeline.namespace()).await?);
         }
         Ok(queues)
     }
@@ -138,8 +138,6 @@ impl Service {
 pub struct Shared {
     /// The settings in force.
     pub in_force: Reloadable<InForce>,
-    /// The age table in force.
-    pub ages: Reloadable<AgeTable>,
     /// The service under the queues and the quota ledgers.
     pub service: Service,
     /// The store.
@@ -149,20 +147,19 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Opens the services, and the queues of these providers' posts in their order.
+    /// Opens the services, and the queues of these pipelines in their order.
     ///
     /// # Errors
     /// A service is down or unusable.
     pub async fn open(
         settings: &Settings,
-        providers: impl IntoIterator<Item = &Provider>,
+        pipelines: impl IntoIterator<Item = &Registered>,
     ) -> Result<(Self, Vec<Arc<dyn Queue>>)> {
         let service = Service::new(settings)?;
-        let queues = service.queues(providers).await?;
+        let queues = service.queues(pipelines).await?;
         // The queue first: where it is missing, no file of an embedded store is made.
         let (store, positions) = open_store(settings).await?;
         let in_force = Reloadable::new(InForce::new(settings.clone()));
-        let ages = settings.tweet_age.clone().into();
-        Ok((Self { in_force, ages, service, store, positions }, queues))
+        Ok((Self { in_force, service, store, positions }, queues))
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::provider::open_api;
 use crate::config::{BadConfig, Settings, SourceKind, SourceSettings};
 use crate::model::provider::Provider;
+use crate::pipelines::apis::open_api;
 use crate::providers::bluesky::timeline::{self as bluesky, BlueskyApi};
 use crate::providers::mastodon::timeline::{self as mastodon, MastodonApi};
 use crate::providers::timeline::Timeline;

@@ -1,51 +1,42 @@
-//! What puts posts into a queue: new ones, those that it has lost, and the dead.
+//! What puts items into a queue: new ones, those that it has lost, and the dead.
 
 use std::sync::Arc;
 
 use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::config::Settings;
-use crate::engine::queue::{Lane, Queue};
-use crate::engine::schedule::age::AgeTable;
-use crate::ingest::{Lanes, Rebuild, Starter};
-use crate::model::provider::Provider;
+use crate::engine::queue::Queue;
+use crate::engine::schedule::Schedules;
+use crate::ingest::{Rebuild, Starter};
 use crate::ops::dead::Dead;
-use crate::pipelines::posts::UNAVAILABLE_LANE;
-use crate::providers::registry::{date_of, parse};
+use crate::pipelines::kind::Registered;
 use crate::store::Store;
 
-/// A starter of that provider's posts; the queue is that of its namespace.
+/// A starter of that pipeline's items; the queue is that of its namespace.
 #[must_use]
 pub fn starter(
-    provider: &Provider,
+    pipeline: &Registered,
     queue: Arc<dyn Queue>,
     store: Option<Arc<dyn Store>>,
-    ages: impl Into<Reloadable<AgeTable>>,
+    schedule: impl Into<Arc<dyn Schedules>>,
 ) -> Starter {
-    Starter::new(queue, store, ages, Arc::new(date_of(provider)), parse(provider))
-}
-
-/// The lane of each tweet, chosen as the updater chooses it.
-fn lanes(settings: &Settings, provider: &Provider) -> Lanes {
-    Lanes {
-        ages: settings.tweet_age.clone().into(),
-        unavailable: Lane::new(UNAVAILABLE_LANE, settings.updater.unavailable_every),
-        id_date: Arc::new(date_of(provider)),
-    }
+    let Registered { id, kind } = pipeline.clone();
+    let parse = kind.parse(&id);
+    Starter::new(queue, store, schedule, Arc::new(move |item: &str| kind.date_of(&id, item)), parse)
 }
 
 /// What puts back into that queue what it has lost.
 pub fn rebuild_of(
     settings: &Settings,
-    provider: &Provider,
+    pipeline: &Registered,
     queue: Arc<dyn Queue>,
     store: Arc<dyn Store>,
-    ages: Reloadable<AgeTable>,
+    schedule: impl Into<Arc<dyn Schedules>>,
 ) -> Rebuild {
     Rebuild {
         queue,
         store,
-        lanes: Lanes { ages, ..lanes(settings, provider) },
+        lanes: pipeline.lanes(settings, schedule.into()),
         lease: settings.updater.lease,
         rate: settings.rebuild.rate,
         retry: RetryPolicy::default(),
@@ -53,6 +44,7 @@ pub fn rebuild_of(
 }
 
 /// The dead of that queue.
-pub fn dead_of(settings: &Settings, provider: &Provider, queue: Arc<dyn Queue>, store: Arc<dyn Store>) -> Dead {
-    Dead { queue, store, lanes: lanes(settings, provider) }
+pub fn dead_of(settings: &Settings, pipeline: &Registered, queue: Arc<dyn Queue>, store: Arc<dyn Store>) -> Dead {
+    let schedule = Reloadable::new(pipeline.schedule(settings));
+    Dead { queue, store, lanes: pipeline.lanes(settings, schedule.into()) }
 }

@@ -1,32 +1,21 @@
 //! What of an updater may change while it runs, made from the settings.
 
-use std::time::Duration;
-
 use super::InForce;
-use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
-use crate::engine::schedule::age::SameDay;
 use crate::engine::worker::ClaimSettings;
-use crate::model::provider::Provider;
 use crate::ops::report::plan::{Fill, ReadTerms, per_month};
+use crate::pipelines::posts::{margin, same_day};
 use crate::providers::lookup::{Capabilities, Charge};
-use crate::providers::registry::capabilities;
 use crate::providers::x_v2;
 use crate::quota::{Budget, Period};
-
-/// How far a provider's clock and the ledger's may be apart, and how long the ledger may take to answer.
-const CLOCKS: Duration = Duration::from_secs(10);
-/// How long an id that is due may wait for a worker, and a batch for its save.
-const ON_THE_WAY: Duration = Duration::from_secs(60);
 
 /// The values, as those who use them share them.
 #[derive(Clone)]
 pub(super) struct Tuning {
     pub claims: Reloadable<ClaimSettings>,
     pub concurrency: Reloadable<usize>,
-    pub same_day: Reloadable<SameDay>,
     /// Where the provider charges for reads.
     budget: Option<Reloadable<Budget>>,
     capabilities: Capabilities,
@@ -38,7 +27,6 @@ impl Tuning {
         Self {
             claims: claims(settings, capabilities).into(),
             concurrency: settings.updater.concurrency.into(),
-            same_day: same_day(settings, capabilities).into(),
             budget,
             capabilities,
         }
@@ -49,7 +37,6 @@ impl Tuning {
         let mut changes = in_force.changes();
         while !stop.is_draining() {
             let settings = &in_force.load().settings;
-            self.same_day.set(same_day(settings, self.capabilities));
             if let (Some(live), Some(budget)) = (&self.budget, budget(settings, self.capabilities)) {
                 live.set(budget);
             }
@@ -72,24 +59,10 @@ pub fn budget(settings: &Settings, capabilities: Capabilities) -> Option<Budget>
     })
 }
 
-/// Around a midnight: what a call takes, on clocks that differ.
-fn margin(settings: &Settings) -> Millis {
-    clock::millis(settings.lookup.timeout.saturating_add(CLOCKS))
-}
-
-/// Of a provider that charges a post once in a UTC day: what is due so early is read on the day it was read on last.
-pub(super) fn same_day(settings: &Settings, capabilities: Capabilities) -> SameDay {
-    if capabilities.charge != Charge::PerIdPerUtcDay {
-        return SameDay::default();
-    }
-    let on_the_way = clock::millis(settings.updater.buffer_ttl.saturating_add(ON_THE_WAY));
-    SameDay { share: settings.x.same_day, margin: margin(settings).saturating_add(on_the_way) }
-}
-
-/// Fill of the requests to that provider.
+/// Fill of the requests with these capabilities.
 #[must_use]
-pub fn fill(settings: &Settings, provider: &Provider) -> Fill {
-    Fill::of(capabilities(provider), settings.updater.buffer_ttl, settings.updater.lookahead)
+pub fn fill(settings: &Settings, capabilities: Capabilities) -> Fill {
+    Fill::of(capabilities, settings.updater.buffer_ttl, settings.updater.lookahead)
 }
 
 /// What a plan for X reckons by.

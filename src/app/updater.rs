@@ -9,18 +9,15 @@ use futures::FutureExt;
 
 use super::heartbeat::{Counted, Heartbeat};
 use super::maintenance::Maintenance;
-use super::provider::learn_lookup;
 use super::tuning::Tuning;
-use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, open_lookup, rebuild_of, starter};
-use crate::base::clock;
+use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, rebuild_of, starter};
 use crate::base::random;
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
-use crate::engine::queue::{Lane, MEND_SLACK, Queue};
+use crate::engine::queue::{MEND_SLACK, Queue};
 use crate::engine::worker::{Handling, Pipeline, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
-use crate::model::provider::Provider;
-use crate::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::pipelines::kind::{Opened, Opening, Registered};
 use crate::store::Way;
 
 /// Pause before `incoming` is read again when it was empty.
@@ -53,22 +50,22 @@ fn default_name(host: &str, pid: u32, lot: Option<u64>) -> String {
     }
 }
 
-/// The updaters that the settings name, one per provider. Nothing is connected yet.
+/// The updaters that the settings name, one per pipeline. Nothing is connected yet.
 ///
 /// # Errors
 /// A setting is missing or invalid.
 pub fn updaters(role: &Role) -> Result<Vec<(Monitored, ())>> {
     let settings = &role.settings;
-    let updater = |provider: Provider| {
-        open_lookup(settings, &provider)?;
-        credentials(settings, &provider)?;
-        let (namespace, stop) = (provider.namespace(), role.stop.child());
-        Ok((Monitored::new(provider, namespace, settings.updater.lease, stop), ()))
+    let updater = |pipeline: Registered| {
+        pipeline.kind.check(&pipeline.id, settings)?;
+        credentials(settings, &pipeline.id.provider)?;
+        let (namespace, stop) = (pipeline.namespace(), role.stop.child());
+        Ok((Monitored::new(settings, pipeline, namespace, settings.updater.lease, stop), ()))
     };
-    settings.providers()?.into_iter().map(updater).collect()
+    role.registry.pipelines(settings)?.into_iter().map(updater).collect()
 }
 
-/// Builds the worker for the posts in that queue.
+/// Builds the worker for the items in that queue.
 ///
 /// # Errors
 /// A setting is missing, or a service is down.
@@ -78,54 +75,43 @@ pub async fn open_updater(
     pipeline: &Monitored,
     (): (),
 ) -> Result<ManagedWorker> {
-    let Shared { in_force, service, store, ages, .. } = shared;
+    let Shared { in_force, service, store, .. } = shared;
     let settings = &in_force.load().settings;
-    let Monitored { provider, namespace, metrics, health, stop } = pipeline.clone();
-    let credentials = open_credentials(settings, service, &provider).await?;
+    let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
+    let credentials = open_credentials(settings, service, &items.id.provider).await?;
     let name = worker_name(settings);
     // Before its services are open: people see that a provider does not answer.
     let heartbeat = Heartbeat::start(&name, in_force, pipeline, vec![(queue.clone(), Counted::Updates)]);
-    let lookup = learn_lookup(settings, &provider, &health).await?;
-    health.works();
-    let tuning = Tuning::new(settings, lookup.capabilities(), credentials.budget());
     let wave = Reloadable::new(None);
-    let updater = &settings.updater;
-    let handler = TweetUpdate {
-        namespace: namespace.clone(),
-        lookup,
+    let opening = Opening {
+        id: items.id.clone(),
+        settings: settings.clone(),
         store: store.clone(),
         credentials: credentials.clone(),
-        call_timeout: settings.lookup.timeout,
-        ages: ages.clone(),
-        same_day: tuning.same_day.clone(),
-        unavailable: UnavailableSettings {
-            lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
-            believed_after: clock::millis(updater.unavailable_after),
-            limit: updater.unavailable_limit,
-            after: clock::millis(updater.unavailable_for),
-        },
+        schedule: schedule.clone().into(),
         wave: wave.clone(),
-        max_deliveries: updater.max_deliveries,
-        save_timeout: updater.save_timeout,
         metrics: metrics.clone(),
-        suspicions: Suspicions::default(),
+        health: health.clone(),
     };
+    let Opened { handler, capabilities } = items.kind.open(opening).await?;
+    health.works();
+    let tuning = Tuning::new(settings, capabilities, credentials.budget());
     let (concurrency, config_revision) = (*tuning.concurrency.load(), in_force.load().revision.clone());
     tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
     let claims = tuning.claims.clone();
     let worker = Worker {
         name: name.clone(),
-        pipelines: vec![Pipeline { queue: queue.clone(), handler: Handling::Metered(Arc::new(handler)), claims }],
+        pipelines: vec![Pipeline { queue: queue.clone(), handler: Handling::Metered(handler), claims }],
         credentials,
         concurrency: tuning.concurrency.clone(),
         metrics: metrics.clone(),
         health,
         stop: stop.clone(),
     };
-    let starter = starter(&provider, queue.clone(), Some(store.clone()), ages.clone());
+    let starter = starter(&items, queue.clone(), Some(store.clone()), schedule.clone());
     let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
-    let refresh = Refresh { rebuild: rebuild_of(settings, &provider, queue.clone(), store.clone(), ages.clone()) };
-    let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * updater.lease) };
+    let refresh = Refresh { rebuild: rebuild_of(settings, &items, queue.clone(), store.clone(), schedule) };
+    let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * settings.updater.lease) };
     let counted = move |round: &DrainRound| {
         metrics.counters.incoming_accepted.add(round.accepted as usize);
         metrics.counters.incoming_refused.add(round.refused as usize);

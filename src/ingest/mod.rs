@@ -43,9 +43,8 @@ pub use self::summary::{Refusal, Summary};
 pub use self::tweets::{Item, Tweets};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
-use crate::base::reload::Reloadable;
 use crate::engine::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
-use crate::engine::schedule::age::AgeTable;
+use crate::engine::schedule::{Known, Schedules};
 use crate::model::post::Ingested;
 use crate::model::post::SECONDS_BELOW;
 use crate::model::post::{FUTURE_TOLERANCE_MS, TweetState};
@@ -127,7 +126,7 @@ impl Admitted {
 pub struct Starter {
     queue: Arc<dyn Queue>,
     store: Option<Arc<dyn Store>>,
-    ages: Reloadable<AgeTable>,
+    schedule: Arc<dyn Schedules>,
     id_date: IdDate,
     parse: Parse,
     way: Way,
@@ -141,11 +140,11 @@ impl Starter {
     pub fn new(
         queue: Arc<dyn Queue>,
         store: Option<Arc<dyn Store>>,
-        ages: impl Into<Reloadable<AgeTable>>,
+        schedule: impl Into<Arc<dyn Schedules>>,
         id_date: IdDate,
         parse: Parse,
     ) -> Self {
-        Self { queue, store, ages: ages.into(), id_date, parse, way: Way::of("library"), patience: None }
+        Self { queue, store, schedule: schedule.into(), id_date, parse, way: Way::of("library"), patience: None }
     }
 
     /// The same for tweets that come by this way; the store keeps it of each.
@@ -178,7 +177,7 @@ impl Starter {
         let now = clock::wall_ms();
         let kept = tweets.into_iter().map(|Ingested { id, created_at, content }| NewTweet {
             id,
-            created_at: created_at.unwrap_or(now),
+            created_at: created_at.or(Some(now)),
             next_due: None,
             content,
         });
@@ -253,12 +252,11 @@ impl Starter {
 
     /// Puts a tweet with those that may be handed over; `Err` says what it is otherwise.
     pub(crate) fn admit(&self, tweet: Ingested, now: Millis, to: &mut Admitted) -> Result<(), Queued> {
-        let created_at = self.date(&tweet, now).map_err(Queued::Refused)?;
-        let ages = self.ages.load();
-        let lane = ages.lane(created_at, now).ok_or(Queued::TooOld)?;
-        let delay = lane.patience;
-        to.jobs.push(NewJob { id: tweet.id.clone(), lane: lane.clone(), due: delay.into() });
-        to.dates.push(created_at);
+        let schedule = self.schedule.in_force();
+        let created_at = self.date(&tweet, schedule.needs_date(), now).map_err(Queued::Refused)?;
+        let (lane, delay) = schedule.first(&Known { id: &tweet.id, created_at }, now).ok_or(Queued::TooOld)?;
+        to.jobs.push(NewJob { id: tweet.id.clone(), lane, due: delay.into() });
+        to.dates.push(created_at.unwrap_or(now));
         if self.store.is_some() {
             let next_due = Some(now.saturating_add(delay));
             to.tweets.push(NewTweet { id: tweet.id, created_at, next_due, content: tweet.content });
@@ -267,12 +265,14 @@ impl Starter {
     }
 
     /// When the tweet was made, by its ingest or else by its id.
-    fn date(&self, tweet: &Ingested, now: Millis) -> Result<Millis, String> {
+    fn date(&self, tweet: &Ingested, is_needed: bool, now: Millis) -> Result<Option<Millis>, String> {
         let by_id = (self.id_date)(&tweet.id)?;
         check_id(&tweet.id)?; // what the queue asks of any provider's ids
-        let created_at = tweet.created_at.or(by_id).ok_or(
-            "the id does not say when the tweet was made (ids from before 2010-11-04 do not): created_at is needed",
-        )?;
+        let Some(created_at) = tweet.created_at.or(by_id) else {
+            let why =
+                "the id does not say when the tweet was made (ids from before 2010-11-04 do not): created_at is needed";
+            return if is_needed { Err(why.to_owned()) } else { Ok(None) };
+        };
         if created_at < 0 {
             return Err("created_at is before 1970".to_owned());
         }
@@ -282,7 +282,7 @@ impl Starter {
         if created_at.saturating_sub(now) > FUTURE_TOLERANCE_MS {
             return Err("the tweet is dated more than 60 s into the future".to_owned());
         }
-        Ok(created_at)
+        Ok(Some(created_at))
     }
 
     /// Records, then schedules; what a worker has goes to `incoming`. Answers in the order admitted.
@@ -357,7 +357,7 @@ impl fmt::Debug for Starter {
         f.debug_struct("Starter")
             .field("queue", &self.queue)
             .field("store", &self.store)
-            .field("ages", &self.ages)
+            .field("schedule", &self.schedule)
             .finish_non_exhaustive()
     }
 }

@@ -37,11 +37,10 @@ use super::{IdDate, StarterError};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::grouped;
 use crate::base::random;
-use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::{Adopted, Job, Lane, Queue, Scheduled, Verdict, check_id};
-use crate::engine::schedule::age::AgeTable;
+use crate::engine::schedule::{Known, Schedules};
 use crate::model::post::TweetState;
 use crate::store::{Listed, Listing, Store};
 
@@ -54,8 +53,8 @@ const SPREAD_MS: Millis = 10 * 60_000;
 /// The lane of a tweet, as the updater chooses it.
 #[derive(Clone)]
 pub struct Lanes {
-    /// How often, by age.
-    pub ages: Reloadable<AgeTable>,
+    /// When items are due.
+    pub schedule: Arc<dyn Schedules>,
     /// The lane of tweets the provider does not return.
     pub unavailable: Lane,
     /// What an id says of its date, where the store does not know it.
@@ -70,15 +69,16 @@ impl Lanes {
         if state == TweetState::Unavailable {
             return self.unavailable.clone();
         }
-        let ages = self.ages.load();
-        let by_age = self.created_at(id, created_at).and_then(|made| ages.lane(made.min(now), now));
-        let last = || ages.brackets().last().map(|bracket| &bracket.lane);
-        by_age.or_else(last).unwrap_or(&self.unavailable).clone() // a table without brackets is refused
+        let schedule = self.schedule.in_force();
+        let next = |created_at| schedule.next(&Known { id, created_at }, now);
+        let lane = next(self.created_at(id, created_at)).or_else(|| next(None)).map(|(lane, _)| lane);
+        lane.unwrap_or_else(|| self.unavailable.clone())
     }
 
     /// Whether a tweet's life is over by its age.
     fn is_over(&self, id: &str, created_at: Option<Millis>, now: Millis) -> bool {
-        self.created_at(id, created_at).is_some_and(|made| self.ages.load().lane(made.min(now), now).is_none())
+        let created_at = self.created_at(id, created_at);
+        self.schedule.in_force().next(&Known { id, created_at }, now).is_none()
     }
 
     /// When a tweet was made, ms since the epoch: as the store knows it, or its id.
@@ -90,7 +90,7 @@ impl Lanes {
 
 impl std::fmt::Debug for Lanes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lanes").field("ages", &self.ages).finish_non_exhaustive()
+        f.debug_struct("Lanes").field("schedule", &self.schedule).finish_non_exhaustive()
     }
 }
 

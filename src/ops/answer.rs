@@ -320,7 +320,7 @@ mod tests {
     use crate::model::post::TweetState;
     use crate::ops::snapshot::{Reading, Sampled};
     use crate::ops::terms::Terms;
-    use crate::pipelines::wave;
+    use crate::pipelines::refresh::wave;
     use crate::providers::twitter_v1::CAPABILITIES;
     use crate::quota::CredentialStatus;
     use crate::store::Standing;
@@ -371,7 +371,7 @@ mod tests {
 
     fn terms() -> Terms {
         Terms {
-            ages: "18m: 3m, 1d: 1h".parse().unwrap(),
+            schedule: Arc::new("18m: 3m, 1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_millis(BUFFER_TTL_MS as u64),
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(21_600),

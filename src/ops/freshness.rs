@@ -7,7 +7,8 @@
 use serde::Serialize;
 
 use crate::base::clock::{self, Millis};
-use crate::engine::queue::{Lane, Queue, Sample};
+use crate::engine::queue::{Queue, Sample};
+use crate::engine::schedule::Known;
 use crate::model::post::TweetState;
 use crate::ops::terms::Terms;
 use crate::store::{Standing, Store};
@@ -124,9 +125,8 @@ fn interval_of(row: &Standing, terms: &Terms) -> Millis {
         return clock::millis(terms.unavailable_every);
     }
     let at = row.checked_at.unwrap_or(row.first_seen);
-    let by_age = row.created_at.and_then(|made| terms.ages.lane(made.min(at), at));
-    let last = || terms.ages.brackets().last().map(|bracket| &bracket.lane);
-    by_age.or_else(last).map_or(0, |lane: &Lane| lane.patience)
+    let next = |created_at| terms.schedule.next(&Known { id: "", created_at }, at);
+    next(row.created_at).or_else(|| next(None)).map_or(0, |(lane, _)| lane.patience)
 }
 
 /// Draws ids from the queue and reads their rows; `now` answers the queue's clock, ms since the epoch.
@@ -176,7 +176,7 @@ mod tests {
 
     fn terms() -> Terms {
         Terms {
-            ages: "18m: 3m, 1d: 1h".parse().unwrap(),
+            schedule: Arc::new("18m: 3m, 1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(6 * 3_600),

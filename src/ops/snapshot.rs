@@ -14,7 +14,7 @@ use crate::engine::schedule::age::AgeTable;
 use crate::ops::report::capacity::Overload;
 use crate::ops::report::plan::{Fill, Plan};
 use crate::ops::report::status::Status;
-use crate::pipelines::wave::{Wave, last_wave};
+use crate::pipelines::refresh::wave::{Wave, last_wave};
 use crate::providers::lookup::Capabilities;
 use crate::quota::{CredentialStatus, Reads};
 
@@ -201,7 +201,7 @@ impl Snapshot {
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
         let fill = terms.fill(capabilities);
         let status = Status::new(stats, accounts.clone(), fill).with_reads(reads);
-        let forecast = forecast(&minutes, &status, &terms.ages, fill);
+        let forecast = forecast(&minutes, &status, terms.schedule.ages(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
         let lately = lately.unwrap_or_else(|| Lately::of_minutes(&minutes));
@@ -299,13 +299,13 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// A day of minutes like these.
-fn forecast(minutes: &[Minute], status: &Status, ages: &AgeTable, fill: Fill) -> Option<Forecast> {
+fn forecast(minutes: &[Minute], status: &Status, ages: Option<&AgeTable>, fill: Fill) -> Option<Forecast> {
     let first = minutes.first()?.at_ms;
     let gone = (status.stats.now_ms - first).max(MINUTE_MS) as f64;
     let came: i64 = minutes.iter().map(|minute| minute.count("scheduled")).sum();
     let per_day = came as f64 * Duration::from_secs(86_400).as_millis() as f64 / gone;
     // No tweets are no plan.
-    let plan = Plan::new(ages, per_day, fill).ok()?;
+    let plan = Plan::new(ages?, per_day, fill).ok()?;
     let Overload { supply_calls_per_15_min: supply, unknown, unmetered, .. } = status.quota;
     let is_known = supply > 0.0 && unknown == 0 && unmetered == 0;
     let demand_by_quota = is_known.then(|| plan.lookups_per_15_min / supply);
@@ -319,7 +319,7 @@ mod tests {
 
     fn terms() -> Terms {
         Terms {
-            ages: "1d: 1h".parse().unwrap(),
+            schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(21_600),

@@ -1,16 +1,17 @@
 //! What of the configuration the figures are reckoned by.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::schedule::age::AgeTable;
+use crate::engine::schedule::Schedule;
 use crate::ops::report::plan::Fill;
 use crate::providers::lookup::Capabilities;
 
 /// What of the configuration the figures are reckoned by.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// How often, by age.
-    pub ages: AgeTable,
+    /// When items are due.
+    pub schedule: Arc<dyn Schedule>,
     /// How long an id may wait for its request to fill before it is overdue.
     pub buffer_ttl: Duration,
     /// How early an id may be taken along, as a share of its interval.

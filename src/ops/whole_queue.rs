@@ -18,7 +18,7 @@ use crate::base::reload::Reloadable;
 use crate::engine::health::Health;
 use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
 use crate::ops::report::sources::Sources;
-use crate::pipelines::wave::Wave;
+use crate::pipelines::refresh::wave::Wave;
 use crate::providers::lookup::Capabilities;
 use crate::quota::{Budget, CredentialStatus, Ledger, LedgerError, Reads};
 

@@ -33,8 +33,8 @@ use crate::model::post::{Details, Metrics, Tweet, TweetState};
 pub struct NewTweet {
     /// The id under which it is looked up.
     pub id: String,
-    /// When it was made, ms since the epoch.
-    pub created_at: Millis,
+    /// When it was made, ms since the epoch, where anybody knows.
+    pub created_at: Option<Millis>,
     /// When its first update is due, ms since the epoch; `None` when it is too old to be updated.
     pub next_due: Option<Millis>,
     /// What the ingest knew of it. Kept only until the first answer: its own age is unknown, so any
@@ -104,15 +104,15 @@ impl Standing {
     }
 }
 
-/// One answer about one tweet, judged and ready to be stored.
+/// One answer about one item, judged and ready to be stored.
 #[derive(Debug, Clone)]
-pub struct Observation {
+pub struct Observation<T = Tweet> {
     /// The id that was asked for: the row's key.
     pub id: String,
     /// When the answer was given, on the queue's clock, ms since the epoch.
     pub answered_at: Millis,
     /// What was seen.
-    pub seen: Seen,
+    pub seen: Seen<T>,
     /// The state it is in from now on.
     pub state: TweetState,
     /// When it is due again, ms since the epoch; `None` when its life is over.
@@ -121,13 +121,39 @@ pub struct Observation {
     pub follow: Option<String>,
 }
 
-/// What an answer said of one tweet.
+/// What is kept of an item that has no columns of its own.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// When it was made, ms since the epoch, where it says so.
+    pub created_at: Option<Millis>,
+    /// As it came.
+    pub raw: String,
+}
+
+impl<T> Observation<T> {
+    /// The same answer, of which the object is kept and nothing else.
+    pub fn of_object(&self, object: impl FnOnce(&T) -> Object) -> Observation {
+        let seen = match &self.seen {
+            Seen::Found(item) => {
+                let Object { created_at, raw } = object(item);
+                Seen::Found(Tweet { id: self.id.clone(), created_at, raw, ..Tweet::default() })
+            }
+            Seen::Missing { misses, since } => Seen::Missing { misses: *misses, since: *since },
+            Seen::Broken(why) => Seen::Broken(why.clone()),
+        };
+        let Self { id, answered_at, state, next_due, follow, .. } = self;
+        let (id, follow) = (id.clone(), follow.clone());
+        Observation { id, answered_at: *answered_at, seen, state: *state, next_due: *next_due, follow }
+    }
+}
+
+/// What an answer said of one item.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
-pub enum Seen {
+pub enum Seen<T = Tweet> {
     /// Returned. Clears misses; sets or clears the withheld mark. A text that is cut short does not replace a longer one of
     /// the same version, and none replaces no text.
-    Found(Tweet),
+    Found(T),
     /// Not returned: absolute figures, so that a repeated save counts nothing twice.
     Missing {
         /// Misses in a row, this one included.
@@ -287,7 +313,7 @@ pub enum StoreError {
     Refused(String),
 }
 
-/// The store's contract.
+/// The life of items of every kind: recorded, looked up again, missing, ended or dead.
 ///
 /// `namespace` is a pipeline (`tweet:update`); ids are unique inside one.
 ///
@@ -295,7 +321,7 @@ pub enum StoreError {
 /// Every call's: [`StoreError::Unavailable`] when it is not known whether it was done; the same call may be made
 /// again. [`StoreError::Schema`] and [`StoreError::Refused`] want a person.
 #[async_trait]
-pub trait Store: Send + Sync + std::fmt::Debug {
+pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// Creates or updates the tables.
     async fn migrate(&self) -> Result<(), StoreError>;
 
@@ -313,12 +339,6 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// What is known of each id, in the order asked; `None` for one never recorded.
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError>;
-
-    /// Stores a batch of answers, all or nothing. A row that is not there is made (the queue may
-    /// have been filled without the store). A *dead* row stays as it is. An answer as old as the
-    /// stored one is that one again, and changes nothing. Of an id twice in `observations` the newest
-    /// answer is taken, the others are counted as older.
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError>;
 
     /// Marks ids dead, each with the reason, before they are buried in the queue. A row that is not
     /// there is made; one that is dead keeps its reason. `at` is when, ms since the epoch.
@@ -345,6 +365,25 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         limit: u32,
     ) -> Result<Vec<Listed>, StoreError>;
 
+    /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError>;
+
+    /// Tweets by state.
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError>;
+}
+
+/// What is kept of posts. Errors are those of [`Lifecycle`].
+///
+/// An item of another kind is kept in the same way where it has no columns of its own: as its raw object
+/// ([`Observation::of_object`]).
+#[async_trait]
+pub trait Posts: Send + Sync + std::fmt::Debug {
+    /// Stores a batch of answers, all or nothing. A row that is not there is made (the queue may
+    /// have been filled without the store). A *dead* row stays as it is. An answer as old as the
+    /// stored one is that one again, and changes nothing. Of an id twice in `observations` the newest
+    /// answer is taken, the others are counted as older.
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError>;
+
     /// One tweet, whole.
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError>;
 
@@ -354,13 +393,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// A tweet's own changes, oldest first.
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError>;
 
-    /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
-    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError>;
-
     /// Reads the details of tweets that an earlier version stored out of their raw objects, a page at a time; says how many
     /// it read, 0 when all are done. What it has done it does not do again, whoever calls it and however it ended.
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError>;
-
-    /// Tweets by state.
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError>;
 }
+
+/// The store: the lifecycle and what is kept of each kind.
+pub trait Store: Lifecycle + Posts {}
+
+impl<T: Lifecycle + Posts> Store for T {}

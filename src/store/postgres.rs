@@ -24,8 +24,8 @@ use super::rows::{
     standing_columns,
 };
 use super::{
-    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
-    StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
+    Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::clock::Millis;
 use crate::base::failpoint;
@@ -257,7 +257,7 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement 
 }
 
 #[async_trait]
-impl Store for PostgresStore {
+impl Lifecycle for PostgresStore {
     async fn migrate(&self) -> Result<(), StoreError> {
         // A connection of its own, without a statement timeout: an index over millions of rows takes
         // its time. The migrator's advisory lock lets one process migrate while the others wait, and
@@ -315,17 +315,6 @@ impl Store for PostgresStore {
         rows::in_order(ids, self.rows(statement).await?)
     }
 
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
-        if observations.is_empty() {
-            return Ok(Saved::default());
-        }
-        let rows = rows::observed(observations);
-        failpoint::point("before_commit"); // the statement is its own transaction
-        let (written, repeated, changed): (i64, i64, i64) = self.row(|| bind_rows(SAVE, namespace, &rows)).await?;
-        let saved = number(written) + number(repeated);
-        Ok(Saved { saved, older: observations.len() as u64 - saved, changed: number(changed) })
-    }
-
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());
@@ -374,6 +363,30 @@ impl Store for PostgresStore {
         rows.into_iter().map(Listed::try_from).collect()
     }
 
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+        let rows: Vec<WayRow> = self.rows(|| sqlx::query(rows::WAYS).bind(namespace).bind(clean(id))).await?;
+        Ok(rows.into_iter().map(WayRow::into).collect())
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
+        rows::state_counts(self.rows(|| sqlx::query(COUNTS).bind(namespace)).await?)
+    }
+}
+
+#[async_trait]
+impl Posts for PostgresStore {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        if observations.is_empty() {
+            return Ok(Saved::default());
+        }
+        let rows = rows::observed(observations);
+        failpoint::point("before_commit"); // the statement is its own transaction
+        let (written, repeated, changed): (i64, i64, i64) = self.row(|| bind_rows(SAVE, namespace, &rows)).await?;
+        let saved = number(written) + number(repeated);
+        Ok(Saved { saved, older: observations.len() as u64 - saved, changed: number(changed) })
+    }
+
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
         const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2");
         let mut rows: Vec<TweetRow> = self.rows(|| sqlx::query(TWEET).bind(namespace).bind(clean(id))).await?;
@@ -395,11 +408,6 @@ impl Store for PostgresStore {
         Ok(rows.into_iter().map(Change::from).collect())
     }
 
-    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
-        let rows: Vec<WayRow> = self.rows(|| sqlx::query(rows::WAYS).bind(namespace).bind(clean(id))).await?;
-        Ok(rows.into_iter().map(WayRow::into).collect())
-    }
-
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
         let mut next: Vec<(String, String)> = self.rows(|| sqlx::query(rows::NEXT_FILL)).await?;
         let Some((namespace, after)) = next.pop() else { return Ok(0) };
@@ -415,10 +423,5 @@ impl Store for PostgresStore {
         let _: Vec<()> = self.rows(|| sqlx::query(end).bind(&namespace).bind(last)).await?;
         // An empty page is counted, too: there may be another namespace.
         Ok(page.len().max(1) as u64)
-    }
-
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
-        rows::state_counts(self.rows(|| sqlx::query(COUNTS).bind(namespace)).await?)
     }
 }

@@ -98,7 +98,7 @@ impl<'a> Row<'a> {
         if let Some(content) = &new.content {
             row.fill(content);
         }
-        row.created_at = Some(new.created_at);
+        row.created_at = new.created_at;
         row.next_due = new.next_due;
         row
     }

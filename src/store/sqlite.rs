@@ -22,8 +22,8 @@ use super::rows::{
     standing_columns,
 };
 use super::{
-    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
-    StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
+    Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::backend::sqlite::{Missing, Opened};
 use crate::base::clock::{Millis, Stopwatch};
@@ -206,7 +206,7 @@ fn json_ids(rows: &[Row<'_>]) -> String {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl Lifecycle for SqliteStore {
     async fn migrate(&self) -> Result<(), StoreError> {
         // The common case, at every start: nothing to do, found out without the write lock.
         if self.check().await.is_ok() {
@@ -284,39 +284,6 @@ impl Store for SqliteStore {
         rows::in_order(ids, rows)
     }
 
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
-        if observations.is_empty() {
-            return Ok(Saved::default());
-        }
-        let rows = rows::observed(observations);
-        let ids = json_ids(&rows);
-        let mut transaction = self.begin().await?;
-        let stored: std::collections::HashMap<String, Millis> = sqlx::query_as(
-            "SELECT id, checked_at FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) \
-             AND state <> 'dead' AND checked_at IS NOT NULL",
-        )
-        .bind(namespace)
-        .bind(&ids)
-        .fetch_all(&mut *transaction)
-        .await
-        .map_err(judge)?
-        .into_iter()
-        .collect();
-        let repeated = rows.iter().filter(|row| stored.get(row.id.as_ref()).copied() == row.checked_at).count();
-        let written = insert(&mut transaction, namespace, &rows, include_str!("sql/merge.sql")).await?;
-        let changed = sqlx::query(CONTINUE_HISTORY)
-            .bind(namespace)
-            .bind(&ids)
-            .execute(&mut *transaction)
-            .await
-            .map_err(judge)?
-            .rows_affected();
-        failpoint::point("before_commit");
-        transaction.commit().await.map_err(judge)?;
-        let saved = written + repeated as u64;
-        Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
-    }
-
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());
@@ -367,6 +334,57 @@ impl Store for SqliteStore {
         rows.into_iter().map(Listed::try_from).collect()
     }
 
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+        let rows: Vec<WayRow> =
+            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await.map_err(judge)?;
+        Ok(rows.into_iter().map(WayRow::into).collect())
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        let rows = sqlx::query_as("SELECT state, count(*) FROM tweet WHERE namespace = ?1 GROUP BY state")
+            .bind(namespace)
+            .fetch_all(&self.readers)
+            .await
+            .map_err(judge)?;
+        rows::state_counts(rows)
+    }
+}
+
+#[async_trait]
+impl Posts for SqliteStore {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        if observations.is_empty() {
+            return Ok(Saved::default());
+        }
+        let rows = rows::observed(observations);
+        let ids = json_ids(&rows);
+        let mut transaction = self.begin().await?;
+        let stored: std::collections::HashMap<String, Millis> = sqlx::query_as(
+            "SELECT id, checked_at FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) \
+             AND state <> 'dead' AND checked_at IS NOT NULL",
+        )
+        .bind(namespace)
+        .bind(&ids)
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(judge)?
+        .into_iter()
+        .collect();
+        let repeated = rows.iter().filter(|row| stored.get(row.id.as_ref()).copied() == row.checked_at).count();
+        let written = insert(&mut transaction, namespace, &rows, include_str!("sql/merge.sql")).await?;
+        let changed = sqlx::query(CONTINUE_HISTORY)
+            .bind(namespace)
+            .bind(&ids)
+            .execute(&mut *transaction)
+            .await
+            .map_err(judge)?
+            .rows_affected();
+        failpoint::point("before_commit");
+        transaction.commit().await.map_err(judge)?;
+        let saved = written + repeated as u64;
+        Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
+    }
+
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
         let row: Option<TweetRow> =
             sqlx::query_as(concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = ?1 AND id = ?2"))
@@ -402,12 +420,6 @@ impl Store for SqliteStore {
         Ok(rows.into_iter().map(Change::from).collect())
     }
 
-    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
-        let rows: Vec<WayRow> =
-            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await.map_err(judge)?;
-        Ok(rows.into_iter().map(WayRow::into).collect())
-    }
-
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
         let next: Option<(String, String)> =
             sqlx::query_as(rows::NEXT_FILL).fetch_optional(&self.readers).await.map_err(judge)?;
@@ -432,14 +444,5 @@ impl Store for SqliteStore {
         transaction.commit().await.map_err(judge)?;
         // An empty page is counted, too: there may be another namespace.
         Ok(page.len().max(1) as u64)
-    }
-
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        let rows = sqlx::query_as("SELECT state, count(*) FROM tweet WHERE namespace = ?1 GROUP BY state")
-            .bind(namespace)
-            .fetch_all(&self.readers)
-            .await
-            .map_err(judge)?;
-        rows::state_counts(rows)
     }
 }

@@ -7,6 +7,7 @@ use super::{Options, warn_of_exposed, write_answer};
 use crate::app::{self, Service};
 use crate::config::{BadConfig, BadConfigs, Examined, Settings};
 use crate::model::provider::Provider;
+use crate::pipelines::apis::open_lookup;
 
 /// Print the configuration in effect, without secrets; exits with 64 when it cannot be, and says everything that is wrong.
 #[derive(Debug, clap::Args)]
@@ -81,7 +82,7 @@ fn section(provider: &Provider) -> String {
 
 fn wrong_with(settings: &Settings, provider: &Provider, offline: bool) -> Vec<BadConfig> {
     let error = |result: Result<()>| result.err().map(as_bad_config);
-    let lookup = error(app::open_lookup(settings, provider).map(drop));
+    let lookup = error(open_lookup(settings, provider).map(drop));
     let secrets = match settings.every_credential(provider) {
         _ if offline => error(app::callers(settings, provider).map(drop)).into_iter().collect(),
         Err(BadConfigs(all)) => all,

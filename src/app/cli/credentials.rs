@@ -6,6 +6,7 @@ use super::{Options, exit, warn_of_exposed, write_answer};
 use crate::app::{self, Service};
 use crate::config::Settings;
 use crate::ops::report::credentials::{self, CredentialsReport};
+use crate::pipelines::apis::open_provider;
 use crate::providers::registry::capabilities;
 
 /// Print what is left of each credential's quota, and which of them are parked and why.
@@ -56,7 +57,7 @@ impl Arguments {
             };
             return Ok(CredentialsReport::new(endpoint, callers, known).with_reads(reads));
         }
-        let (_, api) = app::open_provider(settings, provider)?;
+        let (_, api) = open_provider(settings, provider)?;
         let credentials = app::open_credentials(settings, &service, provider).await?;
         let checks = credentials::check(&credentials, &*api, endpoint).await.with_context(unusable)?;
         let known = credentials.statuses(endpoint).await.with_context(unusable)?;

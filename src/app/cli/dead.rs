@@ -7,6 +7,7 @@ use super::{Answer, Options, exit, note_refused, say, write_answer};
 use crate::app::{self, Service};
 use crate::config::Settings;
 use crate::ops::dead::{Act, Dead};
+use crate::pipelines::posts::posts_of;
 
 /// Look after the dead: tweets that were set aside because their requests kept failing.
 #[derive(Debug, Subcommand)]
@@ -101,13 +102,13 @@ impl Whom {
 /// # Errors
 /// A service is down.
 async fn open(settings: &Settings, only_looks: bool) -> Result<Dead> {
-    let provider = settings.provider()?;
+    let pipeline = posts_of(&settings.provider()?);
     if only_looks {
         app::queue_is_there(settings)?;
     }
-    let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+    let queue = Service::new(settings)?.queue(&pipeline.namespace()).await?;
     if only_looks {
         app::store_is_there(settings)?;
     }
-    Ok(app::dead_of(settings, &provider, queue, app::open_store(settings).await?.0))
+    Ok(app::dead_of(settings, &pipeline, queue, app::open_store(settings).await?.0))
 }

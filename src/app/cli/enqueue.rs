@@ -9,6 +9,7 @@ use crate::app::{self, Service};
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
 use crate::ingest::{EnqueueOptions, Input, ProgressDisplay, Summary, enqueue};
+use crate::pipelines::posts::posts_of;
 use crate::store::Way;
 
 /// Rejected lines that are printed one by one; the summary counts all of them by reason.
@@ -45,11 +46,11 @@ impl Arguments {
     /// # Errors
     /// A service is down, or the command was stopped; the message names the last line up to which all is done.
     async fn enqueue(&self, settings: &Settings, stop: &Stop) -> Result<Summary> {
-        let provider = settings.provider()?;
+        let pipeline = posts_of(&settings.provider()?);
         let opened = async {
             // The input first: where it is missing, no file of an embedded queue is made.
             let input = Input::open(&self.file).await?;
-            let queue = Service::new(settings)?.queue(&provider.namespace()).await?;
+            let queue = Service::new(settings)?.queue(&pipeline.namespace()).await?;
             let store = if self.no_store { None } else { Some(app::open_store(settings).await?.0) };
             Ok::<_, anyhow::Error>((input, queue, store))
         };
@@ -58,7 +59,7 @@ impl Arguments {
         };
         let (input, queue, store) = opened?;
         let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
-        let starter = app::starter(&provider, queue, store, settings.tweet_age.clone()).by(way);
+        let starter = app::starter(&pipeline, queue, store, settings.tweet_age.clone()).by(way);
         let display = ProgressDisplay::new(&input.name, input.bytes);
         let mut told = 0;
         let refused = |line, reason: &str| {

@@ -29,19 +29,19 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let role = options.start(&[])?.role(self.listen, None).await?;
         let settings = &role.settings;
-        let providers = settings.providers()?;
-        for provider in &providers {
-            app::callers(settings, provider)?; // wrong credentials are reported before anything listens
+        let pipelines = role.registry.pipelines(settings)?;
+        for pipeline in &pipelines {
+            app::callers(settings, &pipeline.id.provider)?; // wrong credentials are reported before anything listens
         }
         settings.ops_token()?;
         let server = role.bind(role.address()?.unwrap_or(LISTEN)).await?;
         let service = Service::new(settings)?;
-        let terms = Reloadable::new(app::terms(settings));
         let mut queues = Vec::new();
-        for provider in providers {
-            let queue = service.unchecked_queue(&provider.namespace()).await?;
-            let whole = app::whole_queue(settings, &service, &provider, queue, terms.clone(), role.health()).await?;
-            queues.push((provider, Arc::new(whole)));
+        for pipeline in pipelines {
+            let queue = service.unchecked_queue(&pipeline.namespace()).await?;
+            let terms = Reloadable::new(app::terms(settings, &pipeline));
+            let whole = app::whole_queue(settings, &service, &pipeline, queue, terms, role.health()).await?;
+            queues.push((pipeline, Arc::new(whole)));
         }
         let router = app::open_site(settings, &service, &queues).await?.router();
         let checked: Vec<OnceCell<()>> = queues.iter().map(|_| OnceCell::new()).collect();
@@ -54,10 +54,10 @@ impl Arguments {
             answered.map_err(|error| error.to_string())
         };
         let healths: Vec<_> = queues.iter().map(|(_, whole)| whole.health.clone()).collect();
-        let shown: Vec<_> = queues.iter().map(|(_, whole)| whole.clone()).collect();
+        let shown = queues.clone();
         let take_over = move |settings: &Settings| {
-            terms.set(app::terms(settings));
-            for whole in &shown {
+            for (pipeline, whole) in &shown {
+                whole.terms.set(app::terms(settings, pipeline));
                 if let (Some(live), Some(budget)) = (&whole.budget, app::budget(settings, whole.capabilities)) {
                     live.set(budget);
                 }

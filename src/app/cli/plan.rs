@@ -7,6 +7,7 @@ use crate::app;
 use crate::config::{BadConfig, Settings};
 use crate::model::provider::Provider;
 use crate::ops::report::plan::{CredentialCounts, Plan, X_CALLS};
+use crate::providers::registry::capabilities;
 
 /// Say how many credentials, and how much room, so many tweets a day need.
 #[derive(Debug, clap::Args)]
@@ -39,7 +40,7 @@ impl Arguments {
         let ages = &settings.tweet_age;
         let is_x = settings.providers()? == [Provider::X];
         let provider = if is_x { Provider::X } else { Provider::Twitter };
-        let mut plan = Plan::new(ages, self.tweets_per_day, app::fill(settings, &provider))?;
+        let mut plan = Plan::new(ages, self.tweets_per_day, app::fill(settings, capabilities(&provider)))?;
         if is_x {
             let terms = app::read_terms(settings);
             plan = plan.with_calls(X_CALLS).with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;

@@ -1,5 +1,6 @@
 //! `rebuild`: puts back from the store what the queue has lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -7,9 +8,12 @@ use serde::Serialize;
 
 use super::{Needed, Options, duration, write_answer};
 use crate::app::{self, Shared};
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
+use crate::engine::schedule::Schedule;
 use crate::ingest::{ProgressDisplay, Rebuild, Rebuilt};
+use crate::pipelines::kind::Registered;
 
 /// Put back from the store what the queue has lost: after a wipe, or now and then.
 #[derive(Debug, clap::Args)]
@@ -40,14 +44,18 @@ impl Arguments {
         start.stop_on_signals()?;
         start.wait_for(Needed::Everything).await?;
         let (settings, stop) = (start.settings.clone(), start.stop.clone());
-        let Some(rebuilds) = stop.token().run_until_cancelled(self.open(&settings)).await else {
+        let pipelines = start.registry.pipelines(&settings)?;
+        let schedules: Vec<_> = pipelines.iter().map(|one| Reloadable::new(one.schedule(&settings))).collect();
+        let opening = self.open(&settings, &pipelines, &schedules);
+        let Some(rebuilds) = stop.token().run_until_cancelled(opening).await else {
             return Ok(0); // stopped while a service did not answer yet
         };
         let rebuilds = rebuilds?;
-        if let (Some(_), Some(first)) = (self.every, rebuilds.first()) {
-            let ages = first.lanes.ages.clone();
-            // Each round goes by the age table of its time.
-            let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+        if self.every.is_some() {
+            // Each round goes by the schedules of its time.
+            let take_over = move |settings: &Settings| {
+                pipelines.iter().zip(&schedules).for_each(|(one, schedule)| schedule.set(one.schedule(settings)));
+            };
             start.follower()?.spawn(&settings, take_over, stop.clone());
         }
         tokio::select! {
@@ -58,21 +66,25 @@ impl Arguments {
         Ok(0)
     }
 
-    /// One rebuild per provider. All of them go by the same age table.
+    /// One rebuild per pipeline.
     ///
     /// # Errors
     /// A service is down.
-    async fn open(&self, settings: &Settings) -> Result<Vec<Rebuild>> {
-        let providers = settings.providers()?;
-        let (Shared { store, ages, .. }, queues) = Shared::open(settings, &providers).await?;
-        let rebuild = |(provider, queue)| {
-            let rebuild = app::rebuild_of(settings, provider, queue, store.clone(), ages.clone());
+    async fn open(
+        &self,
+        settings: &Settings,
+        pipelines: &[Registered],
+        schedules: &[Reloadable<Arc<dyn Schedule>>],
+    ) -> Result<Vec<Rebuild>> {
+        let (Shared { store, .. }, queues) = Shared::open(settings, pipelines).await?;
+        let rebuild = |((pipeline, schedule), queue): ((_, &Reloadable<_>), _)| {
+            let rebuild = app::rebuild_of(settings, pipeline, queue, store.clone(), schedule.clone());
             Rebuild { rate: self.rate.unwrap_or(rebuild.rate), ..rebuild }
         };
-        Ok(providers.iter().zip(queues).map(rebuild).collect())
+        Ok(pipelines.iter().zip(schedules).zip(queues).map(rebuild).collect())
     }
 
-    /// Rebuilds one provider after the other, once or with a pause between the rounds until it is stopped.
+    /// Rebuilds one queue after the other, once or with a pause between the rounds until it is stopped.
     ///
     /// # Errors
     /// A service is down, in a single round.
@@ -95,7 +107,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Rebuilds one provider's queue and prints what was done.
+    /// Rebuilds one queue and prints what was done.
     async fn round(&self, rebuild: &Rebuild, is_one_of_several: bool, stop: &Stop) -> Result<()> {
         let display = ProgressDisplay::rows("rebuild");
         if display.is_shown() {

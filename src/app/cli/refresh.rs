@@ -4,8 +4,10 @@ use anyhow::Result;
 
 use super::{Answer, Options, exit, note_refused, write_answer};
 use crate::app::{self, Shared};
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::ingest::{Living, Moment, ProgressDisplay, Refresh, Refreshed, Which};
+use crate::pipelines::posts::posts_of;
 
 /// Make posts due at once: these ids, or all of a kind; after a spell of bad answers, say.
 #[derive(Debug, clap::Args)]
@@ -34,10 +36,12 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
-        let (settings, provider) = (&start.settings, start.settings.provider()?);
-        let (Shared { store, ages, .. }, mut queues) = Shared::open(settings, [&provider]).await?;
-        let queue = queues.swap_remove(0); // of the one provider
-        let refresh = Refresh { rebuild: app::rebuild_of(settings, &provider, queue, store, ages) };
+        let settings = &start.settings;
+        let pipeline = posts_of(&settings.provider()?);
+        let (Shared { store, .. }, mut queues) = Shared::open(settings, [&pipeline]).await?;
+        let queue = queues.swap_remove(0); // of the one pipeline
+        let schedule = Reloadable::new(pipeline.schedule(settings));
+        let refresh = Refresh { rebuild: app::rebuild_of(settings, &pipeline, queue, store, schedule) };
         let mut refusals = Vec::new();
         let done = self.refresh(&refresh, &start.stop, note_refused(self.json, &mut refusals)).await?;
         let text = done.to_string();

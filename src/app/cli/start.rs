@@ -10,6 +10,7 @@ use crate::app::{self, Follower, LogLevel, Role, Shared};
 use crate::base::clock::Stopwatch;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Examined, Files, Settings};
+use crate::pipelines::registry::Registry;
 
 /// The environment's name for --config.
 const CONFIG_VARIABLE: &str = "TWITTER_UPDATER_CONFIG";
@@ -63,7 +64,7 @@ impl Options {
         let settings = examined.sound()?;
         app::enough_files_may_be_open(Some(&settings))?;
         let log = app::start_logging(&settings)?;
-        Ok(Start { settings, stop: Stop::new(), options: self, layers, files, log })
+        Ok(Start { settings, stop: Stop::new(), registry: Registry::default(), options: self, layers, files, log })
     }
 }
 
@@ -71,6 +72,7 @@ impl Options {
 pub(super) struct Start {
     pub settings: Settings,
     pub stop: Stop,
+    pub registry: Registry,
     options: Options,
     layers: &'static [&'static str],
     files: Files,
@@ -92,11 +94,11 @@ impl Start {
     /// A service is still down after that time, or the settings are wrong: waiting does not mend those.
     pub async fn wait_for(&self, needed: Needed) -> Result<()> {
         let Some(patience) = self.options.wait else { return Ok(()) };
-        let Self { settings, stop, .. } = self;
+        let Self { settings, stop, registry, .. } = self;
         let watch = Stopwatch::start();
         let mut said = String::new();
         loop {
-            let looked = stop.token().run_until_cancelled(look(settings, needed)).await;
+            let looked = stop.token().run_until_cancelled(look(settings, registry, needed)).await;
             let Some(Err(error)) = looked else { return Ok(()) };
             let hopeless = error.chain().any(|cause| cause.is::<BadConfig>());
             if hopeless || watch.elapsed() + LOOK_EVERY > patience {
@@ -121,8 +123,8 @@ impl Start {
         if let Some(needed) = needed {
             self.wait_for(needed).await?;
         }
-        let (settings, stop) = (self.settings.clone(), self.stop.clone());
-        Ok(Role { settings, listen, stop, follower: self.follower()? })
+        let (settings, stop, registry) = (self.settings.clone(), self.stop.clone(), self.registry.clone());
+        Ok(Role { settings, listen, stop, registry, follower: self.follower()? })
     }
 
     /// Follows the configuration files from now on.
@@ -160,9 +162,9 @@ pub(super) fn warn_of_exposed(settings: &Settings) {
     }
 }
 
-async fn look(settings: &Settings, needed: Needed) -> Result<()> {
+async fn look(settings: &Settings, registry: &Registry, needed: Needed) -> Result<()> {
     if needed == Needed::Database {
         return app::connect_store(settings).await.map(drop);
     }
-    Shared::open(settings, &settings.providers()?).await.map(drop)
+    Shared::open(settings, &registry.pipelines(settings)?).await.map(drop)
 }

@@ -7,11 +7,13 @@ use anyhow::Result;
 
 use super::{Needed, Options};
 use crate::app::{self, Shared};
+use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, Settings, WithoutToken};
 use crate::engine::queue::Queue;
 use crate::ingest::Hook;
-use crate::model::provider::Provider;
 use crate::ops;
+use crate::pipelines::kind::Registered;
+use crate::pipelines::posts::posts_of;
 use crate::store::Way;
 
 /// The address without `--listen` and `http.listen`.
@@ -43,17 +45,18 @@ impl Arguments {
         }
         let server = role.bind(addr).await?;
         let health = role.health();
-        let providers = settings.providers()?;
-        let opening = Shared::open(&settings, &providers);
+        let pipelines: Vec<Registered> = settings.providers()?.iter().map(posts_of).collect();
+        let opening = Shared::open(&settings, &pipelines);
         let Some(opened) = role.stop.token().run_until_cancelled(opening).await else {
             return Ok(0); // stopped while a service did not answer yet
         };
-        let (Shared { store, ages, .. }, queues) = opened?;
-        let starter = |(provider, queue): (&Provider, &Arc<dyn Queue>)| {
-            let starter = app::starter(provider, queue.clone(), Some(store.clone()), ages.clone());
-            (provider.to_string(), starter.by(Way::of("http")))
+        let (Shared { store, .. }, queues) = opened?;
+        let ages = Reloadable::new(settings.tweet_age.clone());
+        let starter = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
+            let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), ages.clone());
+            (pipeline.id.provider.to_string(), starter.by(Way::of("http")))
         };
-        let starters = providers.iter().zip(&queues).map(starter).collect();
+        let starters = pipelines.iter().zip(&queues).map(starter).collect();
         let hook = Arc::new(Hook::new(starters, token, settings.starter.max_body_bytes, health.clone()));
         let mut registry = ops::registry();
         hook.register(&mut registry);

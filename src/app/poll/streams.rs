@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use crate::app::provider::open_api;
 use crate::app::updater::worker_name;
 use crate::app::{Service, credentials};
 use crate::base::clock;
@@ -13,6 +12,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
+use crate::pipelines::apis::open_api;
 use crate::pipelines::streams::feed::Feed;
 use crate::pipelines::streams::fill::Fill;
 use crate::pipelines::streams::hold::{Hold, HoldTerms};

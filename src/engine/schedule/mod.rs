@@ -1,3 +1,135 @@
-//! Schedules: when an item is due next.
+//! Schedules: when an item is due again. Starter, rebuild, refresh and page know this trait alone.
 
 pub mod age;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use self::age::{AgeTable, SameDay};
+use crate::base::clock::Millis;
+use crate::base::reload::Reloadable;
+use crate::engine::lane::Lane;
+
+/// What is known of an item when it is scheduled.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// When it was made, ms since the epoch, where anybody knows.
+    pub created_at: Option<Millis>,
+}
+
+/// A lane, and how long until the item is due in it, ms.
+pub type Next = (Lane, Millis);
+
+/// When the items of a pipeline are due.
+pub trait Schedule: Send + Sync + Debug {
+    /// Where an item goes after an answer at `now`, ms since the epoch; `None` when its life is over.
+    fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next>;
+
+    /// Where an item goes that comes in at `now`; `None` when it is too old to be looked up.
+    fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        self.next(item, now)
+    }
+
+    /// Whether an item that comes in must say when it was made.
+    fn needs_date(&self) -> bool {
+        false
+    }
+
+    /// The age table, where it goes by age.
+    fn ages(&self) -> Option<&AgeTable> {
+        None
+    }
+}
+
+/// A schedule that may change while it is used: the one in force is asked for, and goes for a whole batch.
+pub trait Schedules: Send + Sync + Debug {
+    /// The schedule in force.
+    fn in_force(&self) -> Arc<dyn Schedule>;
+}
+
+impl<S: Schedule + 'static> Schedules for Reloadable<S> {
+    fn in_force(&self) -> Arc<dyn Schedule> {
+        self.load()
+    }
+}
+
+impl<S: Schedule + 'static> From<Reloadable<S>> for Arc<dyn Schedules> {
+    fn from(schedule: Reloadable<S>) -> Self {
+        Arc::new(schedule)
+    }
+}
+
+impl From<AgeTable> for Arc<dyn Schedules> {
+    fn from(ages: AgeTable) -> Self {
+        Reloadable::new(ages).into()
+    }
+}
+
+/// A schedule that is made anew from changed settings.
+impl Schedule for Arc<dyn Schedule> {
+    fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        (**self).next(item, now)
+    }
+
+    fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        (**self).first(item, now)
+    }
+
+    fn needs_date(&self) -> bool {
+        (**self).needs_date()
+    }
+
+    fn ages(&self) -> Option<&AgeTable> {
+        (**self).ages()
+    }
+}
+
+/// A date nobody knows is older than any bracket but the last: that one keeps the item alive. One from the future by more
+/// than skew is as young as can be, rather than the end of a life.
+impl Schedule for AgeTable {
+    fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        let lane = match item.created_at {
+            Some(created_at) => self.lane(created_at.min(now), now),
+            None => self.brackets().last().map(|bracket| &bracket.lane),
+        }?;
+        Some((lane.clone(), lane.patience))
+    }
+
+    fn needs_date(&self) -> bool {
+        true
+    }
+
+    fn ages(&self) -> Option<&AgeTable> {
+        Some(self)
+    }
+}
+
+/// By age, and rather before a midnight than shortly after it.
+#[derive(Debug, Clone)]
+pub struct ByAge {
+    /// How often, by age.
+    pub ages: AgeTable,
+    /// When before midnight.
+    pub same_day: SameDay,
+}
+
+impl Schedule for ByAge {
+    fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        let (lane, interval) = self.ages.next(item, now)?;
+        Some((lane, self.same_day.delay(now, interval)))
+    }
+
+    fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        self.ages.first(item, now)
+    }
+
+    fn needs_date(&self) -> bool {
+        true
+    }
+
+    fn ages(&self) -> Option<&AgeTable> {
+        Some(&self.ages)
+    }
+}

@@ -11,7 +11,7 @@ use crate::engine::queue::{Buried, WorkerStats};
 use crate::ops::page::routes::Routes;
 use crate::ops::report::plan::money;
 use crate::ops::snapshot::{Freshness, Snapshot};
-use crate::pipelines::wave::Wave;
+use crate::pipelines::refresh::wave::Wave;
 use crate::quota::{CredentialStatus, Reads};
 
 /// Workers that are named.
@@ -288,7 +288,7 @@ mod tests {
 
     fn snapshot(reading: Reading) -> Snapshot {
         let terms = Terms {
-            ages: "18m: 3m".parse().unwrap(),
+            schedule: Arc::new("18m: 3m".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(21_600),

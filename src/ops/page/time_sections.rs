@@ -249,7 +249,7 @@ mod tests {
 
     fn snapshot(reading: Reading) -> Snapshot {
         let terms = Terms {
-            ages: "18m: 3m".parse().unwrap(),
+            schedule: Arc::new("18m: 3m".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(21_600),

@@ -18,7 +18,8 @@ use super::words::{brief, date, relative, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};
 use crate::engine::queue::Place;
-use crate::engine::schedule::age::AgeTable;
+use crate::engine::schedule::age::{AgeTable, Bracket};
+use crate::engine::schedule::{Known, Schedule};
 use crate::model::post::{Metrics, TweetState};
 use crate::ops::dead::{Dead, Whereabouts};
 use crate::store::{MetricsAt, StoredTweet};
@@ -84,7 +85,7 @@ pub(super) struct Seen {
     whereabouts: Whereabouts,
     history: Vec<MetricsAt>,
     created_at: Option<Millis>,
-    ages: Arc<AgeTable>,
+    schedule: Arc<dyn Schedule>,
 }
 
 /// `GET /tweet?id=`
@@ -133,14 +134,14 @@ impl Page {
             let history = dead.store.history(dead.queue.namespace(), key).await;
             let history = history.map_err(|error| error.to_string())?;
             let stored = whereabouts.stored.as_ref().and_then(|stored| stored.created_at);
-            let (created_at, ages) = (dead.lanes.created_at(key, stored), dead.lanes.ages.load());
+            let (created_at, schedule) = (dead.lanes.created_at(key, stored), dead.lanes.schedule.in_force());
             Ok::<_, String>(Some(Seen {
                 id: id.clone(),
                 now: clock::wall_ms(),
                 whereabouts,
                 history,
                 created_at,
-                ages,
+                schedule,
             }))
         };
         self.archive.ask(look).await
@@ -208,7 +209,8 @@ impl Seen {
 
     fn facts(&self, stored: &StoredTweet) -> Markup {
         let moment = |at: Option<Millis>| html! { @match at { Some(at) => (date(at)), None => "–" } };
-        let bracket = self.created_at.and_then(|made| self.ages.lane(made, self.now));
+        let item = Known { id: self.id.as_str(), created_at: self.created_at };
+        let bracket = self.schedule.next(&item, self.now);
         html! {
             dl.facts.wide {
                 div { dt { "State" } dd { (stored.state) } }
@@ -219,7 +221,7 @@ impl Seen {
                     dt { "Bracket" }
                     dd {
                         @match bracket {
-                            Some(lane) => { (lane.name) ", every " (time(lane.patience)) }
+                            Some((lane, _)) => { (lane.name) ", every " (time(lane.patience)) }
                             None => "past the last one",
                         }
                     }
@@ -339,7 +341,7 @@ impl Seen {
         let most = series.iter().flat_map(|series| &series.points).map(|(_, count)| *count).fold(0.0, f64::max);
         let last = series.iter().filter_map(|series| Some((&series.name, series.points.last()?.1)));
         let last: Vec<String> = last.map(|(name, count)| format!("{count} {name}")).collect();
-        let brackets = self.ages.brackets().iter();
+        let brackets = self.brackets().iter();
         let marks = brackets.map(|bracket| (bracket.under as f64, bracket.lane.name.to_string()));
         let within = |(_, at): &(&str, Millis)| life.contains(&(*at as f64));
         let mut ticks: Vec<_> = AGES.into_iter().filter(within).collect();
@@ -360,10 +362,15 @@ impl Seen {
         })
     }
 
+    /// The brackets by age, where it is scheduled by age.
+    fn brackets(&self) -> &[Bracket] {
+        self.schedule.ages().map_or(&[], AgeTable::brackets)
+    }
+
     /// The ages that are drawn: from its first count, or early in the first bracket, to the end of the bracket that
     /// it is in.
     fn life(&self, first: Millis) -> Range<f64> {
-        let brackets = self.ages.brackets();
+        let brackets = self.brackets();
         let early = brackets.first().map_or(first, |bracket| first.min(bracket.under / 10));
         let start = early.max(1_000) as f64;
         let age = self.created_at.map_or(0, |made| self.now - made).max(first);

@@ -13,7 +13,8 @@ use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker}
 use twitter_updater::model::post::TweetId;
 use twitter_updater::ops::report::plan::Fill;
 use twitter_updater::ops::report::status::{Status, table};
-use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
+use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::x_v2::{CAPABILITIES, XV2, XV2Options};
 use twitter_updater::quota::{Budget, Credential, CredentialKind, Credentials, DAY_MS, EmbeddedLedger, Period, Reads};

@@ -12,7 +12,8 @@ use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJ
 use twitter_updater::engine::schedule::age::SameDay;
 use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use twitter_updater::model::post::{TweetId, TweetState};
-use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
+use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::{Charge, Lookup};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::simulator::{self, SimulatorOptions};

@@ -13,7 +13,7 @@ use twitter_updater::ingest::Lanes;
 use twitter_updater::ops::dead::Dead;
 use twitter_updater::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
 use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
-use twitter_updater::pipelines::posts::UNAVAILABLE_LANE;
+use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::RedisLedger;
 use twitter_updater::store::{

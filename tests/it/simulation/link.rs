@@ -227,7 +227,7 @@ impl LinkedStore {
 }
 
 #[async_trait]
-impl Store for LinkedStore {
+impl Lifecycle for LinkedStore {
     async fn migrate(&self) -> Result<(), StoreError> {
         pass_on!(self.store.migrate())
     }
@@ -248,26 +248,13 @@ impl Store for LinkedStore {
         self.call(async move { store.record(&namespace, at, &way, &tweets).await }).await
     }
 
-    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
-        self.store.changes(namespace, id).await
-    }
-
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, store::Way)>, StoreError> {
         self.store.ways(namespace, id).await
-    }
-
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
-        self.store.fill_details(details_of).await
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
         let (namespace, ids) = (namespace.to_owned(), ids.to_vec());
         pass_on!(self.store.standing(namespace, ids))
-    }
-
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
-        let (namespace, observations) = (namespace.to_owned(), observations.to_vec());
-        pass_on!(self.store.save(namespace, observations))
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
@@ -296,6 +283,27 @@ impl Store for LinkedStore {
         self.call(async move { store.page(&namespace, of, below.as_deref(), limit).await }).await
     }
 
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        let namespace = namespace.to_owned();
+        pass_on!(self.store.counts(namespace))
+    }
+}
+
+#[async_trait]
+impl Posts for LinkedStore {
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        self.store.changes(namespace, id).await
+    }
+
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+        self.store.fill_details(details_of).await
+    }
+
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        let (namespace, observations) = (namespace.to_owned(), observations.to_vec());
+        pass_on!(self.store.save(namespace, observations))
+    }
+
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
         let (namespace, id) = (namespace.to_owned(), id.to_owned());
         pass_on!(self.store.tweet(namespace, id))
@@ -304,11 +312,6 @@ impl Store for LinkedStore {
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
         let (namespace, id) = (namespace.to_owned(), id.to_owned());
         pass_on!(self.store.history(namespace, id))
-    }
-
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        let namespace = namespace.to_owned();
-        pass_on!(self.store.counts(namespace))
     }
 }
 

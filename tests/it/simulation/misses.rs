@@ -15,8 +15,8 @@ use twitter_updater::ingest::Drain;
 use twitter_updater::model::post::Ingested;
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::ops::report::plan::{Fill, Flow};
-use twitter_updater::pipelines::posts::{UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::pipelines::wave::{Wave, last_wave};
+use twitter_updater::pipelines::refresh::wave::{Wave, last_wave};
+use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::Store;
 
 use super::network::{Dice, Way};

@@ -15,8 +15,9 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{MEND_SLACK, Workers};
 use twitter_updater::engine::schedule::age::SameDay;
 use twitter_updater::engine::worker::{Handling, Pipeline, Worker};
-use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate};
-use twitter_updater::pipelines::wave::Wave;
+use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
+use twitter_updater::pipelines::refresh::Suspicions;
+use twitter_updater::pipelines::refresh::wave::Wave;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
 
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};

@@ -138,7 +138,64 @@ impl WatchedStore {
 }
 
 #[async_trait]
-impl Store for WatchedStore {
+impl Lifecycle for WatchedStore {
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+        self.log.note(format_args!("bury {} in the store", names(ids.iter().map(|(id, _)| id))));
+        self.inner.bury(namespace, at, ids).await
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.inner.migrate().await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.inner.check().await
+    }
+
+    async fn record(
+        &self,
+        namespace: &str,
+        at: Millis,
+        way: &Way,
+        tweets: &[NewTweet],
+    ) -> Result<Recorded, StoreError> {
+        self.log.note(format_args!("record {}", names(tweets.iter().map(|tweet| &tweet.id))));
+        self.inner.record(namespace, at, way, tweets).await
+    }
+
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+        self.inner.ways(namespace, id).await
+    }
+
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+        self.inner.standing(namespace, ids).await
+    }
+
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+        self.inner.exhume(namespace, at, tweets).await
+    }
+
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+        self.inner.promote(namespace, ids).await
+    }
+
+    async fn page(
+        &self,
+        namespace: &str,
+        of: Listing,
+        below: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Listed>, StoreError> {
+        self.inner.page(namespace, of, below, limit).await
+    }
+
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        self.inner.counts(namespace).await
+    }
+}
+
+#[async_trait]
+impl Posts for WatchedStore {
     async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
         let now = self.log.clock.now();
         let mut before = Vec::new();
@@ -169,62 +226,12 @@ impl Store for WatchedStore {
         Ok(saved)
     }
 
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
-        self.log.note(format_args!("bury {} in the store", names(ids.iter().map(|(id, _)| id))));
-        self.inner.bury(namespace, at, ids).await
-    }
-
-    async fn migrate(&self) -> Result<(), StoreError> {
-        self.inner.migrate().await
-    }
-
-    async fn check(&self) -> Result<(), StoreError> {
-        self.inner.check().await
-    }
-
-    async fn record(
-        &self,
-        namespace: &str,
-        at: Millis,
-        way: &Way,
-        tweets: &[NewTweet],
-    ) -> Result<Recorded, StoreError> {
-        self.log.note(format_args!("record {}", names(tweets.iter().map(|tweet| &tweet.id))));
-        self.inner.record(namespace, at, way, tweets).await
-    }
-
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
         self.inner.changes(namespace, id).await
     }
 
-    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
-        self.inner.ways(namespace, id).await
-    }
-
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
         self.inner.fill_details(details_of).await
-    }
-
-    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
-        self.inner.standing(namespace, ids).await
-    }
-
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
-        self.inner.exhume(namespace, at, tweets).await
-    }
-
-    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
-        self.inner.promote(namespace, ids).await
-    }
-
-    async fn page(
-        &self,
-        namespace: &str,
-        of: Listing,
-        below: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Listed>, StoreError> {
-        self.inner.page(namespace, of, below, limit).await
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
@@ -233,10 +240,6 @@ impl Store for WatchedStore {
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
         self.inner.history(namespace, id).await
-    }
-
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        self.inner.counts(namespace).await
     }
 }
 

@@ -11,7 +11,7 @@ use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
-use twitter_updater::pipelines::posts::{UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::{self, NewTweet, Store, StoreError};
 
 use crate::support::memory_ledger::MemoryLedger;

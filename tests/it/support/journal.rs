@@ -353,14 +353,7 @@ pub struct JournalledStore {
 }
 
 #[async_trait]
-impl Store for JournalledStore {
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
-        let save = self.inner.save(namespace, observations);
-        let saved = self.journal.through(Call::Save, store_fails, save).await?;
-        self.journal.note(Event::Saved(observations.iter().map(|seen| (seen.id.clone(), seen.state)).collect()));
-        Ok(saved)
-    }
-
+impl Lifecycle for JournalledStore {
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
         self.journal.through(Call::Bury, store_fails, self.inner.bury(namespace, at, ids)).await?;
         self.journal.note(Event::Buried(ids.iter().map(|(id, _)| id.clone()).collect()));
@@ -385,16 +378,8 @@ impl Store for JournalledStore {
         self.inner.record(namespace, at, way, tweets).await
     }
 
-    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
-        self.inner.changes(namespace, id).await
-    }
-
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
         self.inner.ways(namespace, id).await
-    }
-
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
-        self.inner.fill_details(details_of).await
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
@@ -419,16 +404,34 @@ impl Store for JournalledStore {
         self.inner.page(namespace, of, below, limit).await
     }
 
+    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+        self.inner.counts(namespace).await
+    }
+}
+
+#[async_trait]
+impl Posts for JournalledStore {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        let save = self.inner.save(namespace, observations);
+        let saved = self.journal.through(Call::Save, store_fails, save).await?;
+        self.journal.note(Event::Saved(observations.iter().map(|seen| (seen.id.clone(), seen.state)).collect()));
+        Ok(saved)
+    }
+
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        self.inner.changes(namespace, id).await
+    }
+
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+        self.inner.fill_details(details_of).await
+    }
+
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
         self.inner.tweet(namespace, id).await
     }
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
         self.inner.history(namespace, id).await
-    }
-
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        self.inner.counts(namespace).await
     }
 }
 

@@ -81,7 +81,7 @@ fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
 }
 
 #[async_trait]
-impl Store for MemoryStore {
+impl Lifecycle for MemoryStore {
     async fn migrate(&self) -> Result<(), StoreError> {
         self.lock().map(|_| ())
     }
@@ -141,52 +141,6 @@ impl Store for MemoryStore {
             unreadable: row.unreadable.clone(),
         };
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
-    }
-
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
-        let mut inner = self.lock()?;
-        let Inner { tweets, history, .. } = &mut *inner;
-        let mut saved = Saved::default();
-        for seen in observations {
-            let key = key(namespace, &seen.id);
-            let known = tweets.contains_key(&key);
-            let row = tweets.entry(key.clone()).or_insert_with(|| blank(&seen.id, seen.answered_at));
-            if row.state == TweetState::Dead || row.checked_at.is_some_and(|at| at > seen.answered_at) {
-                saved.older += 1;
-                continue;
-            }
-            saved.saved += 1;
-            if row.checked_at == Some(seen.answered_at) {
-                continue; // the same answer again
-            }
-            // What the ingest knew is no answer: the first one always makes a row, if it has counts.
-            let before = if row.checked_at.is_some() { row.metrics } else { Metrics::default() };
-            let mut counted = None;
-            match &seen.seen {
-                Seen::Found(tweet) => {
-                    take(row, tweet, seen.follow.as_ref());
-                    counted = Some(over(tweet.metrics, before));
-                }
-                Seen::Missing { misses, since } => {
-                    (row.misses, row.missing_since) = (*misses, Some(*since));
-                    (row.current_id, row.unreadable) = (None, None);
-                }
-                Seen::Broken(why) => row.unreadable = Some(why.clone()),
-            }
-            if counted.is_some_and(|after| after != before) {
-                let at = MetricsAt { checked_at: seen.answered_at, metrics: row.metrics };
-                history.entry(key).or_default().push(at);
-                saved.changed += 1;
-            }
-            let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
-            if fresh || !matches!(seen.seen, Seen::Broken(_)) {
-                row.checked_at = Some(seen.answered_at);
-                row.lookups += 1;
-            }
-            row.state = seen.state;
-            row.next_due = seen.next_due;
-        }
-        Ok(saved)
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
@@ -254,24 +208,8 @@ impl Store for MemoryStore {
         Ok(rows.filter(below).filter(|row| is_of(row)).take(limit as usize).map(listed).collect())
     }
 
-    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
-        Ok(self.lock()?.tweets.get(&key(namespace, id)).cloned())
-    }
-
-    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
-        Ok(self.lock()?.history.get(&key(namespace, id)).cloned().unwrap_or_default())
-    }
-
-    async fn changes(&self, _namespace: &str, _id: &str) -> Result<Vec<Change>, StoreError> {
-        unimplemented!("no test asks the memory for it")
-    }
-
     async fn ways(&self, _namespace: &str, _id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
         unimplemented!("no test asks the memory for it")
-    }
-
-    async fn fill_details(&self, _details_of: DetailsOf) -> Result<u64, StoreError> {
-        Ok(0)
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
@@ -286,5 +224,70 @@ impl Store for MemoryStore {
             }
         }
         Ok(counts)
+    }
+}
+
+#[async_trait]
+impl Posts for MemoryStore {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+        let mut inner = self.lock()?;
+        let Inner { tweets, history, .. } = &mut *inner;
+        let mut saved = Saved::default();
+        for seen in observations {
+            let key = key(namespace, &seen.id);
+            let known = tweets.contains_key(&key);
+            let row = tweets.entry(key.clone()).or_insert_with(|| blank(&seen.id, seen.answered_at));
+            if row.state == TweetState::Dead || row.checked_at.is_some_and(|at| at > seen.answered_at) {
+                saved.older += 1;
+                continue;
+            }
+            saved.saved += 1;
+            if row.checked_at == Some(seen.answered_at) {
+                continue; // the same answer again
+            }
+            // What the ingest knew is no answer: the first one always makes a row, if it has counts.
+            let before = if row.checked_at.is_some() { row.metrics } else { Metrics::default() };
+            let mut counted = None;
+            match &seen.seen {
+                Seen::Found(tweet) => {
+                    take(row, tweet, seen.follow.as_ref());
+                    counted = Some(over(tweet.metrics, before));
+                }
+                Seen::Missing { misses, since } => {
+                    (row.misses, row.missing_since) = (*misses, Some(*since));
+                    (row.current_id, row.unreadable) = (None, None);
+                }
+                Seen::Broken(why) => row.unreadable = Some(why.clone()),
+            }
+            if counted.is_some_and(|after| after != before) {
+                let at = MetricsAt { checked_at: seen.answered_at, metrics: row.metrics };
+                history.entry(key).or_default().push(at);
+                saved.changed += 1;
+            }
+            let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
+            if fresh || !matches!(seen.seen, Seen::Broken(_)) {
+                row.checked_at = Some(seen.answered_at);
+                row.lookups += 1;
+            }
+            row.state = seen.state;
+            row.next_due = seen.next_due;
+        }
+        Ok(saved)
+    }
+
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+        Ok(self.lock()?.tweets.get(&key(namespace, id)).cloned())
+    }
+
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+        Ok(self.lock()?.history.get(&key(namespace, id)).cloned().unwrap_or_default())
+    }
+
+    async fn changes(&self, _namespace: &str, _id: &str) -> Result<Vec<Change>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn fill_details(&self, _details_of: DetailsOf) -> Result<u64, StoreError> {
+        Ok(0)
     }
 }

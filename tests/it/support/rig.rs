@@ -19,7 +19,8 @@ use twitter_updater::engine::queue::{
 use twitter_updater::engine::schedule::age::{AgeTable, SameDay};
 use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Pipeline, Worker};
 use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
-use twitter_updater::pipelines::posts::{Suspicions, TweetUpdate, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
+use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::http::HttpOptions;
 use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::quota::{

@@ -6,7 +6,7 @@ use serde_json::Value;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{Place, Verdict};
 use twitter_updater::model::post::{TweetId, TweetState};
-use twitter_updater::pipelines::posts::UNAVAILABLE_LANE;
+use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::store::Seen;
 

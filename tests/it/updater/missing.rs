@@ -5,8 +5,8 @@ use std::time::Duration;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::worker::Outlook;
 use twitter_updater::model::post::TweetState;
-use twitter_updater::pipelines::posts::UNAVAILABLE_LANE;
-use twitter_updater::pipelines::wave::{FOUND, MISSED, Wave};
+use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
+use twitter_updater::pipelines::refresh::wave::{FOUND, MISSED, Wave};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::store::Seen;
 

@@ -1,4 +1,4 @@
-//! The lookup of a provider.
+//! The API of each provider, as the settings have it, and the lookup of its posts.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn http_options(settings: &Settings) -> HttpOptions {
 ///
 /// # Errors
 /// The settings have no such API, or its address is none.
-pub(super) fn open_api<T>(
+pub fn open_api<T>(
     settings: &Settings,
     provider: &Provider,
     open: impl FnOnce(HttpClient, &str) -> Result<T, String>,
@@ -89,7 +89,7 @@ fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {
 ///
 /// # Errors
 /// A setting is invalid.
-pub(super) async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Health) -> Result<Arc<dyn Lookup>> {
+pub async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Health) -> Result<Arc<dyn Lookup>> {
     let Provider::Mastodon(name) = provider else { return open_lookup(settings, provider) };
     if settings.instance(name)?.calls != CallsWanted::Auto {
         return open_lookup(settings, provider);

@@ -1,4 +1,4 @@
-//! `requestTweets`: the calls for one batch, and what each kind of refusal means.
+//! The calls for one batch, and what each kind of refusal means.
 //!
 //! One call, as a rule. A request that is refused as a whole is halved until the id that spoils it is
 //! alone, and so is one that keeps failing while others are answered; a credential that is refused or used
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::judge::Item;
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::random;
@@ -34,10 +35,10 @@ const MANY_DOUBTS: usize = 100_000;
 pub(super) type Versions = HashMap<String, String>;
 
 /// What the calls for a batch brought.
-#[derive(Debug, Default)]
-pub(super) struct Requested {
+#[derive(Debug)]
+pub(super) struct Requested<T> {
     /// Jobs with what was said of them, and when (on the queue's clock).
-    pub answered: Vec<(Job, Outcome, Millis)>,
+    pub answered: Vec<(Job, Outcome<T>, Millis)>,
     /// Jobs whose request was refused while they were alone in it, and why.
     pub refused: Vec<(Job, String)>,
     /// Jobs whose call failed while they were alone in it and others were answered.
@@ -57,7 +58,21 @@ pub(super) struct Requested {
     unready: Option<String>,
 }
 
-impl Requested {
+impl<T> Requested<T> {
+    fn new(versions: Versions) -> Self {
+        Self {
+            answered: Vec::new(),
+            refused: Vec::new(),
+            failed: Vec::new(),
+            postponed: Vec::new(),
+            unanswered: Vec::new(),
+            outlook: Outlook::default(),
+            in_a_row: 0,
+            versions,
+            unready: None,
+        }
+    }
+
     /// The ids by which jobs are asked for.
     fn ids(&self, jobs: &[Job]) -> Vec<String> {
         jobs.iter().map(|job| self.versions.get(&job.id).unwrap_or(&job.id).clone()).collect()
@@ -124,9 +139,9 @@ impl Suspicions {
 }
 
 /// Makes the calls of a pipeline's batches, as its quota and budget allow, and finds which ids fail by themselves.
-pub(super) struct Calls<'a> {
+pub(super) struct Calls<'a, T> {
     pub namespace: &'a str,
-    pub lookup: &'a dyn Lookup,
+    pub lookup: &'a dyn Lookup<T>,
     pub credentials: &'a Credentials,
     pub metrics: &'a Metrics,
     pub suspicions: &'a Suspicions,
@@ -134,10 +149,10 @@ pub(super) struct Calls<'a> {
     pub time_for_one: Duration,
 }
 
-impl Calls<'_> {
+impl<T: Item> Calls<'_, T> {
     /// Asks for the whole batch.
-    pub(super) async fn request_tweets(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested {
-        let mut requested = Requested { versions, ..Requested::default() };
+    pub(super) async fn request(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested<T> {
+        let mut requested = Requested::new(versions);
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
         let mut parts = self.parts(&batch.jobs);
@@ -228,7 +243,7 @@ impl Calls<'_> {
     /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. One that
     /// travels alone is told from them where others were answered since such a one was blamed last, and so
     /// are suspects, which travel apart. An API that refuses everybody so blames once per process.
-    fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested) {
+    fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested<T>) {
         let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
         let apart = suspects || batch.jobs.len() == 1;
         let refused = requested.in_a_row > 0;
@@ -248,7 +263,7 @@ impl Calls<'_> {
     }
 
     /// What follows from a call without an answer.
-    fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
+    fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
         match error {
             // Nothing is smaller than one id: whoever finds that too large is out of order.
             LookupError::BatchTooLarge(_) if part.jobs.len() <= 1 => {
@@ -298,7 +313,7 @@ impl Calls<'_> {
     }
 
     /// A call that failed: an outage, unless it failed before while others of its batch are answered.
-    fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested) {
+    fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
         let others_are_answered = !requested.answered.is_empty();
         if part.failed_before && others_are_answered && requested.in_a_row < REFUSED_IN_A_ROW {
             requested.in_a_row += 1;
@@ -312,7 +327,12 @@ impl Calls<'_> {
 
     /// What of a part the budget of reads has room for, and is counted as read from now on; all of it where reads are
     /// not counted. The rest goes back as it was.
-    async fn within_budget(&self, mut part: Part, permit: Permit, requested: &mut Requested) -> Option<(Part, Permit)> {
+    async fn within_budget(
+        &self,
+        mut part: Part,
+        permit: Permit,
+        requested: &mut Requested<T>,
+    ) -> Option<(Part, Permit)> {
         let ids = requested.ids(&part.jobs);
         let granted = match self.credentials.reserve(&permit, &ids).await {
             Ok(None) => return Some((part, permit)),
@@ -337,7 +357,7 @@ impl Calls<'_> {
 
     /// One call. What its answer, or its failure, says of the credential goes to the ledger, and which ids were not
     /// read after all.
-    async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer, LookupError> {
+    async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer<T>, LookupError> {
         let counters = &self.metrics.counters;
         let watch = Stopwatch::start();
         counters.requests.add(1);
@@ -367,7 +387,7 @@ impl Calls<'_> {
     }
 
     /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
-    fn tell_what_is_odd(&self, ids: &[String], answer: &Answer) {
+    fn tell_what_is_odd(&self, ids: &[String], answer: &Answer<T>) {
         let namespace = self.namespace;
         if answer.unsolicited > 0
             && let Some(objects) = self.suspicions.strangers.is_due(answer.unsolicited)
@@ -375,8 +395,8 @@ impl Calls<'_> {
             let id = answer.stranger.as_deref().map_or_else(String::new, shown);
             tracing::warn!(namespace, id, objects, "answers have objects that nobody asked for: they are not stored");
         }
-        let other = |(asked, outcome): (&'_ String, &'_ Outcome)| match outcome {
-            Outcome::Found(tweet) if tweet.id != *asked => Some((asked.clone(), tweet.id.clone())),
+        let other = |(asked, outcome): (&'_ String, &'_ Outcome<T>)| match outcome {
+            Outcome::Found(item) if item.id() != *asked => Some((asked.clone(), item.id().to_owned())),
             _ => None,
         };
         let others: Vec<_> = ids.iter().zip(&answer.outcomes).filter_map(other).collect();
@@ -443,7 +463,7 @@ impl Calls<'_> {
 }
 
 /// What of a call was not read, or as another id: charged is what was returned.
-fn charged(ids: &[String], answer: &Result<Answer, LookupError>) -> ChargedReads {
+fn charged<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
     let mut charged = ChargedReads::default();
     match answer {
         Ok(answer) => {
@@ -451,8 +471,8 @@ fn charged(ids: &[String], answer: &Result<Answer, LookupError>) -> ChargedReads
                 match outcome {
                     Outcome::Unavailable => charged.unread.push(id.clone()),
                     // An edited post comes as its last version.
-                    Outcome::Found(tweet) if tweet.id != *id => {
-                        charged.edited.push((id.clone(), tweet.id.clone()));
+                    Outcome::Found(item) if item.id() != *id => {
+                        charged.edited.push((id.clone(), item.id().to_owned()));
                     }
                     Outcome::Found(_) | Outcome::Broken(_) => {}
                 }

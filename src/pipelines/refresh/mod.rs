@@ -1,34 +1,45 @@
-//! The handler of `tweet:update`: the specification's `requestTweets` (`request.rs`), `saveTweets`,
-//! `promoteTweets`.
+//! The machine of every pipeline that looks items up again and again: ask, judge, save, settle.
+//!
+//! ```text
+//!   batch ─▶ request (calls.rs) ─▶ judge ─▶ save ─▶ verdicts, to the worker
+//!             halves, doubts        │ misses.rs: when a miss is believed
+//!             who is to blame       │ wave.rs: far more misses than usual
+//!                                   └ what was found: the kind's own [`Judge`]
+//! ```
+//!
+//! What is asked for is a [`Lookup`], when it is due again a [`Schedules`]; what a found item means, and where it is kept,
+//! a [`Judge`]. `requestTweets`, `saveTweets` and `promoteTweets` of the specification are `Calls::request`,
+//! `Refresher::save` and `Refresher::promote`.
 
+mod calls;
+mod judge;
 pub mod misses;
-mod request;
+pub mod wave;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use self::calls::Suspicions;
+use self::calls::{Calls, Requested, Versions};
+pub use self::judge::{Item, Judge, Judged};
+use self::misses::Belief;
+pub use self::misses::UnavailableSettings;
+use self::wave::Wave;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::reload::Reloadable;
 use crate::engine::metrics::Metrics;
-use crate::engine::queue::{Batch, Job, Lane, Verdict};
-use crate::engine::schedule::age::{AgeTable, SameDay};
+use crate::engine::queue::{Batch, Job, Verdict};
+use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
-use crate::model::post::{Metrics as Counts, Tweet, TweetState};
-use crate::pipelines::wave::{self, Wave};
+use crate::model::post::TweetState;
 use crate::providers::lookup::{Lookup, Outcome};
 use crate::quota::{Credentials, Permit};
 use crate::store::{Observation, Seen, Standing, Store, StoreError};
 
-use self::misses::Belief;
-pub use self::misses::UnavailableSettings;
-pub use self::request::Suspicions;
-use self::request::{Calls, Requested, Versions};
-pub use crate::model::pipeline_id::NAMESPACE;
-
-/// The lane of tweets the provider does not return.
+/// The lane of items that the API does not return.
 pub const UNAVAILABLE_LANE: &str = "unavailable";
 
 /// Between two attempts of a request that is refused as a whole.
@@ -36,21 +47,21 @@ const REFUSED_RETRY_MS: Millis = 1_000;
 /// Before an id whose call failed alone is asked for again. It is one call and one step of the back-off.
 const FAILED_RETRY_MS: Millis = 60_000;
 
-/// The handler.
-pub struct TweetUpdate {
-    /// The pipeline's name in the store.
+/// The handler of such a pipeline.
+pub struct Refresher<J: Judge> {
+    /// The pipeline's name in queue and store.
     pub namespace: String,
     /// Who is asked.
-    pub lookup: Arc<dyn Lookup>,
+    pub lookup: Arc<dyn Lookup<J::Item>>,
+    /// What an item means.
+    pub judge: J,
     /// Where answers are kept.
     pub store: Arc<dyn Store>,
     /// Where calls are accounted for.
     pub credentials: Arc<Credentials>,
-    /// How often, by age. A batch is judged by one table.
-    pub ages: Reloadable<AgeTable>,
-    /// Whether an update is made before midnight UTC instead of shortly after it. The default is never.
-    pub same_day: Reloadable<SameDay>,
-    /// What becomes of tweets the provider does not return.
+    /// When items are due again. A batch is judged by one schedule.
+    pub schedule: Arc<dyn Schedules>,
+    /// What becomes of items the API does not return.
     pub unavailable: UnavailableSettings,
     /// The last wave of misses, as all workers together have seen it.
     pub wave: Reloadable<Option<Wave>>,
@@ -67,19 +78,18 @@ pub struct TweetUpdate {
 }
 
 /// What the answers mean, side by side: each job, what is stored of it, and what the queue is told.
-#[derive(Default)]
-struct Judged {
+struct Answers<T> {
     jobs: Vec<Job>,
-    observations: Vec<Observation>,
+    observations: Vec<Observation<T>>,
     verdicts: Vec<Verdict>,
-    /// Posts that were found.
+    /// Items that were found.
     found: usize,
-    /// Misses of posts that were known to live.
+    /// Misses of items that were known to live.
     missed: usize,
 }
 
 #[async_trait]
-impl Handler for TweetUpdate {
+impl<J: Judge> Handler for Refresher<J> {
     fn endpoint(&self) -> &'static str {
         self.lookup.capabilities().endpoint
     }
@@ -98,7 +108,7 @@ impl Handler for TweetUpdate {
                 return Handled::released(batch, outlook);
             }
         };
-        let requested = self.calls().request_tweets(batch, versions, permit).await;
+        let requested = self.calls().request(batch, versions, permit).await;
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
         let mut handled = match self.in_time(self.done_with(batch, answered, refused)).await {
             Ok(done) => Handled { outlook, ..done },
@@ -115,16 +125,16 @@ impl Handler for TweetUpdate {
     }
 }
 
-impl TweetUpdate {
+impl<J: Judge> Refresher<J> {
     /// The calls of a batch, made for this pipeline.
-    fn calls(&self) -> Calls<'_> {
+    fn calls(&self) -> Calls<'_, J::Item> {
         let Self { namespace, lookup, credentials, metrics, suspicions, .. } = self;
         let time_for_one = self.call_timeout + self.save_timeout;
         Calls { namespace, lookup: &**lookup, credentials, metrics, suspicions, time_for_one }
     }
 
-    /// The newest known version of each edited post, by the post's id. Looked up by its first id, a post stays as it was before
-    /// it was edited, its counts too, where versions have ids of their own.
+    /// The newest known version of each edited item, by its first id: looked up by that, it stays as it was before it was
+    /// edited, where versions have ids of their own.
     async fn versions(&self, jobs: &[Job]) -> Result<Versions, StoreError> {
         if !self.lookup.versions_have_ids() {
             return Ok(Versions::default());
@@ -138,19 +148,19 @@ impl TweetUpdate {
     async fn done_with(
         &self,
         batch: &Batch,
-        answered: Vec<(Job, Outcome, Millis)>,
+        answered: Vec<(Job, Outcome<J::Item>, Millis)>,
         refused: Vec<(Job, String)>,
     ) -> Result<Handled, StoreError> {
         let mut done = Handled::default();
         if !answered.is_empty() {
             let mut judged = self.judge(answered).await?;
-            if self.save_tweets(&judged.observations).await? > 0 {
+            if self.save(&judged.observations).await? > 0 {
                 self.heed_refusals(&mut judged).await?;
             }
             done.tally = [(wave::FOUND, judged.found), (wave::MISSED, judged.missed)]
                 .map(|(counter, by)| (counter, i64::try_from(by).unwrap_or(i64::MAX)))
                 .into();
-            done.verdicts = self.promote_tweets(judged);
+            done.verdicts = self.promote(judged);
         }
         for (job, why) in refused {
             let verdict = self.blame(batch, &job, &why).await?;
@@ -160,10 +170,10 @@ impl TweetUpdate {
     }
 
     /// What each outcome means: state, what is stored, when it is due again.
-    async fn judge(&self, answered: Vec<(Job, Outcome, Millis)>) -> Result<Judged, StoreError> {
+    async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
         // Only an answer that lacks something needs to know what was there before.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
-            Outcome::Found(tweet) => tweet.created_at.is_some() && !is_version(job, tweet),
+            Outcome::Found(item) => !self.judge.needs_standing(job, item),
             Outcome::Unavailable | Outcome::Broken(_) => false,
         });
         let standings = if whole {
@@ -172,8 +182,9 @@ impl TweetUpdate {
             let ids: Vec<String> = answered.iter().map(|(job, ..)| job.id.clone()).collect();
             self.store.standing(&self.namespace, &ids).await?
         };
-        let mut judged = Judged::default();
-        let terms = Terms { ages: self.ages.load(), same_day: *self.same_day.load(), wave: self.is_wave() };
+        let (jobs, observations, verdicts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut judged = Answers { jobs, observations, verdicts, found: 0, missed: 0 };
+        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
             match &outcome {
                 Outcome::Found(_) => judged.found += 1,
@@ -188,7 +199,7 @@ impl TweetUpdate {
         Ok(judged)
     }
 
-    /// Whether far more posts are missing than usual, at this moment and over all workers.
+    /// Whether far more items are missing than usual, at this moment and over all workers.
     fn is_wave(&self) -> bool {
         self.wave.load().as_ref().as_ref().is_some_and(Wave::lasts)
     }
@@ -197,28 +208,24 @@ impl TweetUpdate {
         &self,
         terms: &Terms,
         job: &Job,
-        outcome: Outcome,
+        outcome: Outcome<J::Item>,
         standing: Option<&Standing>,
         at: Millis,
-    ) -> (Observation, Verdict) {
+    ) -> (Observation<J::Item>, Verdict) {
         let counters = &self.metrics.counters;
         let created_at = || self.created_at(&job.id, standing);
-        let by_age = |created_at| terms.by_age(created_at, at);
+        let regular = |created_at| terms.schedule.next(&Known { id: &job.id, created_at }, at);
         let mut follow = None;
         let (seen, state, next) = match outcome {
-            Outcome::Found(mut tweet) => {
-                if tweet.withheld_in.is_some() { &counters.withheld } else { &counters.found }.add(1);
-                let made = match is_version(job, &tweet) {
-                    // A later version has its own date; the post is as old as it was.
-                    true => created_at().or(tweet.created_at),
-                    false => tweet.created_at.or_else(created_at),
-                };
-                let mut next = by_age(made);
-                follow = follow_edits(&mut tweet, standing);
+            Outcome::Found(mut item) => {
+                if item.is_withheld() { &counters.withheld } else { &counters.found }.add(1);
+                let judged = self.judge.found(job, &mut item, standing, created_at());
+                let mut next = regular(judged.created_at);
+                follow = judged.follow;
                 if let (Some(_), Some((_, delay))) = (&follow, &mut next) {
                     *delay = 0;
                 }
-                (Seen::Found(tweet), TweetState::Live, next)
+                (Seen::Found(item), TweetState::Live, next)
             }
             Outcome::Broken(why) => {
                 counters.broken.add(1);
@@ -226,28 +233,23 @@ impl TweetUpdate {
                 // Said once, not each round.
                 if standing.and_then(|known| known.unreadable.as_ref()) != Some(&why) {
                     let namespace = &*self.namespace;
-                    tracing::warn!(
-                        namespace,
-                        id = job.id,
-                        why,
-                        "this answer cannot be read; the tweet stays on its schedule"
-                    );
+                    tracing::warn!(namespace, id = job.id, why, "this answer cannot be read; it stays on its schedule");
                 }
-                // It proves neither that the post lives nor that it is gone: state and lane stay.
-                let by_age = by_age(created_at());
+                // It proves neither that the item lives nor that it is gone: state and lane stay.
+                let regular = regular(created_at());
                 match standing.filter(|known| known.state == TweetState::Unavailable) {
                     Some(known) => {
-                        let next = by_age.map(|(lane, _)| self.slow(terms, lane.patience, known.missing_since, at));
+                        let next = regular.map(|(lane, _)| self.slow(terms, lane.patience, known.missing_since, at));
                         (Seen::Broken(why), TweetState::Unavailable, next)
                     }
-                    None => (Seen::Broken(why), TweetState::Live, by_age),
+                    None => (Seen::Broken(why), TweetState::Live, regular),
                 }
             }
             Outcome::Unavailable => {
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
-                let (state, next) = self.missed(terms, by_age(created_at()), misses, since, at);
+                let (state, next) = self.missed(terms, regular(created_at()), misses, since, at);
                 (Seen::Missing { misses, since }, state, next)
             }
         };
@@ -257,16 +259,16 @@ impl TweetUpdate {
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow }, verdict)
     }
 
-    /// State and next look-up of a post that is missing; `by_age` is where its age would put it.
+    /// State and next look-up of an item that is missing; `regular` is where it would go otherwise.
     fn missed(
         &self,
         terms: &Terms,
-        by_age: Option<Next>,
+        regular: Option<Next>,
         misses: u32,
         since: Millis,
         at: Millis,
     ) -> (TweetState, Option<Next>) {
-        let Some((lane, _)) = by_age else { return (TweetState::Ended, None) };
+        let Some((lane, _)) = regular else { return (TweetState::Ended, None) };
         match self.unavailable.judge(misses, since, at, terms.wave) {
             // What was not returned today is not free today: no earlier look-up saves anything.
             Belief::Suspected => {
@@ -278,21 +280,21 @@ impl TweetUpdate {
         }
     }
 
-    /// Where a post goes at `at` that is unavailable and missing since then; `interval` is that of its age, ms.
+    /// Where an item goes at `at` that is unavailable and missing since then; `interval` is its regular one, ms.
     fn slow(&self, terms: &Terms, interval: Millis, since: Option<Millis>, at: Millis) -> Next {
         let delay = self.unavailable.delay(since.unwrap_or(at), at, interval, terms.wave);
         (self.unavailable.lane.clone(), delay)
     }
 
-    /// When a post was made, ms since the epoch: as the store knows it, or its id.
+    /// When an item was made, ms since the epoch: as the store knows it, or its id.
     fn created_at(&self, id: &str, standing: Option<&Standing>) -> Option<Millis> {
         standing.and_then(|known| known.created_at).or_else(|| self.lookup.created_at(id).ok().flatten())
     }
 
     /// Every answer into the store, before the queue hears of any. Answers how many it refused.
-    async fn save_tweets(&self, observations: &[Observation]) -> Result<u64, StoreError> {
+    async fn save(&self, observations: &[Observation<J::Item>]) -> Result<u64, StoreError> {
         let watch = Stopwatch::start();
-        let saved = self.store.save(&self.namespace, observations).await;
+        let saved = self.judge.save(&*self.store, &self.namespace, observations).await;
         self.metrics.histograms.save_seconds.observe(watch.elapsed().as_secs_f64());
         let saved = saved?;
         failpoint::point("after_commit");
@@ -311,15 +313,16 @@ impl TweetUpdate {
     /// The store refuses answers older than what it has, and all about the dead: then the queue is told what the store
     /// knows. (A worker that died between save and settle leaves such a difference, and so does an answer that came
     /// late.)
-    async fn heed_refusals(&self, judged: &mut Judged) -> Result<(), StoreError> {
+    async fn heed_refusals(&self, judged: &mut Answers<J::Item>) -> Result<(), StoreError> {
         let ids: Vec<String> = judged.jobs.iter().map(|job| job.id.clone()).collect();
         let standings = self.store.standing(&self.namespace, &ids).await?;
-        let terms = Terms { ages: self.ages.load(), same_day: *self.same_day.load(), wave: self.is_wave() };
+        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
             let Some(known) = standing else { continue };
             let is_refused = known.checked_at.is_some_and(|newer| newer > seen.answered_at);
-            let by_age = terms.by_age(self.created_at(&seen.id, Some(&known)), seen.answered_at);
-            let interval = by_age.as_ref().map_or(self.unavailable.lane.patience, |(lane, _)| lane.patience);
+            let item = Known { id: &seen.id, created_at: self.created_at(&seen.id, Some(&known)) };
+            let regular = terms.schedule.next(&item, seen.answered_at);
+            let interval = regular.as_ref().map_or(self.unavailable.lane.patience, |(lane, _)| lane.patience);
             let slow = || self.slow(&terms, interval, known.missing_since, seen.answered_at);
             let (lane, delay) = match known.state {
                 TweetState::Dead => {
@@ -330,7 +333,7 @@ impl TweetUpdate {
                     *verdict = Verdict::Finish;
                     continue;
                 }
-                TweetState::Live if is_refused => by_age.unwrap_or_else(slow),
+                TweetState::Live if is_refused => regular.unwrap_or_else(slow),
                 TweetState::Unavailable if is_refused => slow(),
                 _ => continue,
             };
@@ -339,8 +342,8 @@ impl TweetUpdate {
         Ok(())
     }
 
-    /// Each tweet to the lane of its age, or to the end of its life.
-    fn promote_tweets(&self, judged: Judged) -> Vec<(Job, Verdict)> {
+    /// Each item to its next lane, or to the end of its life.
+    fn promote(&self, judged: Answers<J::Item>) -> Vec<(Job, Verdict)> {
         let verdicts: Vec<_> = judged.jobs.into_iter().zip(judged.verdicts).collect();
         self.metrics.counters.ended.add(verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Finish).count());
         verdicts
@@ -383,43 +386,8 @@ impl TweetUpdate {
     }
 }
 
-/// Whether it is one of several versions of a post.
-fn is_version(job: &Job, tweet: &Tweet) -> bool {
-    tweet.id != job.id || !tweet.newer.is_empty()
-}
-
-/// The version that comes next: one after the other, so that the history has each of them, and at once. A post that was missing
-/// a moment ago has its versions stored, as far as they could be had: then the newest, and what came in between is no change.
-fn follow_edits(tweet: &mut Tweet, standing: Option<&Standing>) -> Option<String> {
-    if standing.is_none_or(|known| known.misses == 0) {
-        return tweet.newer.first().cloned();
-    }
-    let newest = tweet.newer.last().cloned();
-    if newest.is_some() {
-        (tweet.text, tweet.metrics, tweet.withheld_in) = (None, Counts::default(), None);
-    }
-    newest
-}
-
-/// A lane, and how long until the post is due in it, ms.
-type Next = (Lane, Millis);
-
 /// What the answers of one batch are judged by.
 struct Terms {
-    ages: Arc<AgeTable>,
-    same_day: SameDay,
+    schedule: Arc<dyn Schedule>,
     wave: bool,
-}
-
-impl Terms {
-    /// Where its age puts a post made at `created_at`; `None` past the last bracket. A date nobody knows (sequential ids
-    /// from before Snowflake, put in without one) is older than any bracket but the last: that one keeps it alive.
-    fn by_age(&self, created_at: Option<Millis>, at: Millis) -> Option<Next> {
-        let lane = match created_at {
-            // From the future by more than skew: as young as can be, rather than the end of its life.
-            Some(created_at) => self.ages.lane(created_at.min(at), at),
-            None => self.ages.brackets().last().map(|bracket| &bracket.lane),
-        }?;
-        Some((lane.clone(), self.same_day.delay(at, lane.patience)))
-    }
 }

@@ -1,15 +1,15 @@
-//! When a miss is believed: how long a post may be missing before it counts as unavailable, and before its life
+//! When a miss is believed: how long an item may be missing before it counts as unavailable, and before its life
 //! ends. Pure.
 //!
-//! An API that answers wrongly for a while leaves posts out as a deletion does. So a miss is believed by time: asking
+//! An API that answers wrongly for a while leaves items out as a deletion does. So a miss is believed by time: asking
 //! again at once would meet the same fault.
 
 use crate::base::clock::Millis;
 use crate::engine::queue::Lane;
 
-/// During a wave of misses the misses of a post must span so many times as long.
+/// During a wave of misses the misses of an item must span so many times as long.
 const WAVE_FACTOR: Millis = 6;
-/// At the most so often an unavailable post is looked up whose lane would have it wait longer, ms.
+/// At the most so often an unavailable item is looked up whose lane would have it wait longer, ms.
 const SOONEST: Millis = 60_000;
 /// Two misses count towards the end of a life only if so many times [`UnavailableSettings::believed_after`] lies between
 /// them: 2 h for the default of 10 min.
@@ -17,12 +17,12 @@ const APART_FACTOR: Millis = 12;
 /// A life never ends with fewer counted misses than this, whatever the settings say.
 const LEAST_LIMIT: u32 = 2;
 
-/// What becomes of posts that the provider does not return.
+/// What becomes of items that the API does not return.
 #[derive(Debug, Clone)]
 pub struct UnavailableSettings {
-    /// The slow lane of unavailable posts; its patience is how often they are looked up.
+    /// The slow lane of unavailable items; its patience is how often they are looked up.
     pub lane: Lane,
-    /// Until its misses span this long, a post stays live on its own interval, ms.
+    /// Until its misses span this long, an item stays live on its own interval, ms.
     pub believed_after: Millis,
     /// Misses in a row after which a life ends, counted only where they lie hours apart ...
     pub limit: u32,
@@ -33,11 +33,11 @@ pub struct UnavailableSettings {
 /// What a miss means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
-    /// Not believed yet: the post stays live on its own interval.
+    /// Not believed yet: the item stays live on its own interval.
     Suspected,
-    /// Believed: the post goes to the slow lane.
+    /// Believed: the item goes to the slow lane.
     Unavailable,
-    /// Believed for so long that the post's life ends.
+    /// Believed for so long that its life ends.
     Ended,
 }
 
@@ -56,16 +56,16 @@ impl UnavailableSettings {
         if is_over && !wave { Belief::Ended } else { Belief::Unavailable }
     }
 
-    /// How long the misses of a post must span to be believed, ms.
+    /// How long the misses of an item must span to be believed, ms.
     #[must_use]
     pub fn span(&self, wave: bool) -> Millis {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
-    /// How long until an unavailable post is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
-    /// `interval` is that of its age. At first as often as a living post, since a few misses in a row may be chance, but no
-    /// more often than a miss needs to be believed: deleted posts never need more of the quota than they did before. During a
-    /// wave every hour at least: an answer that finds a post is what ends the wave.
+    /// How long until an unavailable item is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
+    /// `interval` is that of its age. At first as often as a living item, since a few misses in a row may be chance, but no
+    /// more often than a miss needs to be believed: deleted items never need more of the quota than they did before. During a
+    /// wave every hour at least: an answer that finds an item is what ends the wave.
     #[must_use]
     pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
         let soonest = self.span(false).max(SOONEST);

@@ -1,0 +1,94 @@
+//! What `status` says: every queue at this moment, its quota, and the polled sources.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::future::join_all;
+
+use super::{Service, callers, fill, queue_is_there, source_book, store_as_it_is, terms, whole_queue};
+use crate::base::reload::Reloadable;
+use crate::config::Settings;
+use crate::ops::report::sources::{PositionsAtHand, Sources};
+use crate::ops::report::status::{Report, Status};
+use crate::ops::{Answer, Reader, StoreAtHand};
+use crate::pipelines::kind::Registered;
+use crate::pipelines::registry::Registry;
+
+/// Longest wait for the store, and for the queues of the polled sources.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// The same where the settings name no source: there may be none to read.
+const GLANCE: Duration = Duration::from_millis(1_500);
+
+/// Reads the queue, the quota and the credentials of each pipeline, and the polled sources. Needs the names of the
+/// credentials, and no secret.
+///
+/// # Errors
+/// A setting is invalid, or the queue of the only pipeline is down. Of several, one that is down is a part
+/// of the report.
+pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> {
+    let pipelines = registry.pipelines(settings)?;
+    for pipeline in &pipelines {
+        callers(settings, &pipeline.id.provider)?; // wrong credentials are an error of the command, not of one pipeline
+    }
+    queue_is_there(settings)?;
+    let service = Service::new(settings)?;
+    let store = store_as_it_is(settings).await.map(|(store, _)| store).map_err(|error| format!("{error:#}"));
+    let store = StoreAtHand::new(store);
+    let reading = pipelines.iter().map(|pipeline| status_of(settings, &service, pipeline, &store));
+    let (mut read, sources) = tokio::join!(join_all(reading), sources(settings, &service));
+    if pipelines.len() == 1 && read.first().is_some_and(Result::is_err) {
+        read.swap_remove(0)?;
+    }
+    let named = pipelines.iter().zip(read).map(|(pipeline, read)| {
+        let pollers = sources.trouble_of(&pipeline.id.provider.to_string());
+        let with_pollers = |status: Status| Status {
+            answer: status.answer.map(|answer| answer.unless_pollers(pollers.as_deref())),
+            ..status
+        };
+        // One line, as every error of a command.
+        (pipeline.namespace(), read.map(with_pollers).map_err(|error| format!("{error:#}")))
+    });
+    Ok(Report::new(named.collect::<Vec<_>>(), sources))
+}
+
+async fn status_of(
+    settings: &Settings,
+    service: &Service,
+    pipeline: &Registered,
+    store: &StoreAtHand,
+) -> Result<Status> {
+    let queue = service.queue(&pipeline.namespace()).await?;
+    let terms = Reloadable::new(terms(settings, pipeline));
+    let whole = whole_queue(settings, service, pipeline, queue, terms.clone(), Arc::default()).await?;
+    let whole = Arc::new(whole);
+    let seen = Reader::new(whole.clone(), store.clone(), terms).look_once().await;
+    let status = match &seen.snapshot {
+        Some(figures) => figures.status.clone(),
+        // The services tell in their own words why they do not answer; a large file may only need more time.
+        None => {
+            let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
+            Status::new(stats, accounts, fill(settings, whole.capabilities)).with_reads(whole.reads().await?)
+        }
+    };
+    Ok(Status { answer: Some(Answer::of(&seen)), ..status })
+}
+
+/// Reads the polled sources. A store that is down is reported where the settings name a source: otherwise there may be
+/// none, and nobody needs it.
+async fn sources(settings: &Settings, service: &Service) -> Sources {
+    let patience = if settings.poll.sources.is_empty() { GLANCE } else { PATIENCE };
+    let positions = match tokio::time::timeout(patience, store_as_it_is(settings)).await {
+        Ok(opened) => opened.map(|(_, positions)| positions).map_err(|error| format!("{error:#}")),
+        Err(_) => Err(format!("the store did not answer within {} ms", patience.as_millis())),
+    };
+    let book = source_book(settings, service, PositionsAtHand::new(positions));
+    match book.read(patience).await {
+        Ok(all) => Sources { all, error: None },
+        Err(why) if book.names_any() => Sources { error: Some(why), ..Sources::default() },
+        Err(why) => {
+            tracing::debug!(why, "whether there are polled sources is not known");
+            Sources::default()
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What the rest of the house knows of a pipeline: the seam that [`Registry`](super::registry::Registry) has a line for.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use crate::base::clock;
+use crate::base::reload::Reloadable;
+use crate::config::{BadConfig, Settings};
+use crate::engine::health::Health;
+use crate::engine::metrics::Metrics;
+use crate::engine::queue::Lane;
+use crate::engine::schedule::{Schedule, Schedules};
+use crate::engine::worker::Handler;
+use crate::ingest::Lanes;
+use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::refresh::wave::Wave;
+use crate::pipelines::refresh::{Judge, Refresher, Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::providers::lookup::{Capabilities, Lookup};
+use crate::providers::registry::Parse;
+use crate::quota::Credentials;
+use crate::store::Store;
+
+/// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
+/// [opens](PipelineKind::open).
+#[async_trait]
+pub trait PipelineKind: Send + Sync + Debug {
+    /// The pipelines of this kind that the settings ask for.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
+
+    /// What a call of that one takes, and the endpoint whose quota it needs.
+    fn capabilities(&self, of: &PipelineId) -> Capabilities;
+
+    /// When its items are due, by these settings.
+    fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule>;
+
+    /// When the item with this id was made, ms since the epoch, where the id says so.
+    ///
+    /// # Errors
+    /// It is no id of such an item; says why in one clause.
+    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<clock::Millis>, String>;
+
+    /// How an object is read that comes in in place of an id.
+    fn parse(&self, _of: &PipelineId) -> Parse {
+        |_| Err("ids alone can be put in here".to_owned())
+    }
+
+    /// Builds what is asked of that one before anything is connected: wrong settings are found by it.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    fn check(&self, _of: &PipelineId, _settings: &Settings) -> Result<()> {
+        Ok(())
+    }
+
+    /// Builds its handler.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    async fn open(&self, opening: Opening) -> Result<Opened>;
+}
+
+/// A pipeline that the settings ask for, and its kind.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// Its name.
+    pub id: PipelineId,
+    /// Its kind.
+    pub kind: Arc<dyn PipelineKind>,
+}
+
+/// What a handler is built from.
+pub struct Opening {
+    /// The pipeline.
+    pub id: PipelineId,
+    /// The settings at the start.
+    pub settings: Settings,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The credentials of its provider.
+    pub credentials: Arc<Credentials>,
+    /// When its items are due, in force.
+    pub schedule: Arc<dyn Schedules>,
+    /// The last wave of misses.
+    pub wave: Reloadable<Option<Wave>>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// What is known of it from outside.
+    pub health: Arc<Health>,
+}
+
+/// A handler, and what a call takes now that the API was asked.
+pub struct Opened {
+    /// The handler.
+    pub handler: Arc<dyn Handler>,
+    /// What a call takes.
+    pub capabilities: Capabilities,
+}
+
+impl Opening {
+    /// The machine of `refresh` with this lookup and this judge.
+    pub fn refresher<J: Judge>(self, lookup: Arc<dyn Lookup<J::Item>>, judge: J) -> Opened {
+        let updater = &self.settings.updater;
+        let capabilities = lookup.capabilities();
+        let unavailable = UnavailableSettings {
+            lane: unavailable_lane(&self.settings),
+            believed_after: clock::millis(updater.unavailable_after),
+            limit: updater.unavailable_limit,
+            after: clock::millis(updater.unavailable_for),
+        };
+        let handler = Refresher {
+            namespace: self.id.to_string(),
+            lookup,
+            judge,
+            store: self.store,
+            credentials: self.credentials,
+            schedule: self.schedule,
+            unavailable,
+            wave: self.wave,
+            max_deliveries: updater.max_deliveries,
+            call_timeout: self.settings.lookup.timeout,
+            save_timeout: updater.save_timeout,
+            metrics: self.metrics,
+            suspicions: Suspicions::default(),
+        };
+        Opened { handler: Arc::new(handler), capabilities }
+    }
+}
+
+impl Registered {
+    /// Its name in queue, store, metrics and on the page.
+    #[must_use]
+    pub fn namespace(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// What a call takes, as far as that is known without asking.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.kind.capabilities(&self.id)
+    }
+
+    /// When its items are due, by these settings.
+    #[must_use]
+    pub fn schedule(&self, settings: &Settings) -> Arc<dyn Schedule> {
+        self.kind.schedule(&self.id, settings)
+    }
+
+    /// The lane of each item, chosen as its handler chooses it.
+    #[must_use]
+    pub fn lanes(&self, settings: &Settings, schedule: Arc<dyn Schedules>) -> Lanes {
+        let Self { id, kind } = self.clone();
+        let id_date = Arc::new(move |item: &str| kind.date_of(&id, item));
+        Lanes { schedule, unavailable: unavailable_lane(settings), id_date }
+    }
+}
+
+fn unavailable_lane(settings: &Settings) -> Lane {
+    Lane::new(UNAVAILABLE_LANE, settings.updater.unavailable_every)
+}

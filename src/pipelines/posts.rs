@@ -1,0 +1,148 @@
+//! Posts: their judge. Each is looked up again by its age, until it is too old.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use super::apis::{learn_lookup, open_lookup};
+use super::kind::{Opened, Opening, PipelineKind, Registered};
+use crate::base::clock::{self, Millis};
+use crate::config::{BadConfig, Settings};
+use crate::engine::queue::Job;
+use crate::engine::schedule::age::SameDay;
+use crate::engine::schedule::{ByAge, Schedule};
+pub use crate::model::pipeline_id::NAMESPACE;
+use crate::model::pipeline_id::PipelineId;
+use crate::model::post::{Metrics, Tweet};
+use crate::model::provider::Provider;
+use crate::pipelines::refresh::{Item, Judge, Judged, Refresher};
+use crate::providers::lookup::{Capabilities, Charge};
+use crate::providers::registry::{self, Parse};
+use crate::store::{Observation, Saved, Standing, Store, StoreError};
+
+/// How far a provider's clock and the ledger's may be apart, and how long the ledger may take to answer.
+const CLOCKS: Duration = Duration::from_secs(10);
+/// How long an id that is due may wait for a worker, and a batch for its save.
+const ON_THE_WAY: Duration = Duration::from_secs(60);
+
+/// The pipelines of posts: one for each provider that the settings name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Posts;
+
+#[async_trait]
+impl PipelineKind for Posts {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        Ok(settings.providers()?.iter().map(PipelineId::posts).collect())
+    }
+
+    fn capabilities(&self, of: &PipelineId) -> Capabilities {
+        registry::capabilities(&of.provider)
+    }
+
+    fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
+        let same_day = same_day(settings, self.capabilities(of));
+        Arc::new(ByAge { ages: settings.tweet_age.clone(), same_day })
+    }
+
+    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
+        registry::date_of(&of.provider)(id)
+    }
+
+    fn parse(&self, of: &PipelineId) -> Parse {
+        registry::parse(&of.provider)
+    }
+
+    fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {
+        open_lookup(settings, &of.provider).map(drop)
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened> {
+        let lookup = learn_lookup(&opening.settings, &opening.id.provider, &opening.health).await?;
+        Ok(opening.refresher(lookup, PostJudge))
+    }
+}
+
+/// The posts of that provider.
+#[must_use]
+pub fn posts_of(provider: &Provider) -> Registered {
+    Registered { id: PipelineId::posts(provider), kind: Arc::new(Posts) }
+}
+
+/// Of a provider that charges a post once in a UTC day: what is due so early is read on the day it was read on last.
+#[must_use]
+pub fn same_day(settings: &Settings, capabilities: Capabilities) -> SameDay {
+    if capabilities.charge != Charge::PerIdPerUtcDay {
+        return SameDay::default();
+    }
+    let on_the_way = clock::millis(settings.updater.buffer_ttl.saturating_add(ON_THE_WAY));
+    SameDay { share: settings.x.same_day, margin: margin(settings).saturating_add(on_the_way) }
+}
+
+/// Around a midnight: what a call takes, on clocks that differ.
+#[must_use]
+pub fn margin(settings: &Settings) -> Millis {
+    clock::millis(settings.lookup.timeout.saturating_add(CLOCKS))
+}
+
+/// The handler of `tweet:update` and its like.
+pub type TweetUpdate = Refresher<PostJudge>;
+
+/// What a post means that was found.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PostJudge;
+
+impl Item for Tweet {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn created_at(&self) -> Option<Millis> {
+        self.created_at
+    }
+
+    fn is_withheld(&self) -> bool {
+        self.withheld_in.is_some()
+    }
+}
+
+#[async_trait]
+impl Judge for PostJudge {
+    type Item = Tweet;
+
+    fn needs_standing(&self, job: &Job, tweet: &Tweet) -> bool {
+        tweet.created_at.is_none() || is_version(job, tweet)
+    }
+
+    fn found(&self, job: &Job, tweet: &mut Tweet, standing: Option<&Standing>, known: Option<Millis>) -> Judged {
+        let created_at = match is_version(job, tweet) {
+            // A later version has its own date; the post is as old as it was.
+            true => known.or(tweet.created_at),
+            false => tweet.created_at.or(known),
+        };
+        Judged { created_at, follow: follow_edits(tweet, standing) }
+    }
+
+    async fn save(&self, store: &dyn Store, namespace: &str, answers: &[Observation]) -> Result<Saved, StoreError> {
+        store.save(namespace, answers).await
+    }
+}
+
+/// Whether it is one of several versions of a post.
+fn is_version(job: &Job, tweet: &Tweet) -> bool {
+    tweet.id != job.id || !tweet.newer.is_empty()
+}
+
+/// The version that comes next: one after the other, so that the history has each of them, and at once. A post that was missing
+/// a moment ago has its versions stored, as far as they could be had: then the newest, and what came in between is no change.
+fn follow_edits(tweet: &mut Tweet, standing: Option<&Standing>) -> Option<String> {
+    if standing.is_none_or(|known| known.misses == 0) {
+        return tweet.newer.first().cloned();
+    }
+    let newest = tweet.newer.last().cloned();
+    if newest.is_some() {
+        (tweet.text, tweet.metrics, tweet.withheld_in) = (None, Metrics::default(), None);
+    }
+    newest
+}

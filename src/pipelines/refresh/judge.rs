@@ -1,0 +1,59 @@
+//! What is particular to a kind of item: the seam between the machine and a pipeline.
+
+use async_trait::async_trait;
+
+use crate::base::clock::Millis;
+use crate::engine::queue::Job;
+use crate::store::{Observation, Saved, Standing, Store, StoreError};
+
+/// What a lookup returns of an id.
+pub trait Item: Send + Sync + 'static {
+    /// The id that it came under: not the asked one where it is a newer version.
+    fn id(&self) -> &str;
+
+    /// When it was made, ms since the epoch, where it says so.
+    fn created_at(&self) -> Option<Millis>;
+
+    /// Whether it is withheld somewhere.
+    fn is_withheld(&self) -> bool {
+        false
+    }
+}
+
+/// What a found item means beside its schedule.
+#[derive(Debug, Clone, Default)]
+pub struct Judged {
+    /// When it was made, ms since the epoch.
+    pub created_at: Option<Millis>,
+    /// A newer version, which is looked up at once.
+    pub follow: Option<String>,
+}
+
+/// What is particular to a kind of item: what a found one means, and where it is kept.
+#[async_trait]
+pub trait Judge: Send + Sync + 'static {
+    /// What its lookup returns.
+    type Item: Item;
+
+    /// Whether the store has to be asked what it knows before this one is judged.
+    fn needs_standing(&self, _job: &Job, item: &Self::Item) -> bool {
+        item.created_at().is_none()
+    }
+
+    /// Judges one that was found; what of it is not to be stored, it takes out. `known` is when its age began, as the
+    /// store or its id say it.
+    fn found(&self, _job: &Job, item: &mut Self::Item, _standing: Option<&Standing>, known: Option<Millis>) -> Judged {
+        Judged { created_at: item.created_at().or(known), follow: None }
+    }
+
+    /// Stores a batch of answers, all or nothing.
+    ///
+    /// # Errors
+    /// As [`Posts::save`](crate::store::Posts::save).
+    async fn save(
+        &self,
+        store: &dyn Store,
+        namespace: &str,
+        answers: &[Observation<Self::Item>],
+    ) -> Result<Saved, StoreError>;
+}

@@ -1,0 +1,38 @@
+//! The registry: one line a kind of pipeline. All roles, commands and pages go by it.
+
+use std::sync::Arc;
+
+use super::kind::{PipelineKind, Registered};
+use super::posts::Posts;
+use crate::config::{BadConfig, Settings};
+
+/// The kinds of pipelines that there are.
+#[derive(Debug, Clone)]
+pub struct Registry(Vec<Arc<dyn PipelineKind>>);
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self(Vec::new()).with(Posts)
+    }
+}
+
+impl Registry {
+    /// The same with one kind more.
+    #[must_use]
+    pub fn with(mut self, kind: impl PipelineKind + 'static) -> Self {
+        self.0.push(Arc::new(kind));
+        self
+    }
+
+    /// The pipelines that the settings ask for.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    pub fn pipelines(&self, settings: &Settings) -> Result<Vec<Registered>, BadConfig> {
+        let mut all = Vec::new();
+        for kind in &self.0 {
+            all.extend(kind.pipelines(settings)?.into_iter().map(|id| Registered { id, kind: kind.clone() }));
+        }
+        Ok(all)
+    }
+}
