@@ -1,4 +1,4 @@
-//! The heartbeat of a worker: what it tells its queues every few seconds, from before it works until it leaves.
+//! The heartbeat of a worker: what it tells its queue every few seconds, from before it works until it leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,27 +29,29 @@ impl Heartbeat {
         name: &str,
         in_force: &Reloadable<InForce>,
         pipeline: &Monitored,
-        queues: Vec<(Arc<dyn Queue>, Counted)>,
+        queue: Arc<dyn Queue>,
+        counted: Counted,
     ) -> Self {
         let (name, in_force, pipeline) = (name.to_owned(), in_force.clone(), pipeline.clone());
-        let listed = Arc::new(Listed { name, in_force, pipeline, queues });
+        let listed = Arc::new(Listed { name, in_force, pipeline, queue, counted });
         Self { beating: AbortOnDropHandle::new(tokio::spawn(listed.clone().beat_on())), listed }
     }
 }
 
-/// A worker on the lists of its queues.
+/// A worker on the list of its queue.
 pub(super) struct Listed {
     name: String,
     in_force: Reloadable<InForce>,
     pub pipeline: Monitored,
-    queues: Vec<(Arc<dyn Queue>, Counted)>,
+    queue: Arc<dyn Queue>,
+    counted: Counted,
 }
 
 /// The counts that a queue is told of.
 pub(super) enum Counted {
     /// Those of an updater, with how late its posts were.
     Updates,
-    /// Those of polled sources. Their lateness is counted per process, and their queues are many: /metrics has it.
+    /// Those of polled sources, whose lateness /metrics has alone.
     Polls(Arc<SourcePoll>),
 }
 
@@ -69,14 +71,13 @@ impl Listed {
     }
 
     async fn beat(&self) {
-        for (queue, counted) in &self.queues {
-            if let Err(error) = self.tell(&**queue, counted).await {
-                tracing::warn!(error = %error, namespace = queue.namespace(), "no heartbeat");
-            }
+        if let Err(error) = self.tell().await {
+            tracing::warn!(error = %error, namespace = self.queue.namespace(), "no heartbeat");
         }
     }
 
-    async fn tell(&self, queue: &dyn Queue, counted: &Counted) -> Result<(), QueueError> {
+    async fn tell(&self) -> Result<(), QueueError> {
+        let queue = &*self.queue;
         let Monitored { metrics, health, .. } = &self.pipeline;
         // A field that is left out would stay as it was, so there is one also where nothing is wrong.
         let (why, since) =
@@ -87,7 +88,7 @@ impl Listed {
             (WorkerStats::TROUBLE, why),
             (WorkerStats::TROUBLE_SINCE, since),
         ];
-        let (untold, lateness) = match counted {
+        let (untold, lateness) = match &self.counted {
             Counted::Updates => {
                 let in_force = self.in_force.load();
                 fields.extend([
@@ -106,19 +107,16 @@ impl Listed {
         queue.heartbeat(&self.name, &fields, &untold.counts(), &lateness).await?;
         untold.told();
         metrics.told_lateness(&lateness);
-        match counted {
+        match &self.counted {
             Counted::Updates => Ok(()),
             // Another poller whose settings lack a source takes it out of the queue.
             Counted::Polls(poll) => poll.schedule(queue).await,
         }
     }
 
-    /// Tells what was counted since the last heartbeat, then takes the worker off the lists.
+    /// Tells what was counted since the last heartbeat, then takes the worker off the list.
     pub async fn leave(&self) -> Result<(), String> {
         self.beat().await;
-        for (queue, _) in &self.queues {
-            queue.deregister(&self.name).await.map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        self.queue.deregister(&self.name).await.map_err(|error| error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! The worker of a poller: sources in their queues, their posts to the starter of their provider.
+//! The worker of a poller: the sources of an endpoint in their queue, their posts to the starter of their provider.
 
 mod streams;
 
@@ -8,30 +8,40 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
+use tokio::sync::OnceCell;
 
-use self::streams::{Opening, Polls};
+use self::streams::Opening;
 use super::heartbeat::{Counted, Heartbeat};
-use super::sources::{Sources, sources};
+use super::sources::sources;
 use super::updater::worker_name;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, starter};
 use crate::base::reload::Reloadable;
 use crate::config::{Settings, SourceSettings};
 use crate::engine::queue::Queue;
-use crate::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
+use crate::engine::worker::{ClaimSettings, Handling, Worker};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::posts::posts_of;
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::Pace;
 use crate::pipelines::timelines::share::Share;
 use crate::pipelines::timelines::source::{InCommon, SourcePoll};
+use crate::providers::timeline::Timeline;
+use crate::quota::Credentials;
 
 /// Longest wait of a source once it is due.
 const LINGER: Duration = Duration::from_millis(10);
 
-/// What a poller of one provider asks.
-pub type Asked = (Sources, Vec<Opening>);
+/// What a poller asks: the sources of one endpoint, and the streams whose gaps they have.
+pub struct Asked {
+    endpoint: &'static str,
+    sources: BTreeMap<String, Arc<dyn Timeline>>,
+    openings: Vec<Opening>,
+    in_common: InCommon,
+    /// Opened by the first endpoint of the provider.
+    credentials: Arc<OnceCell<Arc<Credentials>>>,
+}
 
-/// The pollers that the settings name, one per provider. Nothing is connected yet.
+/// The pollers that the settings name, one per endpoint. Nothing is connected yet.
 ///
 /// # Errors
 /// A setting is missing or invalid.
@@ -39,14 +49,24 @@ pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
     let settings = &role.settings;
     let mut pipelines = Vec::new();
     let mut openings = streams::streams(settings)?;
-    for (provider, sources) in sources(settings)? {
+    for (provider, endpoints) in sources(settings)? {
         credentials(settings, &provider)?;
-        let openings: Vec<_> = openings.extract_if(.., |opening| opening.provider == provider).collect();
-        let (pipeline, stop) = (PipelineId::all_timelines(&provider).to_string(), role.stop.child());
-        let posts = posts_of(&provider);
-        pipelines.push((Monitored::new(settings, posts, pipeline, lease(settings), stop), (sources, openings)));
+        let namespace = |endpoint: &&str| PipelineId::timelines(&provider, endpoint).to_string();
+        let in_common = InCommon::new(endpoints.keys().map(namespace));
+        let credentials = Arc::new(OnceCell::new());
+        for (endpoint, sources) in endpoints {
+            let is_filled = |opening: &mut Opening| opening.is_filled_by(&provider, &sources);
+            let openings = openings.extract_if(.., is_filled).collect();
+            let (items, stop) = (posts_of(&provider), role.stop.child());
+            let monitored = Monitored::new(settings, items, namespace(&endpoint), lease(settings), stop);
+            let (in_common, credentials) = (in_common.clone(), credentials.clone());
+            pipelines.push((monitored, Asked { endpoint, sources, openings, in_common, credentials }));
+        }
     }
-    Ok(pipelines)
+    match openings.first() {
+        Some(opening) => Err(opening.without_source().into()),
+        None => Ok(pipelines),
+    }
 }
 
 /// The lease of a claimed source: a page needs a call, the position before and after it, the hand-over and the settling;
@@ -55,7 +75,7 @@ fn lease(settings: &Settings) -> Duration {
     settings.lookup.timeout + 5 * settings.updater.save_timeout
 }
 
-/// Builds the worker that polls the sources of a provider, whose posts go into that queue.
+/// Builds the worker that polls the sources of an endpoint, whose posts go into that queue.
 ///
 /// # Errors
 /// A service is down.
@@ -63,60 +83,45 @@ pub async fn open_poller(
     shared: &Shared,
     posts: Arc<dyn Queue>,
     pipeline: &Monitored,
-    (sources, openings): Asked,
+    Asked { endpoint, sources, openings, in_common, credentials }: Asked,
 ) -> Result<ManagedWorker> {
     let settings = &shared.in_force.load().settings;
-    let Monitored { items, schedule, metrics, health, stop, .. } = pipeline.clone();
-    let provider = &items.id.provider;
-    let credentials = open_credentials(settings, &shared.service, provider).await?;
+    let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
+    let opened = async || open_credentials(settings, &shared.service, &items.id.provider).await;
+    let credentials = credentials.get_or_try_init(opened).await?.clone();
     let concurrency = Reloadable::new(settings.updater.concurrency);
-    let namespaces = sources.keys().map(|endpoint| PipelineId::timelines(provider, endpoint).to_string());
-    let in_common = InCommon::new(namespaces, Share::new(concurrency.clone()));
-    let starter = starter(&items, posts, Some(shared.store.clone()), schedule);
     let poll = &settings.poll;
     let asked = |(name, source): (&String, &SourceSettings)| Some((name.clone(), source.asks_for()?));
-    let queries: BTreeMap<_, _> = poll.sources.iter().filter_map(asked).collect();
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
-    let (mut polls, mut pipelines) = (Polls::new(), Vec::new());
-    for (endpoint, sources) in sources {
-        let namespace = PipelineId::timelines(provider, endpoint).to_string();
-        let queue = shared.service.queue(&namespace).await?;
-        let handler = Arc::new(SourcePoll {
-            polls: metrics.polls(&namespace),
-            namespace,
-            endpoint,
-            sources,
-            pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
-            pages: poll.pages,
-            queries: queries.clone(),
-            starter: starter.clone(),
-            positions: shared.positions.clone(),
-            credentials: credentials.clone(),
-            call_timeout: settings.lookup.timeout,
-            save_timeout: settings.updater.save_timeout,
-            in_common: in_common.clone(),
-        });
-        pipelines.push(Pipeline {
-            queue: queue.clone(),
-            handler: Handling::Metered(handler.clone()),
-            claims: claims.into(),
-        });
-        polls.push((queue, handler));
-    }
-    let streams = streams::open(settings, openings, &shared.service, &polls, &metrics).await?;
+    let queue = shared.service.queue(&namespace).await?;
+    let handler = Arc::new(SourcePoll {
+        polls: metrics.polls(&namespace),
+        namespace,
+        endpoint,
+        sources,
+        pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
+        pages: poll.pages,
+        queries: poll.sources.iter().filter_map(asked).collect(),
+        starter: starter(&items, posts, Some(shared.store.clone()), schedule),
+        positions: shared.positions.clone(),
+        credentials: credentials.clone(),
+        call_timeout: settings.lookup.timeout,
+        save_timeout: settings.updater.save_timeout,
+        share: Share::new(concurrency.clone()),
+        in_common,
+    });
+    let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), &metrics).await?;
     health.works();
-    for (queue, poll) in &polls {
-        poll.schedule(&**queue).await.context("the sources cannot be scheduled")?;
-        tracing::info!(namespace = poll.namespace, sources = poll.sources.len(), "polls");
-    }
+    handler.schedule(&*queue).await.context("the sources cannot be scheduled")?;
+    tracing::info!(namespace = handler.namespace, sources = handler.sources.len(), "polls");
     let name = worker_name(settings);
-    let queues = polls.into_iter().map(|(queue, poll)| (queue, Counted::Polls(poll))).collect();
-    let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queues);
+    let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queue.clone(), Counted::Polls(handler.clone()));
     let stream = |stream: StreamSource| {
         let stop = stop.clone();
         async move { stream.run(&stop).await }.boxed()
     };
     let beside = streams.into_iter().map(stream).collect();
-    let worker = Worker { name, pipelines, credentials, concurrency, metrics, health, stop };
+    let (handling, claims) = (Handling::Metered(handler, credentials), claims.into());
+    let worker = Worker { name, queue, handling, claims, concurrency, metrics, health, stop };
     Ok(ManagedWorker { role: "poller", worker, heartbeat, beside })
 }

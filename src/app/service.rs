@@ -94,9 +94,15 @@ impl Service {
     /// # Errors
     /// As [`Service::queue`].
     pub async fn queues(&self, pipelines: impl IntoIterator<Item = &Registered>) -> Result<Vec<Arc<dyn Queue>>> {
-        let mut queues = Vec::new();
+        let mut queues: Vec<Arc<dyn Queue>> = Vec::new();
         for pipeline in pipelines {
-            queues.push(self.queue(&pipeline.namespace()).await?);
+            let namespace = pipeline.namespace();
+            // Several may work for one queue.
+            let known = queues.iter().find(|queue| queue.namespace() == namespace).cloned();
+            queues.push(match known {
+                Some(queue) => queue,
+                None => self.queue(&namespace).await?,
+            });
         }
         Ok(queues)
     }

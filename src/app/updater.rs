@@ -15,7 +15,7 @@ use crate::base::random;
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
 use crate::engine::queue::{MEND_SLACK, Queue};
-use crate::engine::worker::{Handling, Pipeline, Worker};
+use crate::engine::worker::{Handling, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
 use crate::pipelines::kind::{Opened, Opening, Registered};
 use crate::store::Way;
@@ -81,7 +81,7 @@ pub async fn open_updater(
     let credentials = open_credentials(settings, service, &items.id.provider).await?;
     let name = worker_name(settings);
     // Before its services are open: people see that a provider does not answer.
-    let heartbeat = Heartbeat::start(&name, in_force, pipeline, vec![(queue.clone(), Counted::Updates)]);
+    let heartbeat = Heartbeat::start(&name, in_force, pipeline, queue.clone(), Counted::Updates);
     let wave = Reloadable::new(None);
     let opening = Opening {
         id: items.id.clone(),
@@ -98,11 +98,11 @@ pub async fn open_updater(
     let tuning = Tuning::new(settings, capabilities, credentials.budget());
     let (concurrency, config_revision) = (*tuning.concurrency.load(), in_force.load().revision.clone());
     tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
-    let claims = tuning.claims.clone();
     let worker = Worker {
         name: name.clone(),
-        pipelines: vec![Pipeline { queue: queue.clone(), handler: Handling::Metered(handler), claims }],
-        credentials,
+        queue: queue.clone(),
+        handling: Handling::Metered(handler, credentials),
+        claims: tuning.claims.clone(),
         concurrency: tuning.concurrency.clone(),
         metrics: metrics.clone(),
         health,

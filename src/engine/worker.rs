@@ -1,15 +1,14 @@
-//! THE loop: permit → claim → handle → settle. It knows no tweets.
+//! THE loop: permit → claim → handle → settle. It knows no posts.
 //!
-//! A worker runs as many of these loops as it may have batches in flight; that figure may change. They take
-//! turns at asking for work, so an idle process asks the queue once per wait, and a process that met an
-//! outage sends one probe per back-off step.
+//! A worker serves one pipeline, so that no other waits for its API, its outages or its batches. It runs as many of
+//! these loops as it may have batches in flight; that figure may change. They take turns at asking for work, so an idle
+//! one asks the queue once per wait, and one that met an outage sends one probe per back-off step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::select_all;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
@@ -21,7 +20,7 @@ use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
-use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Jobs, Queue, QueueError, Settled, Verdict};
+use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::quota::{Acquired, Credentials, Pacing, Permit};
 
 /// The loop looks for work at least this often.
@@ -35,8 +34,8 @@ const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duratio
 /// How often the queue is asked how much is due.
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 
-/// Places for batches in flight: more than there are loops, so that nobody waits for one but a trial, which
-/// takes them all.
+/// Places for batches in flight: more than there are loops, so that nobody waits for one but a batch in isolation,
+/// which takes them all.
 const PLACES: u32 = 1 << 20;
 
 /// Handles the batches of a pipeline whose calls are metered: each batch brings a permit.
@@ -60,8 +59,8 @@ pub trait FreeHandler: Send + Sync {
 /// Handler of a pipeline, and whether its batches need permits.
 #[derive(Clone)]
 pub enum Handling {
-    /// The worker acquires a permit for the handler's endpoint before it claims.
-    Metered(Arc<dyn Handler>),
+    /// The worker acquires a permit of these credentials for the handler's endpoint before it claims.
+    Metered(Arc<dyn Handler>, Arc<Credentials>),
     /// The worker claims without a permit, also while every quota is used up.
     Free(Arc<dyn FreeHandler>),
 }
@@ -114,24 +113,16 @@ pub struct ClaimSettings {
     pub lease: Duration,
 }
 
-/// One namespace, and who handles it.
-pub struct Pipeline {
-    /// Its queue.
-    pub queue: Arc<dyn Queue>,
-    /// Its handler, with or without a quota.
-    pub handler: Handling,
-    /// How its batches are claimed, from the next claim on.
-    pub claims: Reloadable<ClaimSettings>,
-}
-
-/// The loops of one process, over all its pipelines.
+/// The loops of one pipeline.
 pub struct Worker {
     /// Its name in the queue.
     pub name: String,
-    /// What it serves, in turn.
-    pub pipelines: Vec<Pipeline>,
-    /// Where it gets leave to call.
-    pub credentials: Arc<Credentials>,
+    /// The pipeline's queue.
+    pub queue: Arc<dyn Queue>,
+    /// Its handler, with or without a quota.
+    pub handling: Handling,
+    /// How batches are claimed, from the next claim on.
+    pub claims: Reloadable<ClaimSettings>,
     /// Batches in flight, at the most. Lowered, those that are in flight are finished, and none is claimed
     /// until they are few enough.
     pub concurrency: Reloadable<usize>,
@@ -143,15 +134,13 @@ pub struct Worker {
     pub stop: Stop,
 }
 
-/// Whose turn it is to ask for work, and what is known of the services.
-struct Turn {
-    /// The pipeline to ask first: they take turns.
-    next: usize,
-    /// Each pipeline's claim that has brought no batch yet, by its token. Its answer may have been
-    /// lost, so it is made again under that token until a batch comes.
-    tokens: Vec<Option<String>>,
-    /// Each pipeline's calls that are due, and when that was asked.
-    backlogs: Vec<Option<(u64, Stopwatch)>>,
+/// What the loops share: whose turn it is to claim, and what is known of the services.
+struct ClaimState {
+    /// The token of a claim that has brought no batch yet. Its answer may have been lost, so it is made again under
+    /// that token until a batch comes.
+    token: Option<String>,
+    /// Calls that are due, and when that was asked.
+    backlog: Option<(u64, Stopwatch)>,
     /// Delays while a service is out.
     retry: Retry,
     /// Failures so far.
@@ -159,12 +148,11 @@ struct Turn {
     /// How long to wait before asking again.
     pause: Option<Duration>,
     /// Other claim settings end the wait: it was reckoned from the old ones.
-    changes: Vec<Changes>,
+    changes: Changes,
 }
 
 /// A claimed batch, and what handles it.
 struct Claimed {
-    pipeline: usize,
     call: Call,
     batch: Batch,
     /// The lease it was claimed for.
@@ -173,26 +161,19 @@ struct Claimed {
 
 /// A handler with all it needs for one batch.
 enum Call {
-    Metered(Arc<dyn Handler>, Permit),
+    Metered(Arc<dyn Handler>, Arc<Credentials>, Permit),
     Free(Arc<dyn FreeHandler>),
 }
 
-/// Answer of one pipeline that was asked for a batch.
+/// Answer of the pipeline that was asked for a batch.
 enum Asked {
     Batch(Claimed),
     /// Nothing yet; it may be worth asking again after this.
     Wait(Duration),
 }
 
-/// Answer of all pipelines, asked one after the other.
-enum Round {
-    Batch(Claimed),
-    Wait(Duration),
-    Draining,
-}
-
 /// A claimed batch on its way. It keeps the turn until it is settled, so that nothing else is asked for,
-/// while a service is out (one probe per back-off step) and when it is on trial.
+/// while a service is out (one probe per back-off step) and when it is in isolation.
 struct Work {
     claimed: Claimed,
     /// Its place among the batches in flight.
@@ -200,12 +181,12 @@ struct Work {
     /// The failures known when it was claimed. Batches in flight together fail together: all of them
     /// are one failure, or a hiccup with 16 in flight would cost 16 steps of the back-off.
     failures: u64,
-    turn: Option<OwnedMutexGuard<Turn>>,
+    turn: Option<OwnedMutexGuard<ClaimState>>,
 }
 
-/// Whether a job is on trial: batches of suspects are halved until each is alone, and whether it is to
-/// blame shows when it is alone in the process, too.
-fn is_on_trial(batch: &Batch) -> bool {
+/// Whether a job is in isolation: batches of suspects are halved until each is alone, and whether it is to
+/// blame shows when it is alone in the worker, too.
+fn is_isolated(batch: &Batch) -> bool {
     matches!(&batch.jobs[..], [job] if job.deliveries > 0)
 }
 
@@ -228,14 +209,13 @@ impl Worker {
     /// The message of a handler for which it can never work, or of a queue whose file is gone.
     pub async fn run(self) -> Result<(), String> {
         let worker = Arc::new(self);
-        let turn = Arc::new(Mutex::new(Turn {
-            next: 0,
-            tokens: vec![None; worker.pipelines.len()],
-            backlogs: vec![None; worker.pipelines.len()],
+        let turn = Arc::new(Mutex::new(ClaimState {
+            token: None,
+            backlog: None,
             retry: Retry::new(BACKOFF.0, BACKOFF.1),
             failures: 0,
             pause: None,
-            changes: worker.pipelines.iter().map(|pipeline| pipeline.claims.changes()).collect(),
+            changes: worker.claims.changes(),
         }));
         let in_flight = Arc::new(Semaphore::new(PLACES as usize));
         let running = Arc::new(AtomicUsize::new(0));
@@ -276,11 +256,10 @@ impl Worker {
         running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// The next batch, from whichever pipeline has one; `None` when the loop is to end, and a message when the process
-    /// can never work.
+    /// The next batch; `None` when the loop is to end, and a message when the process can never work.
     async fn next(
         &self,
-        turn: Arc<Mutex<Turn>>,
+        turn: Arc<Mutex<ClaimState>>,
         in_flight: &Arc<Semaphore>,
         running: &AtomicUsize,
     ) -> Result<Option<Work>, String> {
@@ -294,99 +273,71 @@ impl Worker {
             if self.is_one_too_many(running) {
                 return Ok(None);
             }
-            match self.round(&mut turn).await? {
-                Round::Batch(claimed) => {
+            if self.stop.is_draining() {
+                return Ok(None);
+            }
+            match self.ask(&mut turn).await {
+                Ok(Asked::Batch(claimed)) => {
                     let failures = turn.failures;
                     // There are more places than loops; closed they never are.
                     let Ok(place) = in_flight.clone().acquire_owned().await else { return Ok(None) };
-                    let turn = (turn.retry.attempts() > 0 || is_on_trial(&claimed.batch)).then_some(turn);
+                    let turn = (turn.retry.attempts() > 0 || is_isolated(&claimed.batch)).then_some(turn);
                     return Ok(Some(Work { claimed, place, failures, turn }));
                 }
-                Round::Wait(pause) => turn.pause = Some(pause),
-                Round::Draining => return Ok(None),
+                Ok(Asked::Wait(until)) => turn.pause = Some(until.min(LONGEST_PAUSE)),
+                Err(error) => {
+                    let why = passing(error)?;
+                    self.health.is_out(&why);
+                    turn.pause = Some(turn.failed(&why).min(LONGEST_PAUSE));
+                }
             }
         }
     }
 
     /// Waits out the pause, if there is one.
-    async fn rest(&self, turn: &mut Turn) {
+    async fn rest(&self, turn: &mut ClaimState) {
         self.health.beat();
         if let Some(pause) = turn.pause.take() {
             tokio::select! {
                 () = self.stop.sleep(pause) => {}
-                () = turn.changed() => {}
+                () = turn.changes.next() => {}
             }
             self.health.beat();
         }
     }
 
-    /// Asks the pipelines one after the other, until one has a batch.
-    async fn round(&self, turn: &mut Turn) -> Result<Round, String> {
-        let mut wait = LONGEST_PAUSE;
-        let mut failed = None;
-        for step in 0..self.pipelines.len() {
-            if self.stop.is_draining() {
-                return Ok(Round::Draining);
-            }
-            let at = (turn.next + step) % self.pipelines.len();
-            match self.ask(at, turn).await {
-                Ok(Asked::Batch(claimed)) => {
-                    turn.next = at + 1;
-                    return Ok(Round::Batch(claimed));
-                }
-                Ok(Asked::Wait(until)) => wait = wait.min(until),
-                Err(error) => failed = Some(passing(error)?),
-            }
-        }
-        // Once for all pipelines: their queues are mostly one service.
-        Ok(Round::Wait(match failed {
-            Some(why) => {
-                self.health.is_out(&why);
-                wait.min(turn.failed(&why))
-            }
-            None => wait,
-        }))
-    }
-
-    /// Asks one pipeline for a batch. A metered one needs its permit first, so that nothing is claimed that cannot be
-    /// looked up.
-    async fn ask(&self, at: usize, turn: &mut Turn) -> Result<Asked, QueueError> {
-        let pipeline = &self.pipelines[at];
-        let call = match &pipeline.handler {
+    /// Asks for a batch. A metered pipeline needs its permit first, so that nothing is claimed that cannot be looked up.
+    async fn ask(&self, turn: &mut ClaimState) -> Result<Asked, QueueError> {
+        let call = match &self.handling {
             Handling::Free(handler) => Call::Free(handler.clone()),
-            Handling::Metered(handler) => match self.permit(pipeline, handler.endpoint(), at, turn).await? {
-                Acquired::Granted(permit) => Call::Metered(handler.clone(), permit),
-                Acquired::Wait(until) => return Ok(Asked::Wait(until)),
-            },
+            Handling::Metered(handler, credentials) => {
+                match self.permit(credentials, handler.endpoint(), turn).await? {
+                    Acquired::Granted(permit) => Call::Metered(handler.clone(), credentials.clone(), permit),
+                    Acquired::Wait(until) => return Ok(Asked::Wait(until)),
+                }
+            }
         };
         failpoint::point("after_permit");
-        let token = turn.tokens[at].get_or_insert_with(|| self.token()).clone();
-        let claims = pipeline.claims.load();
-        match self.claim(pipeline, &claims, &token).await {
+        let token = turn.token.get_or_insert_with(|| self.token()).clone();
+        let claims = self.claims.load();
+        match self.claim(&claims, &token).await {
             Ok(Claim::Batch(batch)) => {
                 failpoint::point("after_claim");
-                turn.tokens[at] = None;
-                Ok(Asked::Batch(Claimed { pipeline: at, call, batch, lease: claims.lease }))
+                turn.token = None;
+                Ok(Asked::Batch(Claimed { call, batch, lease: claims.lease }))
             }
             Ok(Claim::Empty { wait, paused }) => {
                 if let Some(reason) = paused {
-                    tracing::debug!(namespace = pipeline.queue.namespace(), reason, "paused");
+                    tracing::debug!(namespace = self.queue.namespace(), reason, "paused");
                 }
-                self.give_back(call).await;
+                call.give_back().await;
                 self.health.works();
                 Ok(Asked::Wait(wait))
             }
             Err(error) => {
-                self.give_back(call).await;
+                call.give_back().await;
                 Err(error)
             }
-        }
-    }
-
-    /// Returns the permit of a call that is not made.
-    async fn give_back(&self, call: Call) {
-        if let Call::Metered(_, permit) = call {
-            self.credentials.give_back(permit).await;
         }
     }
 
@@ -400,38 +351,37 @@ impl Worker {
     /// due has to be known: roughly, so it is asked for now and then.
     async fn permit(
         &self,
-        pipeline: &Pipeline,
+        credentials: &Credentials,
         endpoint: &'static str,
-        at: usize,
-        turn: &mut Turn,
+        turn: &mut ClaimState,
     ) -> Result<Acquired, QueueError> {
-        if self.credentials.pacing() == Pacing::Auto
-            && turn.backlogs[at].is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
+        if credentials.pacing() == Pacing::Auto
+            && turn.backlog.is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
         {
-            let calls = pipeline.queue.due().await?.div_ceil(pipeline.claims.load().limit.max(1) as u64);
-            turn.backlogs[at] = Some((calls, Stopwatch::start()));
+            let calls = self.queue.due().await?.div_ceil(self.claims.load().limit.max(1) as u64);
+            turn.backlog = Some((calls, Stopwatch::start()));
         }
-        let backlog = turn.backlogs[at].map_or(0, |(calls, _)| calls);
-        self.credentials.acquire(endpoint, backlog).await
+        let backlog = turn.backlog.map_or(0, |(calls, _)| calls);
+        credentials.acquire(endpoint, backlog).await
     }
 
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
-    async fn claim(&self, pipeline: &Pipeline, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
+    async fn claim(&self, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
         let ClaimSettings { limit, linger, lookahead, lease } = *claims;
         let request = ClaimRequest { token, limit, linger, lookahead, early: 0.0, lease };
-        match pipeline.queue.claim(&request).await {
+        match self.queue.claim(&request).await {
             Err(QueueError::Unavailable(first)) => {
                 tracing::debug!(error = first, "the claim's answer is lost: asking again with its token");
-                pipeline.queue.claim(&request).await
+                self.queue.claim(&request).await
             }
             answer => answer,
         }
     }
 
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
-    async fn work(&self, work: Work, turn: Arc<Mutex<Turn>>, in_flight: &Semaphore) -> Option<String> {
-        let Work { claimed: Claimed { pipeline, call, batch, lease }, place, failures, turn: kept } = work;
-        let queue = &self.pipelines[pipeline].queue;
+    async fn work(&self, work: Work, turn: Arc<Mutex<ClaimState>>, in_flight: &Semaphore) -> Option<String> {
+        let Work { claimed: Claimed { call, batch, lease }, place, failures, turn: kept } = work;
+        let queue = &self.queue;
         let watch = Stopwatch::start();
         let late = |job: &Job| job.lateness(batch.claimed_at);
         self.metrics.late(batch.jobs.iter().filter_map(late));
@@ -440,16 +390,16 @@ impl Worker {
         self.health.beat();
 
         // Until it is settled nothing else is in flight.
-        let (_others, in_the_way) = match is_on_trial(&batch) {
-            true => self.try_alone(&**queue, &batch, lease / 4, in_flight).await,
+        let (_others, in_the_way) = match is_isolated(&batch) {
+            true => self.isolate(&batch, lease / 4, in_flight).await,
             false => (None, None),
         };
         let handled = if let Some(outlook) = in_the_way {
-            self.give_back(call).await;
+            call.give_back().await;
             Handled::released(&batch, outlook)
         } else if batch.fence.deadline - batch.now.now() < clock::millis(lease) / 2 {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
-            self.give_back(call).await;
+            call.give_back().await;
             Handled::released(&batch, Outlook::Unchanged)
         } else {
             tokio::select! {
@@ -461,7 +411,7 @@ impl Worker {
         let handled_ms = watch.elapsed_ms();
         self.health.beat();
         let settling = Stopwatch::start();
-        let settled = self.settle(&**queue, &batch, &handled).await;
+        let settled = self.settle(&batch, &handled).await;
         self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
         self.metrics.in_flight.dec();
         self.note(&handled.outlook);
@@ -477,7 +427,7 @@ impl Worker {
             released = handled.release.len(),
             "batch"
         );
-        // One that is on trial and has the turn waits for this place.
+        // One that is in isolation and has the turn waits for this place.
         drop(place);
         // Nothing to note, unless it has the turn: that may be another's for as long as the queue is empty.
         let mut turn = match (kept, &handled.outlook) {
@@ -508,9 +458,8 @@ impl Worker {
 
     /// Waits until nothing else is in flight, and has the queue note that: if the process ends now, it is
     /// this job's own failure. Answers what keeps the others out, or what was in the way.
-    async fn try_alone<'a>(
+    async fn isolate<'a>(
         &self,
-        queue: &dyn Jobs,
         batch: &Batch,
         patience: Duration,
         in_flight: &'a Semaphore,
@@ -518,7 +467,7 @@ impl Worker {
         let Ok(Ok(others)) = tokio::time::timeout(patience, in_flight.acquire_many(PLACES - 1)).await else {
             return (None, Some(Outlook::Unchanged));
         };
-        match queue.try_alone(&batch.fence).await {
+        match self.queue.try_alone(&batch.fence).await {
             Ok(true) => (Some(others), None),
             Ok(false) => (None, Some(Outlook::Unchanged)), // the lease has run out
             Err(error) => (None, Some(Outlook::Outage(error.to_string()))),
@@ -527,7 +476,8 @@ impl Worker {
 
     /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
     /// not lost: the lease runs out and the jobs are claimed again.
-    async fn settle(&self, queue: &dyn Jobs, batch: &Batch, handled: &Handled) -> Settled {
+    async fn settle(&self, batch: &Batch, handled: &Handled) -> Settled {
+        let queue = &self.queue;
         let (Batch { fence, now, .. }, Handled { verdicts, release, tally, .. }) = (batch, handled);
         let mut sum = Settled::default();
         let mut retry = Retry::new(SETTLE_BACKOFF.0, SETTLE_BACKOFF.1);
@@ -571,22 +521,20 @@ impl Worker {
 impl Call {
     async fn handle(self, batch: &Batch) -> Handled {
         match self {
-            Self::Metered(handler, permit) => handler.handle(batch, permit).await,
+            Self::Metered(handler, _, permit) => handler.handle(batch, permit).await,
             Self::Free(handler) => handler.handle(batch).await,
+        }
+    }
+
+    /// Returns the permit of a call that is not made.
+    async fn give_back(self) {
+        if let Self::Metered(_, credentials, permit) = self {
+            credentials.give_back(permit).await;
         }
     }
 }
 
-impl Turn {
-    /// Waits until a pipeline's claim settings change.
-    async fn changed(&mut self) {
-        if !self.changes.is_empty() {
-            select_all(self.changes.iter_mut().map(|changes| Box::pin(changes.next()))).await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    }
-
+impl ClaimState {
     /// Notes one more failure and answers how long to wait.
     fn failed(&mut self, why: &str) -> Duration {
         self.failures += 1;

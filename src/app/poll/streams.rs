@@ -1,8 +1,9 @@
 //! The streams of the settings, beside the polled sources that have their gaps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::app::updater::worker_name;
 use crate::app::{Service, credentials};
@@ -20,20 +21,33 @@ use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::lane;
 use crate::pipelines::timelines::source::SourcePoll;
 use crate::providers::stream::Stream;
+use crate::providers::timeline::Timeline;
 use crate::providers::twitter_v1::stream::{Filter, FilterStream};
 use crate::providers::x_v2::stream::SearchStream;
 use crate::quota::Credential;
 use crate::store::Way;
 
-/// The queue of an endpoint, and the handler of its sources.
-pub(super) type Polls = Vec<(Arc<dyn Queue>, Arc<SourcePoll>)>;
-
 /// A stream before its services are open: whose it is, and as whom it is connected.
 pub struct Opening {
     name: String,
-    pub provider: Provider,
+    /// The source that has its gaps.
+    fills: String,
+    provider: Provider,
     account: String,
     stream: Arc<dyn Stream>,
+}
+
+impl Opening {
+    /// Whether one of these sources has its gaps.
+    pub(super) fn is_filled_by(&self, provider: &Provider, sources: &BTreeMap<String, Arc<dyn Timeline>>) -> bool {
+        self.provider == *provider && sources.contains_key(&self.fills)
+    }
+
+    /// What is wrong where no source has its gaps.
+    pub(super) fn without_source(&self) -> BadConfig {
+        let Self { name, fills, .. } = self;
+        BadConfig(format!("poll.streams.{name}.fills: {} has no source {fills:?}", self.provider))
+    }
 }
 
 /// The streams that the settings name. Nobody is called.
@@ -47,7 +61,7 @@ pub fn streams(settings: &Settings) -> Result<Vec<Opening>> {
 fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<Opening> {
     let provider = stream.provider.provider();
     let credential = Arc::new(credential(settings, name, &provider, stream)?);
-    let account = credential.name.clone();
+    let (account, fills) = (credential.name.clone(), stream.fills.clone());
     let x_fields = settings.x_fields()?;
     // Not the client of the lookups: a connection that is stuck is closed with all that is on it.
     let stream = open_api(settings, &provider, |http, api| -> Result<Arc<dyn Stream>, String> {
@@ -59,7 +73,7 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
             StreamProvider::X => Arc::new(SearchStream::new(http, api, &x_fields, credential)?),
         })
     })?;
-    Ok(Opening { name: name.to_owned(), provider, account, stream })
+    Ok(Opening { name: name.to_owned(), fills, provider, account, stream })
 }
 
 /// The credential that it names, or else the only one there is.
@@ -81,7 +95,7 @@ fn credential(settings: &Settings, name: &str, provider: &Provider, stream: &Str
     Ok(all.swap_remove(at))
 }
 
-/// Puts each beside the source that has its gaps: their posts go the same way.
+/// Puts each beside the source that has its gaps, one of that handler's: their posts go the same way.
 ///
 /// # Errors
 /// The queue is not there.
@@ -89,15 +103,12 @@ pub async fn open(
     settings: &Settings,
     openings: Vec<Opening>,
     service: &Service,
-    polls: &Polls,
+    (queue, source): (&Arc<dyn Queue>, &SourcePoll),
     metrics: &Arc<Metrics>,
 ) -> Result<Vec<StreamSource>> {
     let poll = &settings.poll;
     let mut streams = Vec::new();
-    for Opening { name, provider, account, stream } in openings {
-        let fills = poll.streams.get(&name).map(|stream| stream.fills.clone()).unwrap_or_default();
-        let with_source = polls.iter().find(|(_, poll)| poll.sources.contains_key(&fills));
-        let (queue, source) = with_source.with_context(|| format!("poll.streams.{name}.fills: no source {fills:?}"))?;
+    for Opening { name, fills, provider, account, stream } in openings {
         let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
         let behind = source.sources.get(&fills).map(|timeline| timeline.behind()).unwrap_or_default();
         let query = poll.streams.get(&name).and_then(StreamSettings::asks_for);

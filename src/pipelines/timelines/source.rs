@@ -61,6 +61,8 @@ pub struct SourcePoll {
     pub save_timeout: Duration,
     /// What is counted.
     pub polls: Arc<Polls>,
+    /// Whose turn it is.
+    pub share: Share,
     /// What it has in common with the provider's other endpoints.
     pub in_common: InCommon,
 }
@@ -70,8 +72,6 @@ pub struct SourcePoll {
 pub struct InCommon {
     /// The namespaces of all its endpoints: whether it answers shows in any of them.
     pub namespaces: Arc<[String]>,
-    /// Whose turn it is.
-    pub share: Share,
     /// Who was refused.
     pub refusals: Refusals,
     lines: Arc<Lines>,
@@ -79,9 +79,9 @@ pub struct InCommon {
 
 impl InCommon {
     /// Of these endpoints' namespaces.
-    pub fn new(namespaces: impl IntoIterator<Item = String>, share: Share) -> Self {
+    pub fn new(namespaces: impl IntoIterator<Item = String>) -> Self {
         let namespaces = namespaces.into_iter().collect();
-        Self { namespaces, share, refusals: Refusals::default(), lines: Arc::default() }
+        Self { namespaces, refusals: Refusals::default(), lines: Arc::default() }
     }
 }
 
@@ -308,7 +308,7 @@ impl SourcePoll {
             saved = self.in_time(self.positions.saved(&self.namespace, &job.id)).await?;
             self.poll(&job.id, &**timeline, &saved, batch, permit).await
         };
-        let Some(polled) = self.in_common.share.poll(&self.namespace, &job.id, poll).await else {
+        let Some(polled) = self.share.poll(&self.namespace, &job.id, poll).await else {
             tracing::debug!(
                 source = job.id,
                 "its last poll was slow, and as many slow ones as may be are on their way"
