@@ -11,7 +11,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{Batch, Job, Lane, NewJob, Queue, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Worker};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Ledger, Pacing, Permit, Used, Window};
 
 use super::demand::{Demand, Tally, Waiting, created_at, waiting};
@@ -156,12 +156,9 @@ pub async fn run(
         let claims = ClaimSettings { limit: 100, linger: load.linger, lookahead: load.lookahead, lease };
         let worker = Worker {
             name: format!("worker-{worker}"),
-            pipelines: vec![Pipeline {
-                queue: queue.clone(),
-                handler: Handling::Metered(Arc::new(handler)),
-                claims: claims.into(),
-            }],
-            credentials,
+            queue: queue.clone(),
+            handling: Handling::Metered(Arc::new(handler), credentials),
+            claims: claims.into(),
             concurrency: 4.into(),
             metrics: Arc::new(Metrics::new()),
             health: Arc::default(),

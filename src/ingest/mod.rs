@@ -366,6 +366,7 @@ impl fmt::Debug for Starter {
 mod tests {
     use super::*;
     use crate::engine::queue::EmbeddedQueue;
+    use crate::engine::schedule::age::AgeTable;
     use crate::model::post::TweetId;
 
     #[tokio::test]

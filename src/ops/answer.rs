@@ -317,6 +317,7 @@ mod tests {
 
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
+    use crate::engine::schedule::age::AgeTable;
     use crate::model::post::TweetState;
     use crate::ops::snapshot::{Reading, Sampled};
     use crate::ops::terms::Terms;

@@ -155,9 +155,11 @@ pub async fn measure(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::schedule::age::AgeTable;
 
     const NOW: Millis = 1_800_000_000_000;
 

@@ -13,7 +13,9 @@ use twitter_updater::engine::queue::{
     Claim, ClaimRequest, EmbeddedQueue, Inspection, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict,
     Workers,
 };
+use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::{Answer, Reader, Seen, Snapshot, State, StoreAtHand, Terms, WholeQueue};
+use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::Ledger;
 use twitter_updater::store::Store;
@@ -27,7 +29,7 @@ use crate::support::watched_queue::WatchedQueue;
 
 fn terms() -> Terms {
     let settings = Settings::load_with(&[], None, &[]).unwrap();
-    twitter_updater::app::terms(&settings)
+    twitter_updater::app::terms(&settings, &posts_of(&Provider::Twitter))
 }
 
 fn reader_of(queue: Arc<dyn Queue>, store: StoreAtHand) -> Arc<Reader> {

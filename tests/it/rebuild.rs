@@ -8,12 +8,12 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, wall_ms};
-use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::queue::{
     Claim, ClaimRequest, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Verdict,
 };
+use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{Lanes, Rebuild, Rebuilt, Starter};
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::ops::dead::{Act, Dead};
@@ -42,7 +42,7 @@ impl World {
         store.migrate().await.unwrap();
         let journal = Journal::default();
         let lanes = Lanes {
-            ages: Reloadable::new("18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()),
+            schedule: "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
             unavailable: Lane::new("unavailable", Duration::from_secs(6 * 3_600)),
             id_date: Arc::new(TweetId::date_of),
         };
@@ -61,7 +61,7 @@ impl World {
     async fn tweet(&self, number: u32, age: Millis, due_in: Millis) -> String {
         let now = wall_ms();
         let id = TweetId::at(now - age, number).to_string();
-        let new = NewTweet { id: id.clone(), created_at: now - age, next_due: Some(now + due_in), content: None };
+        let new = NewTweet { id: id.clone(), created_at: Some(now - age), next_due: Some(now + due_in), content: None };
         self.store.record(self.queue.namespace(), now, &Way::of("enqueue"), &[new]).await.unwrap();
         id
     }
@@ -134,7 +134,7 @@ impl World {
 
     fn starter(&self) -> Starter {
         let parse = |_: &str| Err("no JSON here".to_owned());
-        let ages = self.rebuild.lanes.ages.clone();
+        let ages = self.rebuild.lanes.schedule.clone();
         Starter::new(self.queue.clone(), Some(self.store.clone()), ages, Arc::new(TweetId::date_of), parse)
     }
 }
@@ -367,8 +367,12 @@ async fn lost_replies_change_nothing(world: World) {
         assert_eq!(world.place(&ended).await, None);
         // Lost again, and the ended one revived by hand, for the next.
         world.queue.forget(std::slice::from_ref(&live)).await.unwrap();
-        let new =
-            NewTweet { id: ended.clone(), created_at: wall_ms(), next_due: Some(wall_ms() + HOUR), content: None };
+        let new = NewTweet {
+            id: ended.clone(),
+            created_at: Some(wall_ms()),
+            next_due: Some(wall_ms() + HOUR),
+            content: None,
+        };
         world.store.record(world.queue.namespace(), wall_ms(), &Way::of("enqueue"), &[new]).await.unwrap();
         world.journal.well_again(call);
     }
@@ -397,7 +401,7 @@ async fn two_at_once_put_each_back_once(world: World) {
     let now = wall_ms();
     let new = |number: u32| NewTweet {
         id: TweetId::at(now - HOUR - i64::from(number), number).to_string(),
-        created_at: now - HOUR,
+        created_at: Some(now - HOUR),
         next_due: Some(now + HOUR),
         content: None,
     };

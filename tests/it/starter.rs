@@ -20,7 +20,7 @@ use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{EnqueueError, EnqueueOptions, Queued, Starter, StarterError, Summary, enqueue};
 use twitter_updater::model::post::{Ingested, SECONDS_BELOW};
 use twitter_updater::model::post::{Metrics, Tweet, TweetId, TweetState};
-use twitter_updater::store::{Store, StoreError, Way};
+use twitter_updater::store::{Lifecycle, Posts, StoreError, Way};
 
 use crate::support::memory_store::MemoryStore;
 use crate::support::watched_queue::WatchedQueue;
@@ -261,7 +261,7 @@ async fn a_wiped_queue_does_not_bring_back_the_dead() {
 #[tokio::test]
 async fn an_ended_tweet_that_is_enqueued_again_lives_again() {
     let world = World::new().await;
-    let ended = twitter_updater::store::NewTweet { id: id(1), created_at: 0, next_due: None, content: None };
+    let ended = twitter_updater::store::NewTweet { id: id(1), created_at: Some(0), next_due: None, content: None };
     world.store.record(NAMESPACE, clock::wall_ms(), &Way::of("enqueue"), &[ended]).await.unwrap();
     assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
     assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, TweetState::Live);

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{Batch, EmbeddedQueue, Lane, NewJob, Place, Queue, Verdict};
-use twitter_updater::engine::worker::{ClaimSettings, FreeHandler, Handled, Handling, Pipeline};
+use twitter_updater::engine::worker::{ClaimSettings, FreeHandler, Handled, Handling, Outlook, Worker};
 use twitter_updater::quota::Acquired;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 
-use crate::support::journal::{Call, Event, JournalledQueue, Trouble};
+use crate::support::journal::{Call, Event, Trouble};
 use crate::support::rig::{DAY, Rig, Setup, eventually};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -177,7 +178,7 @@ async fn another_buffer_ttl_ends_the_wait() {
     let ids = rig.there(5, 3 * DAY);
     rig.schedule(&ids).await;
     let worker = rig.worker("worker");
-    let claims = worker.pipelines[0].claims.clone();
+    let claims = worker.claims.clone();
     rig.work_as(worker);
     eventually("it has asked", async || !times(&rig, asks).is_empty()).await;
     claims.set(ClaimSettings { linger: Duration::from_millis(20), ..rig.setup.claims });
@@ -193,7 +194,7 @@ async fn another_age_table_counts_from_each_tweets_next_update() {
     let ids = rig.there(10, 3 * DAY);
     rig.schedule(&ids[..5]).await;
     rig.schedule_in(&ids[5..], 3_600_000).await;
-    rig.handler.ages.set("10d: 2h".parse().unwrap());
+    rig.ages.set("10d: 2h".parse().unwrap());
     rig.work();
     eventually("those that are due are in the new lane", async || {
         let places = rig.queue.locate(&ids[..5]).await.unwrap();
@@ -279,41 +280,40 @@ async fn a_paused_namespace_is_left_alone_until_it_is_resumed() {
     rig.drain().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pipelines_are_served_in_turn() {
-    let mut rig = Rig::start(setup(3, 10, 5)).await;
-    let (_folder, other) = another_queue().await;
-    let (ids, others) = (rig.there(60, 3 * DAY), rig.there(60, 3 * DAY));
-    rig.schedule(&ids).await;
-    let lane = Lane::new("7d", HOUR);
-    let jobs: Vec<_> = others.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();
-    other.schedule(&jobs).await.unwrap();
+/// Finds its service out, whatever it gets.
+struct Out;
 
-    let mut worker = rig.worker("worker");
-    let queue = JournalledQueue { inner: other.clone(), journal: rig.journal.clone() };
-    worker.pipelines.push(Pipeline { queue: Arc::new(queue), ..rig.pipeline() });
-    rig.work_as(worker);
-    eventually("all are stored", async || rig.stored_tweets().await == 120).await;
-    rig.drain().await;
-    assert_eq!(other.stats().await.unwrap().leased, 0);
-    let first: BTreeSet<&String> = ids.iter().collect();
-    let turns: Vec<bool> = rig.journal.claimed().iter().map(|jobs| first.contains(&jobs[0].id)).collect();
-    assert_eq!(turns, [true, false].repeat(6), "one batch of each, in turn");
+#[async_trait]
+impl FreeHandler for Out {
+    async fn handle(&self, batch: &Batch) -> Handled {
+        Handled::released(batch, Outlook::Outage("it is out".to_owned()))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_pipeline_keeps_no_other_from_its_work() {
+async fn a_pipeline_whose_service_is_out_keeps_no_other_from_its_work() {
     let mut rig = Rig::start(setup(1, 10, 0)).await;
-    let (_folder, idle) = another_queue().await;
-    let queue = JournalledQueue { inner: idle, journal: rig.journal.clone() };
-    let mut worker = rig.worker("worker");
-    let patient = ClaimSettings { linger: HOUR, ..rig.setup.claims };
-    worker.pipelines.insert(0, Pipeline { queue: Arc::new(queue), claims: patient.into(), ..rig.pipeline() });
+    let (_folder, other) = another_queue().await;
+    let lane = Lane::new("7d", HOUR);
+    let jobs: Vec<_> = (0..60).map(|n| NewJob { id: n.to_string(), lane: lane.clone(), due: 0.into() }).collect();
+    other.schedule(&jobs).await.unwrap();
+    let health = Arc::new(Health::default());
+    let out = Worker {
+        queue: other.clone(),
+        handling: Handling::Free(Arc::new(Out)),
+        health: health.clone(),
+        ..rig.worker("worker")
+    };
+    let out = tokio::spawn(out.run());
+    eventually("one is out", async || health.trouble().is_some()).await;
     let ids = rig.there(50, 3 * DAY);
     rig.schedule(&ids).await;
-    rig.work_as(worker);
+    rig.work();
     rig.all_updated(&ids).await;
+    assert!(health.trouble().is_some());
     rig.drain().await;
+    out.await.unwrap().unwrap();
+    assert_eq!(other.stats().await.unwrap().due, 60);
 }
 
 /// Settles all it gets.
@@ -337,10 +337,10 @@ async fn a_pipeline_without_a_quota_works_while_the_quota_is_used_up() {
     rig.schedule(&ids).await;
     let (_folder, free) = another_queue().await;
     let lane = Lane::new("media", HOUR);
-    let mut worker = rig.worker("worker");
-    let handler = Handling::Free(Arc::new(Settles(lane.clone())));
-    worker.pipelines.push(Pipeline { queue: free.clone(), handler, ..rig.pipeline() });
-    rig.work_as(worker);
+    let handling = Handling::Free(Arc::new(Settles(lane.clone())));
+    let settling = Worker { queue: free.clone(), handling, ..rig.worker("worker") };
+    let settling = tokio::spawn(settling.run());
+    rig.work();
     eventually("the only call is made", async || rig.stored_tweets().await == 10).await;
     eventually("the quota is used up", async || matches!(rig.leave().await, Acquired::Wait(_))).await;
 
@@ -352,6 +352,7 @@ async fn a_pipeline_without_a_quota_works_while_the_quota_is_used_up() {
     .await;
     assert_eq!(rig.queue.due().await.unwrap(), 10, "these wait for the quota");
     rig.drain().await;
+    settling.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

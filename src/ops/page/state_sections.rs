@@ -277,10 +277,12 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> M
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, Stats};
+    use crate::engine::schedule::age::AgeTable;
     use crate::ops::{Measured, Reading, Sampled, Terms};
     use crate::providers::twitter_v1::CAPABILITIES;
 

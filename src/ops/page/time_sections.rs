@@ -238,10 +238,12 @@ fn flow_chart(snapshot: &Snapshot) -> Chart {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Stats};
+    use crate::engine::schedule::age::AgeTable;
     use crate::ops::{Reading, Terms};
     use crate::providers::twitter_v1::CAPABILITIES;
 

@@ -8,8 +8,9 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJob};
-use twitter_updater::engine::schedule::age::SameDay;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
+use twitter_updater::engine::schedule::Known;
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::ops::report::plan::Fill;
 use twitter_updater::ops::report::status::{Status, table};
@@ -19,7 +20,7 @@ use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::x_v2::{CAPABILITIES, XV2, XV2Options};
 use twitter_updater::quota::{Budget, Credential, CredentialKind, Credentials, DAY_MS, EmbeddedLedger, Period, Reads};
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
-use twitter_updater::store::{SqliteStore, Store};
+use twitter_updater::store::{Lifecycle, SqliteStore};
 
 use crate::support::rig::{MINUTE, eventually};
 
@@ -71,11 +72,11 @@ impl World {
         let handler = TweetUpdate {
             namespace: NAMESPACE.to_owned(),
             lookup,
+            judge: PostJudge,
             store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
-            ages: Reloadable::new("7d: 6h, 30d: 1d".parse().unwrap()),
-            same_day: Reloadable::new(SameDay::default()),
+            schedule: "7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
                 believed_after: 10 * 60_000,
@@ -89,7 +90,8 @@ impl World {
             suspicions: Suspicions::default(),
         };
         let made_at = wall_ms() - 2 * DAY_MS;
-        let lane = handler.ages.load().lane(made_at, wall_ms()).unwrap().clone();
+        let item = Known { id: "", created_at: Some(made_at) };
+        let (lane, _) = handler.schedule.in_force().next(&item, wall_ms()).unwrap();
         let ids = (0..posts).map(|n| TweetId::at(made_at + i64::from(n), n).to_string());
         let jobs: Vec<NewJob> = ids.map(|id| NewJob { id, lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
@@ -97,12 +99,9 @@ impl World {
         let stop = Stop::new();
         let worker = Worker {
             name: "worker".to_owned(),
-            pipelines: vec![Pipeline {
-                queue: queue.clone(),
-                handler: Handling::Metered(Arc::new(handler)),
-                claims: claims.into(),
-            }],
-            credentials: credentials.clone(),
+            queue: queue.clone(),
+            handling: Handling::Metered(Arc::new(handler), credentials.clone()),
+            claims: claims.into(),
             concurrency: 4.into(),
             metrics: metrics.clone(),
             health: Arc::default(),

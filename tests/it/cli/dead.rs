@@ -4,7 +4,7 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Inspection, Jobs, Verdict};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{SqliteStore, Store, StoredTweet};
+use twitter_updater::store::{Lifecycle, Posts, SqliteStore, StoredTweet};
 
 use super::*;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use redis::AsyncCommands;
 use twitter_updater::model::post::TweetState;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::{SqliteStore, Store};
+use twitter_updater::store::{Posts, SqliteStore};
 
 use super::*;
 use crate::support::process::Process;

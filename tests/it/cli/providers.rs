@@ -4,7 +4,7 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Place};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, SimulatorOptions, id_of};
-use twitter_updater::store::{SqliteStore, Store};
+use twitter_updater::store::{Lifecycle, SqliteStore};
 
 use super::*;
 use crate::support::http::{Canned, CannedServer};

@@ -106,7 +106,7 @@ impl Fleet {
         for id in &ids {
             assert!(!self.ids.contains(id));
         }
-        let new = |id: &String| NewTweet { id: id.clone(), created_at: now, next_due: Some(now), content: None };
+        let new = |id: &String| NewTweet { id: id.clone(), created_at: Some(now), next_due: Some(now), content: None };
         let tweets: Vec<NewTweet> = ids.iter().map(new).collect();
         self.world.store.record(NAMESPACE, now, &Way::of("enqueue"), &tweets).await.unwrap();
         let jobs: Vec<NewJob> =

@@ -5,7 +5,7 @@ use reqwest::{Client, Response, StatusCode};
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Job, Jobs, Verdict};
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{Observation, Seen, SqliteStore, Store};
+use twitter_updater::store::{Lifecycle, Observation, Posts, Seen, SqliteStore};
 
 use super::*;
 

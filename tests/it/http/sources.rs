@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::poll::polled;
-use twitter_updater::store::{Positions, SavedPage, SourceTrouble, SqliteStore, Store};
+use twitter_updater::store::{Lifecycle, Positions, SavedPage, SourceTrouble, SqliteStore};
 
 use super::documents::{documented, shown};
 use super::*;

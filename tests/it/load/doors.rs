@@ -8,7 +8,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{PostgresStore, Store};
+use twitter_updater::store::{Lifecycle, PostgresStore};
 
 use crate::support::postgres;
 use crate::support::process::{Variables, run, text, variables};

@@ -21,7 +21,7 @@ use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{
     self, Fault, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing, id_of,
 };
-use twitter_updater::store::{PostgresStore, Standing as Stored, Store};
+use twitter_updater::store::{Lifecycle, PostgresStore, Standing as Stored};
 
 use crate::support::postgres::{self, OwnPostgres};
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};

@@ -12,7 +12,7 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Inspection, RedisQueue};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{PostgresStore, Store};
+use twitter_updater::store::{Lifecycle, PostgresStore};
 
 use crate::support::postgres;
 use crate::support::process::{run, text, variables};

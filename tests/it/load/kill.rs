@@ -10,7 +10,7 @@ use twitter_updater::engine::queue::{Inspection, RedisQueue};
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::{PostgresStore, Store};
+use twitter_updater::store::{Lifecycle, PostgresStore};
 
 use crate::support::process::{Process, run_with_input, text, variables};
 use crate::support::wait::until_true;

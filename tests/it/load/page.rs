@@ -13,9 +13,11 @@ use twitter_updater::engine::metrics::Counters;
 use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue};
 use twitter_updater::ingest::Lanes;
 use twitter_updater::model::post::TweetId;
+use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::dead::Dead;
 use twitter_updater::ops::{Archive, Reader, Server, Shown, Site, Snapshot, WholeQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::{Ask, Ledger, Park, RedisLedger, Used, Window};
@@ -52,10 +54,14 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let counted = count_an_hour(&mut raw).await;
     beat(&*queue).await;
 
-    let terms = twitter_updater::app::terms(&settings);
+    let terms = twitter_updater::app::terms(&settings, &posts_of(&Provider::Twitter));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let unavailable = lanes[THOUSANDS.len() - 1].clone();
-    let lanes_of_the_dead = Lanes { ages: terms.ages.clone().into(), unavailable, id_date: Arc::new(TweetId::date_of) };
+    let lanes_of_the_dead = Lanes {
+        schedule: Reloadable::new(terms.schedule.clone()).into(),
+        unavailable,
+        id_date: Arc::new(TweetId::date_of),
+    };
     let dead = Dead { queue: queue.clone(), store: store.clone(), lanes: lanes_of_the_dead };
     let archive = Archive::open(move || std::future::ready(Ok(dead.clone()))).await;
     let (provider, health) = ("twitter".to_owned(), Arc::new(Health::default()));

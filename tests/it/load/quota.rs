@@ -12,7 +12,7 @@ use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{
     self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing,
 };
-use twitter_updater::store::{PostgresStore, Store};
+use twitter_updater::store::{Lifecycle, PostgresStore};
 
 use crate::support::process::{Process, run, run_with_input, text, variables};
 use crate::support::wait::until;

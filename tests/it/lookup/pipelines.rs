@@ -9,15 +9,16 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Jobs, Lane, NewJob};
-use twitter_updater::engine::schedule::age::SameDay;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
+use twitter_updater::engine::schedule::Known;
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::{Charge, Lookup};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::{SqliteStore, Store};
+use twitter_updater::store::{Lifecycle, Posts, SqliteStore};
 
 use super::providers::{ALL, Bounds, Client, Provider};
 use crate::support::wait::until_true;
@@ -61,11 +62,11 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         let handler = TweetUpdate {
             namespace: namespace.to_owned(),
             lookup,
+            judge: PostJudge,
             store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
-            ages: Reloadable::new("7d: 6h, 30d: 1d".parse().unwrap()),
-            same_day: Reloadable::new(SameDay::default()),
+            schedule: "7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
                 believed_after: 10 * 60_000,
@@ -84,18 +85,16 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             lookahead: if capabilities.charge == Charge::PerCall { 0.1 } else { 0.0 },
             lease,
         };
-        let lane = handler.ages.load().lane(at, wall_ms()).unwrap().clone();
+        let item = Known { id: "", created_at: Some(at) };
+        let (lane, _) = handler.schedule.in_force().next(&item, wall_ms()).unwrap();
         let jobs: Vec<NewJob> =
             (0..POSTS).map(|n| NewJob { id: provider.id(at, n), lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
         let worker = Worker {
             name: format!("worker of {namespace}"),
-            pipelines: vec![Pipeline {
-                queue: queue.clone(),
-                handler: Handling::Metered(Arc::new(handler)),
-                claims: claims.into(),
-            }],
-            credentials,
+            queue: queue.clone(),
+            handling: Handling::Metered(Arc::new(handler), credentials),
+            claims: claims.into(),
             concurrency: 1.into(),
             metrics: metrics.clone(),
             health: Arc::default(),

@@ -9,6 +9,7 @@ use twitter_updater::base::backend::redis::RedisPool;
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
+use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::Lanes;
 use twitter_updater::ops::dead::Dead;
 use twitter_updater::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
@@ -16,8 +17,9 @@ use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::RedisLedger;
+use twitter_updater::store::Lifecycle;
 use twitter_updater::store::{
-    Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, Store, StoreError,
+    Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, StoreError,
 };
 
 use super::looks::{PICTURES, faults, invalid};
@@ -112,7 +114,7 @@ impl Two {
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
         store.migrate().await.unwrap();
         let terms = Terms {
-            ages: "1d: 1h".parse().unwrap(),
+            schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(21_600),
@@ -126,7 +128,7 @@ impl Two {
             let job = |id: &String| NewJob { id: id.clone(), lane: lane.clone(), due: HOUR.into() };
             queue.schedule(&ids[share].iter().map(job).collect::<Vec<_>>()).await.unwrap();
             let lanes = Lanes {
-                ages: terms.ages.clone().into(),
+                schedule: Reloadable::new(terms.schedule.clone()).into(),
                 unavailable: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(3_600)),
                 id_date: Arc::new(TweetId::date_of),
             };

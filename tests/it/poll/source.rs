@@ -16,7 +16,7 @@ use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{Metrics, Polls};
 use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Place};
 use twitter_updater::engine::schedule::age::AgeTable;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::timelines::pace::Pace;
@@ -31,7 +31,7 @@ use twitter_updater::providers::twitter_v1::timeline::{Kind, TwitterApi};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{
-    Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, Store, StoreError,
+    Lifecycle, Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, StoreError,
 };
 
 use crate::poll::polled;
@@ -216,19 +216,17 @@ impl Poller {
             call_timeout: BUSY,
             save_timeout: BUSY,
             polls: polls.clone(),
-            in_common: InCommon::new([polled("statuses/user_timeline")], Share::new(concurrency.clone())),
+            in_common: InCommon::new([polled("statuses/user_timeline")]),
+            share: Share::new(concurrency.clone()),
         });
         handler.schedule(&*queue).await.unwrap();
         let claims = ClaimSettings { limit: 1, linger: Duration::from_millis(10), lookahead: 0.0, lease: LEASE };
         let stop = Stop::new();
         let worker = Worker {
             name: "poller".into(),
-            pipelines: vec![Pipeline {
-                queue: queue.clone(),
-                handler: Handling::Metered(handler),
-                claims: Reloadable::new(claims),
-            }],
-            credentials,
+            queue: queue.clone(),
+            handling: Handling::Metered(handler, credentials),
+            claims: Reloadable::new(claims),
             concurrency,
             metrics: Arc::new(Metrics::new()),
             health: Arc::new(Health::new(BUSY, stop.clone())),

@@ -13,7 +13,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{Metrics, Polls};
 use twitter_updater::engine::queue::Inspection;
-use twitter_updater::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
+use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::pipelines::timelines::pace::Pace;
@@ -25,7 +25,7 @@ use twitter_updater::providers::since::{IdLayout, Reading};
 use twitter_updater::providers::timeline::{Ask, More, Rules};
 use twitter_updater::providers::timeline::{Page, Post, Timeline};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
-use twitter_updater::store::Store;
+use twitter_updater::store::Lifecycle;
 
 use super::timeline::T;
 use crate::support::memory_ledger::MemoryLedger;
@@ -205,7 +205,8 @@ impl World {
             call_timeout: CALL_TIMEOUT,
             save_timeout: CALL_TIMEOUT,
             polls: polls.clone(),
-            in_common: InCommon::new([POLL.to_owned()], Share::new(concurrency.clone())),
+            in_common: InCommon::new([POLL.to_owned()]),
+            share: Share::new(concurrency.clone()),
         });
         handler.schedule(&*queue).await.unwrap();
         let claims =
@@ -214,8 +215,9 @@ impl World {
         let health = Arc::new(Health::new(CALL_TIMEOUT, stop.clone()));
         let worker = Worker {
             name: "poller".into(),
-            pipelines: vec![Pipeline { queue, handler: Handling::Metered(handler), claims: Reloadable::new(claims) }],
-            credentials,
+            queue,
+            handling: Handling::Metered(handler, credentials),
+            claims: Reloadable::new(claims),
             concurrency,
             metrics: Arc::new(Metrics::new()),
             health: health.clone(),

@@ -14,8 +14,8 @@ use twitter_updater::quota::{
     Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
 use twitter_updater::store::{
-    self, Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
-    StateCounts, Store, StoreError, StoredTweet,
+    self, Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
 };
 
 use super::network::{Lost, Service, Way};

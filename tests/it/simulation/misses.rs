@@ -17,7 +17,7 @@ use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::ops::report::plan::{Fill, Flow};
 use twitter_updater::pipelines::refresh::wave::{Wave, last_wave};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::store::Store;
+use twitter_updater::store::Posts;
 
 use super::network::{Dice, Way};
 use super::process::Process;

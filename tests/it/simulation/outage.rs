@@ -10,7 +10,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::Inspection;
 use twitter_updater::engine::worker::ClaimSettings;
-use twitter_updater::store::Store;
+use twitter_updater::store::Lifecycle;
 
 use super::network::{Dice, Service, Weather};
 use super::process::Process;

@@ -13,8 +13,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{MEND_SLACK, Workers};
-use twitter_updater::engine::schedule::age::SameDay;
-use twitter_updater::engine::worker::{Handling, Pipeline, Worker};
+use twitter_updater::engine::worker::{Handling, Worker};
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::Suspicions;
 use twitter_updater::pipelines::refresh::wave::Wave;
@@ -123,8 +122,8 @@ fn worker(
         }),
         store: Arc::new(LinkedStore { way: way.clone(), store: world.store.clone() }),
         credentials: credentials.clone(),
-        ages: setup.ages.clone().into(),
-        same_day: SameDay::default().into(),
+        schedule: setup.ages.clone().into(),
+        judge: PostJudge,
         unavailable: setup.unavailable.clone(),
         max_deliveries: setup.max_deliveries,
         call_timeout: setup.lookup_timeout,
@@ -136,8 +135,9 @@ fn worker(
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {
         name: format!("w{}", way.process),
-        pipelines: vec![Pipeline { queue, handler: Handling::Metered(Arc::new(handler)), claims: setup.claims.into() }],
-        credentials,
+        queue,
+        handling: Handling::Metered(Arc::new(handler), credentials),
+        claims: setup.claims.into(),
         concurrency: setup.slots.into(),
         metrics,
         health: Arc::default(),

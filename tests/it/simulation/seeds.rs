@@ -11,7 +11,7 @@ use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::engine::queue::{Administration, Place};
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::model::post::{TweetId, TweetState};
-use twitter_updater::store::Store;
+use twitter_updater::store::Posts;
 
 use super::network::{Dice, SERVICES, Way, Weather};
 use super::process::Process;

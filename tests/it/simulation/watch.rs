@@ -16,8 +16,8 @@ use twitter_updater::engine::queue::{
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
-    StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
+    Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};

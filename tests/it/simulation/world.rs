@@ -12,7 +12,7 @@ use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
-use twitter_updater::store::{self, NewTweet, Store, StoreError};
+use twitter_updater::store::{self, Lifecycle, NewTweet, StoreError};
 
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -121,7 +121,7 @@ impl World {
     /// What brings look-ups forward, as the process at the end of that way has it.
     pub fn refresh(&self, way: &Arc<Way>) -> Refresh {
         let lanes = Lanes {
-            ages: self.setup.ages.clone().into(),
+            schedule: self.setup.ages.clone().into(),
             unavailable: self.setup.unavailable.lane.clone(),
             id_date: Arc::new(Provider::created_at),
         };
@@ -139,7 +139,7 @@ impl World {
     /// A starter at the end of that way.
     pub fn starter(&self, way: &Arc<Way>) -> Starter {
         let Rebuild { queue, store, lanes, .. } = self.refresh(way).rebuild;
-        Starter::new(queue, Some(store), lanes.ages, lanes.id_date, |_| Err("ids alone are put in".to_owned()))
+        Starter::new(queue, Some(store), lanes.schedule, lanes.id_date, |_| Err("ids alone are put in".to_owned()))
     }
 
     /// Records and schedules, again and again until both are done, as a starter does.
@@ -166,7 +166,12 @@ impl World {
             let created_at = TweetId::parse(id).unwrap().created_at().unwrap();
             let Some(lane) = self.setup.ages.lane(created_at, now) else { continue };
             let delay = delay(lane);
-            tweets.push(NewTweet { id: id.clone(), created_at, next_due: Some(now + delay), content: None });
+            tweets.push(NewTweet {
+                id: id.clone(),
+                created_at: Some(created_at),
+                next_due: Some(now + delay),
+                content: None,
+            });
             jobs.push(NewJob { id: id.clone(), lane: lane.clone(), due: delay.into() });
         }
         let told = |why: StoreError| why.to_string();

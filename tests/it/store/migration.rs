@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use twitter_updater::model::pipeline_id::NAMESPACE;
 use twitter_updater::providers::registry::details_of;
-use twitter_updater::store::{Positions, SavedPage, SourceRow, SourceTrouble, SqliteStore, Store};
+use twitter_updater::store::{Lifecycle, Positions, SavedPage, SourceRow, SourceTrouble, SqliteStore, Store};
 
 use super::{PATIENCE, on_sqlite, open_postgres};
 use crate::support::postgres;

@@ -80,14 +80,14 @@ impl Model {
                     if let Some(content) = &new.content {
                         take(row, content, None);
                     }
-                    row.created_at = Some(new.created_at);
+                    row.created_at = new.created_at;
                     row.next_due = new.next_due;
                     row.state = if new.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
                 }
                 Some(row) if new.next_due.is_some() && row.state == TweetState::Ended => {
                     recorded.revived += 1;
                     row.state = TweetState::Live;
-                    row.created_at = row.created_at.or(Some(new.created_at));
+                    row.created_at = row.created_at.or(new.created_at);
                     row.next_due = new.next_due;
                 }
                 Some(_) => recorded.known += 1,
@@ -339,7 +339,12 @@ impl Random {
     fn new_tweet(&mut self) -> NewTweet {
         let id = self.one(&IDS);
         let (created_at, next_due, content) = (self.time(), self.time(), self.tweet(id));
-        NewTweet { id: id.into(), created_at, next_due: self.maybe(next_due), content: self.maybe(content) }
+        NewTweet {
+            id: id.into(),
+            created_at: Some(created_at),
+            next_due: self.maybe(next_due),
+            content: self.maybe(content),
+        }
     }
 
     fn observation(&mut self) -> Observation {

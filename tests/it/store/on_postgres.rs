@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use twitter_updater::store::{Listing, PostgresStore, Saved, Seen, Store, StoreError};
+use twitter_updater::store::{Lifecycle, Listing, PostgresStore, Posts, Saved, Seen, StoreError};
 
 use super::{NS, PATIENCE, T, counts, found, new_tweet, open_postgres, way};
 use crate::support::postgres;

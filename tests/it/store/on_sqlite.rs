@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
-use twitter_updater::store::{Saved, SqliteStore, Store, StoreError};
+use twitter_updater::store::{Lifecycle, Posts, Saved, SqliteStore, StoreError};
 
 use super::{NS, PATIENCE, T, counts, found, new_tweet, way};
 

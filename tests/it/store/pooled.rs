@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use secrecy::SecretString;
-use twitter_updater::store::{PostgresStore, Store, StoreError};
+use twitter_updater::store::{Lifecycle, PostgresStore, Posts, StoreError};
 
 use super::{NS, T, counts, found};
 use crate::support::pgbouncer::PgBouncer;

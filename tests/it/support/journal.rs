@@ -17,8 +17,8 @@ use twitter_updater::model::post::TweetState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Standing,
-    StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
+    Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 /// One step, when it is known to have begun (looking up, settling, releasing) or to be done (claiming,

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing,
-    StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
+    Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 type Key = (String, String);
@@ -103,14 +103,14 @@ impl Lifecycle for MemoryStore {
             let key = key(namespace, &tweet.id);
             let Some(row) = inner.tweets.get_mut(&key) else {
                 let mut row = blank(&tweet.id, at);
-                row.created_at = Some(tweet.created_at);
+                row.created_at = tweet.created_at;
                 row.next_due = tweet.next_due;
                 if tweet.next_due.is_none() {
                     row.state = TweetState::Ended;
                 }
                 if let Some(content) = &tweet.content {
                     take(&mut row, content, None);
-                    row.created_at = Some(tweet.created_at);
+                    row.created_at = tweet.created_at;
                 }
                 inner.tweets.insert(key, row);
                 recorded.new += 1;

@@ -16,8 +16,8 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled,
 };
-use twitter_updater::engine::schedule::age::{AgeTable, SameDay};
-use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Pipeline, Worker};
+use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Worker};
 use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
@@ -126,6 +126,8 @@ pub struct Rig {
     pub queue: Arc<dyn Queue>,
     pub store: Arc<dyn Store>,
     pub journal: Journal,
+    /// The age table in force.
+    pub ages: Reloadable<AgeTable>,
     pub handler: Arc<TweetUpdate>,
     pub credentials: Arc<Credentials>,
     pub metrics: Arc<Metrics>,
@@ -185,14 +187,15 @@ impl Rig {
             ..TwitterV1Options::default()
         });
         let wave = Reloadable::new(None);
+        let ages = Reloadable::new(setup.ages.parse().unwrap());
         let handler = TweetUpdate {
             namespace: queue.namespace().to_owned(),
             lookup: Arc::new(JournalledLookup { inner: Arc::new(lookup.unwrap()), journal: journal.clone() }),
             store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
+            judge: PostJudge,
             credentials: credentials.clone(),
             call_timeout: setup.lookup_timeout,
-            ages: Reloadable::new(setup.ages.parse().unwrap()),
-            same_day: Reloadable::new(SameDay::default()),
+            schedule: ages.clone().into(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
                 believed_after: millis(setup.unavailable_after),
@@ -212,6 +215,7 @@ impl Rig {
             store,
             journal,
             handler: Arc::new(handler),
+            ages,
             credentials,
             metrics,
             stop: Stop::new(),
@@ -249,7 +253,7 @@ impl Rig {
     }
 
     pub fn ages(&self) -> Arc<AgeTable> {
-        self.handler.ages.load()
+        self.ages.load()
     }
 
     /// New ids of tweets of that age which the simulated world has, for an hour more at least.
@@ -348,23 +352,16 @@ impl Rig {
 
     /// A worker over this rig's services.
     pub fn worker(&self, name: &str) -> Worker {
+        let queue = JournalledQueue { inner: self.queue.clone(), journal: self.journal.clone() };
         Worker {
             name: name.to_owned(),
-            pipelines: vec![self.pipeline()],
-            credentials: self.credentials.clone(),
+            queue: Arc::new(queue),
+            handling: Handling::Metered(self.handler.clone(), self.credentials.clone()),
+            claims: self.setup.claims.into(),
             concurrency: self.setup.slots.into(),
             metrics: self.metrics.clone(),
             health: Arc::default(),
             stop: self.stop.clone(),
-        }
-    }
-
-    pub fn pipeline(&self) -> Pipeline {
-        let queue = JournalledQueue { inner: self.queue.clone(), journal: self.journal.clone() };
-        Pipeline {
-            queue: Arc::new(queue),
-            handler: Handling::Metered(self.handler.clone()),
-            claims: self.setup.claims.into(),
         }
     }
 

@@ -13,7 +13,7 @@ use twitter_updater::engine::worker::{Handler, Outlook};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::quota::{Acquired, CredentialStatus};
 use twitter_updater::simulator::{Endpoint, Fault, Rule, SimulatorOptions};
-use twitter_updater::store::{PostgresStore, Store};
+use twitter_updater::store::{Lifecycle, PostgresStore};
 
 use self::answers::{APP, Answer, Given, TOKENS, answers, code, page};
 use crate::support::postgres;

@@ -14,6 +14,7 @@ use twitter_updater::engine::queue::{ClaimRequest, Inspection, Jobs, NewJob, Pla
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::pipelines::streams::feed::Feed;
 use twitter_updater::pipelines::streams::fill::Fill;
 use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms, JOB};
@@ -140,7 +141,7 @@ impl Rig {
             fill: Fill { queue: sources, source: "rust".into(), lane: lane(5_000), delay: LATE },
             feed: Feed {
                 name: "rust".into(),
-                starter: app::starter(&Provider::Twitter, tweets, Some(store), ages),
+                starter: app::starter(&posts_of(&Provider::Twitter), tweets, Some(store), ages),
                 metrics: metrics.clone(),
             },
             metrics,
