@@ -19,7 +19,9 @@ use crate::config::{Settings, SourceSettings};
 use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Handling, Pipeline, Worker};
 use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::streams::counters::StreamCounters;
 use crate::pipelines::streams::reader::StreamSource;
+use crate::pipelines::timelines::counters;
 use crate::pipelines::timelines::pace::Pace;
 use crate::pipelines::timelines::share::Share;
 use crate::pipelines::timelines::source::{InCommon, SourcePoll};
@@ -78,8 +80,10 @@ pub async fn open_poller(
     for (endpoint, sources) in sources {
         let namespace = PipelineId::timelines(&provider, endpoint).to_string();
         let queue = shared.service.queue(&namespace).await?;
+        let counted = Arc::<counters::Polls>::default();
+        metrics.also_show(&namespace, counted.clone());
         let handler = Arc::new(SourcePoll {
-            polls: metrics.polls(&namespace),
+            polls: counted,
             namespace,
             endpoint,
             sources,
@@ -100,7 +104,9 @@ pub async fn open_poller(
         });
         polls.push((queue, handler));
     }
-    let streams = streams::open(settings, openings, &shared.service, &polls, &metrics).await?;
+    let counted = Arc::<StreamCounters>::default();
+    metrics.also_show(&pipeline.namespace, counted.clone());
+    let streams = streams::open(settings, openings, &shared.service, &polls, &counted).await?;
     health.works();
     for (queue, poll) in &polls {
         poll.schedule(&**queue).await.context("the sources cannot be scheduled")?;

@@ -1,5 +1,5 @@
 //! The handler of `tweet:update`: the specification's `requestTweets` (`request.rs`), `saveTweets`,
-//! `promoteTweets`.
+//! `promoteTweets`. Its `Config.getTweetUpdateDelay` is [`AgeTable::update_delay`].
 
 pub mod misses;
 mod request;
