@@ -19,7 +19,7 @@ pub struct Demand {
 impl Demand {
     pub fn new(ages: &AgeTable) -> Self {
         let (mut corners, mut walk, mut age) = (Vec::<(Millis, f64, Millis)>::new(), Vec::new(), 0);
-        while let Some(interval) = ages.get_tweet_update_delay(0, age) {
+        while let Some(interval) = ages.update_delay(0, age) {
             if corners.last().is_none_or(|(.., last)| *last != interval) {
                 corners.push((age, walk.len() as f64, interval));
             }

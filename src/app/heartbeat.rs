@@ -9,6 +9,7 @@ use super::{InForce, Monitored};
 use crate::base::reload::Reloadable;
 use crate::engine::health::Trouble;
 use crate::engine::lateness::Lateness;
+use crate::engine::metrics::CounterSet;
 use crate::engine::queue::{Queue, QueueError, WorkerStats};
 use crate::pipelines::timelines::source::SourcePoll;
 

@@ -21,7 +21,9 @@ use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Handling, Worker};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::posts::posts_of;
+use crate::pipelines::streams::counters::StreamCounters;
 use crate::pipelines::streams::reader::StreamSource;
+use crate::pipelines::timelines::counters;
 use crate::pipelines::timelines::pace::Pace;
 use crate::pipelines::timelines::share::Share;
 use crate::pipelines::timelines::source::{InCommon, SourcePoll};
@@ -94,8 +96,11 @@ pub async fn open_poller(
     let asked = |(name, source): (&String, &SourceSettings)| Some((name.clone(), source.asks_for()?));
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let queue = shared.service.queue(&namespace).await?;
+    let (polls, streamed) = (Arc::<counters::Polls>::default(), Arc::<StreamCounters>::default());
+    metrics.also_show(&namespace, polls.clone());
+    metrics.also_show(&namespace, streamed.clone());
     let handler = Arc::new(SourcePoll {
-        polls: metrics.polls(&namespace),
+        polls,
         namespace,
         endpoint,
         sources,
@@ -110,7 +115,7 @@ pub async fn open_poller(
         share: Share::new(concurrency.clone()),
         in_common,
     });
-    let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), &metrics).await?;
+    let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), &streamed).await?;
     health.works();
     handler.schedule(&*queue).await.context("the sources cannot be scheduled")?;
     tracing::info!(namespace = handler.namespace, sources = handler.sources.len(), "polls");

@@ -18,6 +18,9 @@ use tokio::time::Instant;
 /// Milliseconds since the Unix epoch, or a span of them. Signed, so that differences are plain.
 pub type Millis = i64;
 
+/// How far in the future an item may be dated before the date is disbelieved: clock skew.
+pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
+
 thread_local! {
     /// A simulation's wall clock: the time it was set to, and the time since.
     static SIMULATED: Cell<Option<QueueTime>> = const { Cell::new(None) };

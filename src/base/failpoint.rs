@@ -5,7 +5,7 @@
 //! `after_claim:3` the third time; `TWITTER_UPDATER_STOP_AT` stops it there. Builds without debug
 //! assertions (`--release`) have none of it.
 
-/// The points, in the order in which a tweet comes by them.
+/// The points, in the order in which an id comes by them.
 pub const POINTS: &[&str] = &[
     "after_record",
     "before_accept",
@@ -37,7 +37,7 @@ pub fn soon(name: &'static str) {
     let _ = name;
 }
 
-/// Ends the process if the tweet is among these that `TWITTER_UPDATER_POISON` names: as one would that
+/// Ends the process if an id is among these that `TWITTER_UPDATER_POISON` names: as one would that
 /// makes the process abort.
 #[inline]
 pub fn poison(ids: &[String]) {

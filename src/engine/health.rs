@@ -268,24 +268,24 @@ mod tests {
         let stop = Stop::new();
         let health = || Arc::new(Health::new(Duration::from_secs(30), stop.clone()));
         let (one, other) = (health(), health());
-        let both = Vitals::new([("x:update".to_owned(), one.clone()), ("bluesky:update".to_owned(), other.clone())]);
+        let both = Vitals::new([("x:update".to_owned(), one.clone()), ("y:update".to_owned(), other.clone())]);
         assert_eq!(
             both.ready().unwrap_err(),
-            "x:update: its services are not open yet; bluesky:update: its services are not open yet"
+            "x:update: its services are not open yet; y:update: its services are not open yet"
         );
         one.works();
-        assert_eq!(both.ready().unwrap(), ["bluesky:update: its services are not open yet"]);
+        assert_eq!(both.ready().unwrap(), ["y:update: its services are not open yet"]);
         other.works();
         assert!(both.ready().unwrap().is_empty());
         one.is_out("no route");
         assert_eq!(both.ready().unwrap(), ["x:update: a service is out: no route"]);
         other.is_out("HTTP 502");
         let why = both.ready().unwrap_err();
-        assert_eq!(why, "x:update: a service is out: no route; bluesky:update: a service is out: HTTP 502");
+        assert_eq!(why, "x:update: a service is out: no route; y:update: a service is out: HTTP 502");
         assert!(both.live().is_ok());
         tokio::time::advance(Duration::from_secs(31)).await;
         one.beat();
-        assert_eq!(both.live().unwrap_err(), "bluesky:update: the loop has not turned for 31000 ms");
+        assert_eq!(both.live().unwrap_err(), "y:update: the loop has not turned for 31000 ms");
         other.beat();
         one.works();
         // One that can never work leaves the process alive, and ready for the rest.
@@ -293,7 +293,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(29)).await;
         one.beat();
         tokio::time::advance(Duration::from_secs(29)).await;
-        assert_eq!(both.ready().unwrap(), ["bluesky:update: it has stopped for good: its token was refused"]);
+        assert_eq!(both.ready().unwrap(), ["y:update: it has stopped for good: its token was refused"]);
         assert_eq!(both.live(), Ok(()));
         stop.drain();
         assert_eq!((both.ready().unwrap_err(), both.live()), ("it is stopping".to_owned(), Ok(())));

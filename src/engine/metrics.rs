@@ -1,7 +1,8 @@
-//! What one process counts and measures. Each metric is named once, here; the queue sums the counters over
-//! all workers, `ops` shows all of them.
+//! What one process counts and measures. Each metric is named once, here or beside the pipeline that counts it; the queue
+//! sums the counters over all workers, `ops` shows all of them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,33 +17,23 @@ const REASONS: usize = 32;
 /// and what the others are counted as.
 const ANOTHER_REASON: &str = "another reason";
 
+/// Defines a set of counters, each with its help text.
 macro_rules! counters {
     ($(#[doc = $of:literal])* $Counters:ident { $(#[doc = $doc:literal] $name:ident),* $(,)? }) => {
         $(#[doc = $of])*
         #[derive(Debug, Default)]
         pub struct $Counters {
-            $(#[doc = $doc] pub $name: Counter,)*
+            $(#[doc = $doc] pub $name: $crate::engine::metrics::Counter,)*
         }
 
-        impl $Counters {
-            /// Every counter with its name.
-            pub fn all(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
-                [$((stringify!($name), &self.$name)),*].into_iter()
-            }
-
-            /// What the queue has not heard of yet.
-            pub fn untold(&self) -> Untold<'_> {
-                let untold = self.all().map(|(name, counter)| (name, counter.untold(), counter));
-                Untold(untold.filter(|(_, by, _)| *by != 0).collect())
-            }
-
-            /// Every counter with its name and what it counts.
-            pub fn described(&self) -> impl Iterator<Item = (&'static str, &'static str, &Counter)> {
-                [$((stringify!($name), $doc, &self.$name)),*].into_iter()
+        impl $crate::engine::metrics::CounterSet for $Counters {
+            fn described(&self) -> Vec<(&'static str, &'static str, &$crate::engine::metrics::Counter)> {
+                vec![$((stringify!($name), $doc, &self.$name)),*]
             }
         }
     };
 }
+pub(crate) use counters;
 
 macro_rules! histograms {
     ($(#[doc = $doc:literal] $name:ident: $bounds:expr),* $(,)?) => {
@@ -72,7 +63,7 @@ histograms! {
     lateness_seconds: [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0],
     /// Ids in each claimed batch.
     batch_ids: [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 99.0, 100.0],
-    /// How long each call to the provider took, in seconds.
+    /// How long each call to the API took, in seconds.
     lookup_seconds: [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
     /// How long the store took to save each batch, in seconds.
     save_seconds: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0],
@@ -83,27 +74,27 @@ histograms! {
 counters! {
     /// Counters of one process, since it started.
     Counters {
-        /// Calls made to the provider.
+        /// Calls made to the API.
         requests,
         /// Calls of those that gave no outcomes.
         requests_failed,
-        /// How long calls to the provider took, in ms, all together.
+        /// How long calls to the API took, in ms, all together.
         lookup_ms,
         /// Ids asked for in calls that gave outcomes.
         looked_up,
-        /// Tweets found.
+        /// Items found.
         found,
-        /// Tweets found, withheld somewhere.
+        /// Items found, withheld somewhere.
         withheld,
-        /// Ids the provider did not return.
+        /// Ids the API did not return.
         unavailable,
-        /// Tweet objects we could not read.
+        /// Objects we could not read.
         broken,
         /// Objects in answers that nobody asked for.
         unsolicited,
-        /// Tweets whose life ended.
+        /// Items whose life ended.
         ended,
-        /// Tweets buried.
+        /// Items buried.
         buried_here,
         /// Answers the store refused because it had a newer one.
         saves_refused,
@@ -113,12 +104,6 @@ counters! {
         incoming_accepted,
         /// Malformed members of `incoming`.
         incoming_refused,
-        /// Connections of streams that were made.
-        stream_connects,
-        /// Posts that streams brought.
-        stream_posts,
-        /// Lines and posts of streams that could not be read, or not be scheduled.
-        stream_broken,
         /// Changed configurations that were taken over.
         config_reloads,
         /// Changed configurations that were refused.
@@ -126,27 +111,15 @@ counters! {
     }
 }
 
-counters! {
-    /// What one process has counted of the sources of a namespace, since it started.
-    Polls {
-        /// Polls of a source, of a page or several.
-        polls,
-        /// Polls of those that ended without what there was to be had: nothing is lost by it.
-        polls_failed,
-        /// Pages read, handed over and saved.
-        pages,
-        /// Posts on those pages.
-        posts_seen,
-        /// Posts of those that nobody knew yet.
-        posts_new,
-        /// Posts of those that appeared later than their source promises.
-        posts_out_of_order,
-        /// Posts with a date that cannot be, in whose place their id's was taken, or this moment.
-        posts_misdated,
-        /// Posts that cannot be scheduled, and are only stored.
-        posts_refused,
-        /// Gaps noted: posts that the API did not give any more.
-        gaps,
+/// Counters of one kind: what a scrape and the queue read of them.
+pub trait CounterSet: fmt::Debug + Send + Sync {
+    /// Every counter with its name and what it counts.
+    fn described(&self) -> Vec<(&'static str, &'static str, &Counter)>;
+
+    /// What the queue has not heard of yet.
+    fn untold(&self) -> Untold<'_> {
+        let untold = self.described().into_iter().map(|(name, _, counter)| (name, counter.untold(), counter));
+        Untold(untold.filter(|(_, by, _)| *by != 0).collect())
     }
 }
 
@@ -209,8 +182,8 @@ pub struct Metrics {
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
     /// What the queue has not heard of yet.
     untold_lateness: Mutex<Lateness>,
-    /// Of the namespaces whose sources are polled.
-    polls: Mutex<BTreeMap<String, Arc<Polls>>>,
+    /// What is counted beside them, by namespace.
+    beside: Mutex<BTreeMap<String, Arc<dyn CounterSet>>>,
     /// Answers that could not be read, by the reason.
     unreadable: Mutex<BTreeMap<String, u64>>,
 }
@@ -235,22 +208,21 @@ impl Metrics {
             in_flight: Gauge::default(),
             lateness: Mutex::new(lateness),
             untold_lateness: Mutex::default(),
-            polls: Mutex::default(),
+            beside: Mutex::default(),
             unreadable: Mutex::new([(ANOTHER_REASON.to_owned(), 0)].into()),
         }
     }
 
-    /// What is counted of the sources of that namespace, from the first time on that somebody asks.
-    #[must_use]
-    pub fn polls(&self, namespace: &str) -> Arc<Polls> {
-        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
-        polls.entry(namespace.to_owned()).or_default().clone()
+    /// Has these counters shown, too, under that namespace.
+    pub fn also_show(&self, namespace: &str, counters: Arc<dyn CounterSet>) {
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        beside.insert(namespace.to_owned(), counters);
     }
 
-    /// The same of all of them, each by its namespace.
+    /// What is shown beside the process's own counters, by namespace.
     #[must_use]
-    pub fn all_polls(&self) -> BTreeMap<String, Arc<Polls>> {
-        self.polls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn beside(&self) -> BTreeMap<String, Arc<dyn CounterSet>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// An answer that could not be read. What it quotes of the answer is left out, so that there are few reasons.
@@ -313,16 +285,13 @@ mod tests {
 
     #[test]
     fn a_count_is_told_once_and_what_came_meanwhile_is_told_next() {
-        let metrics = Metrics::new();
-        let polls = metrics.polls("source:poll:search/tweets");
-        polls.posts_seen.add(5);
-        let first = metrics.polls("source:poll:search/tweets");
-        let untold = first.untold();
-        polls.posts_seen.add(2);
-        assert_eq!(untold.counts(), [("posts_seen", 5)]);
+        let counters = Counters::default();
+        counters.found.add(5);
+        let untold = counters.untold();
+        counters.found.add(2);
+        assert_eq!(untold.counts(), [("found", 5)]);
         untold.told();
-        assert_eq!(polls.untold().counts(), [("posts_seen", 2)]);
-        assert_eq!(metrics.all_polls().len(), 1);
+        assert_eq!(counters.untold().counts(), [("found", 2)]);
     }
 
     #[test]

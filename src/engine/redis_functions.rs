@@ -1,7 +1,7 @@
 //! The picture of the queue and its quota for people with redis-cli: a library of Redis Functions, all read-only.
 //!
 //! ```text
-//! redis-cli FCALL_RO twitter_updater_status 1 '{tweet:update}'
+//! redis-cli FCALL_RO twitter_updater_status 1 '{thing:update}'
 //! ```
 //!
 //! It lives in the server, so that whoever may read the queue needs nothing but redis-cli; `docs/operations.md` has the
@@ -21,11 +21,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::backend::BackendError;
 use crate::base::backend::redis::RedisPool;
+use crate::model::pipeline_id::{LEDGER, NAMESPACE};
 
 /// The library's name; its functions' names begin with it.
 pub const NAME: &str = "twitter_updater";
 /// Rises with each change of the library.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The line of the library that holds its number.
 const VERSION_LINE: &str = "-- version ";
@@ -37,11 +38,13 @@ static CODE: LazyLock<String> = LazyLock::new(|| {
         include_str!("redis_functions/lua/workers.lua"),
         include_str!("redis_functions/lua/credentials.lua"),
         include_str!("redis_functions/lua/status.lua"),
-        include_str!("redis_functions/lua/tweet.lua"),
+        include_str!("redis_functions/lua/ids.lua"),
         include_str!("redis_functions/lua/due.lua"),
         include_str!("redis_functions/lua/dead.lua"),
     ];
-    format!("#!lua name={NAME}\n{VERSION_LINE}{VERSION}\n{}", files.join("\n"))
+    // The tags of the namespace that stands in examples, and of the ledger that the whole picture shows.
+    let tags = format!("local NAMESPACE, LEDGER = '{{{NAMESPACE}}}', '{{{LEDGER}}}'");
+    format!("#!lua name={NAME}\n{VERSION_LINE}{VERSION}\n{tags}\n{}", files.join("\n"))
 });
 
 /// The library as it is loaded.
@@ -155,5 +158,5 @@ mod tests {
     }
 
     /// SHA-1 of the library of that number.
-    const TEXT: &str = "f0eb67e587ea6fcd38699e0cc1f421a0652194ce";
+    const TEXT: &str = "06af86c3f5bf52dad0b7e61db396df308e8d8bc8";
 }

@@ -1,4 +1,4 @@
-//! THE loop: permit → claim → handle → settle. It knows no posts.
+//! THE loop: permit → claim → handle → settle. It knows nothing of what it handles.
 //!
 //! A worker serves one pipeline, so that no other waits for its API, its outages or its batches. It runs as many of
 //! these loops as it may have batches in flight; that figure may change. They take turns at asking for work, so an idle
@@ -26,7 +26,7 @@ use crate::quota::{Acquired, Credentials, Pacing, Permit};
 /// The loop looks for work at least this often.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The first and the longest delay of a process that meets an outage. A probe every five seconds on average is no burden for
-/// a service, and posts are up to date again within 15 s of the end of an outage.
+/// a service, and everything is up to date again within 15 s of the end of an outage.
 pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));

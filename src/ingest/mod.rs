@@ -41,13 +41,13 @@ pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
 pub use self::summary::{Refusal, Summary};
 pub use self::tweets::{Item, Tweets};
-use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::clock::{self, FUTURE_TOLERANCE_MS, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::engine::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::engine::schedule::{Known, Schedules};
 use crate::model::post::Ingested;
 use crate::model::post::SECONDS_BELOW;
-use crate::model::post::{FUTURE_TOLERANCE_MS, TweetState};
+use crate::model::post::TweetState;
 use crate::providers::registry::Parse;
 use crate::store::{NewTweet, Store, StoreError, Way};
 

@@ -6,6 +6,8 @@ use super::provider::Provider;
 
 /// The namespace of the posts of Twitter's API v1.1.
 pub const NAMESPACE: &str = "tweet:update";
+/// The quota ledger of that API.
+pub const LEDGER: &str = "twitter";
 
 /// The namespaces of polled sources begin with this,
 const TIMELINES: &str = "source:poll";
@@ -151,6 +153,10 @@ mod tests {
         ] {
             assert_eq!(id.to_string(), name);
         }
+        assert_eq!(
+            (Provider::Twitter.namespace(), Provider::Twitter.ledger()),
+            (NAMESPACE.to_owned(), LEDGER.to_owned())
+        );
         for other in ["", "tweet", "tweet:update:2", "source:stream:nobody", "thing:update"] {
             assert_eq!(PipelineId::read(other), None, "{other}");
         }

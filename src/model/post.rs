@@ -16,9 +16,6 @@ pub const SNOWFLAKE_EPOCH_MS: Millis = 1_288_834_974_657;
 /// and is read as sequential.
 const FIRST_SNOWFLAKE: u64 = 29_700_859_248;
 
-/// How far in the future a tweet may be dated before the date is disbelieved: clock skew.
-pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
-
 /// A tweet's id: 1 to 19 decimal digits, at most 2^63 − 1. It travels as text everywhere else,
 /// since a double cannot hold 19 digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

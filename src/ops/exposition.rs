@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::engine::metrics::{Counter, Metrics, Polls};
+use crate::engine::metrics::{Counter, CounterSet, Metrics};
 
 /// What every name starts with.
 const PREFIX: &str = "twitter_updater";
@@ -93,17 +93,20 @@ impl Pipelines {
         Ok(())
     }
 
-    /// What is counted of sources, whose namespaces are those of their endpoints.
-    fn polls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all: BTreeMap<String, Arc<Polls>> = self.0.iter().flat_map(|(_, metrics)| metrics.all_polls()).collect();
-        let Some(any) = all.values().next() else { return Ok(()) };
-        for (at, (name, what, _)) in any.described().enumerate() {
+    /// What is counted beside, each under a namespace of its own.
+    fn beside(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let all: BTreeMap<String, Arc<dyn CounterSet>> =
+            self.0.iter().flat_map(|(_, metrics)| metrics.beside()).collect();
+        let mut families: BTreeMap<(&str, &str), Vec<(&str, &Counter)>> = BTreeMap::new();
+        for (namespace, counters) in &all {
+            for (name, what, counter) in counters.described() {
+                families.entry((name, what)).or_default().push((namespace, counter));
+            }
+        }
+        for ((name, what), counters) in families {
             let mut family = encoder.encode_descriptor(name, &sentence(what), None, MetricType::Counter)?;
-            for (namespace, polls) in &all {
-                let labels = [("namespace", namespace.as_str())];
-                if let Some((.., counter)) = polls.described().nth(at) {
-                    constant(counter).encode(family.encode_family(&labels)?)?;
-                }
+            for (namespace, counter) in counters {
+                constant(counter).encode(family.encode_family(&[("namespace", namespace)])?)?;
             }
         }
         Ok(())
@@ -125,15 +128,15 @@ impl Collector for Pipelines {
         let what = "Batches claimed and not settled yet.";
         self.family(&mut encoder, "in_flight", what, |metrics| Some(metrics.in_flight.clone()))?;
         // The process keeps its counters in a form of its own: the queue hears of them, too.
-        for (at, (name, what, _)) in any.counters.described().enumerate() {
+        for (at, (name, what, _)) in any.counters.described().into_iter().enumerate() {
             let of = |metrics: &Metrics| {
-                let (.., counter) = metrics.counters.described().nth(at)?;
+                let (.., counter) = metrics.counters.described().into_iter().nth(at)?;
                 Some(constant(counter))
             };
             self.family(&mut encoder, name, what, of)?;
         }
         self.unreadable(&mut encoder)?;
-        self.polls(&mut encoder)
+        self.beside(&mut encoder)
     }
 }
 
@@ -155,6 +158,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::pipelines::streams::counters::StreamCounters;
+    use crate::pipelines::timelines::counters::Polls;
 
     #[test]
     fn each_family_is_described_once_and_has_a_value_of_each_namespace() {
@@ -165,8 +170,13 @@ mod tests {
         metrics[1].in_flight.inc();
         metrics[1].histograms.batch_ids.observe(20.0);
         metrics[0].unreadable("created_at \"x\" is not a date");
-        metrics[0].polls("source:poll:search/tweets").posts_new.add(3);
-        metrics[1].polls("source:poll:timelines/home").posts_new.add(4);
+        let (one, other, streams) = (Polls::default(), Polls::default(), StreamCounters::default());
+        one.posts_new.add(3);
+        other.posts_new.add(4);
+        streams.stream_posts.add(5);
+        metrics[0].also_show("source:poll:search/tweets", Arc::new(one));
+        metrics[0].also_show("source:poll", Arc::new(streams));
+        metrics[1].also_show("source:poll:timelines/home", Arc::new(other));
         let text = text(&of_process(pipelines));
         for says in [
             "twitter_updater_found_total{namespace=\"tweet:update\"} 7\n",
@@ -176,9 +186,10 @@ mod tests {
             "twitter_updater_batch_ids_count{namespace=\"mastodon:update:social\"} 1\n",
             "twitter_updater_batch_ids_bucket{le=\"20.0\",namespace=\"mastodon:update:social\"} 1\n",
             "twitter_updater_unreadable_total{namespace=\"tweet:update\",reason=\"created_at … is not a date\"} 1\n",
-            "# HELP twitter_updater_found Tweets found.\n",
+            "# HELP twitter_updater_found Items found.\n",
             "twitter_updater_posts_new_total{namespace=\"source:poll:search/tweets\"} 3\n",
             "twitter_updater_posts_new_total{namespace=\"source:poll:timelines/home\"} 4\n",
+            "twitter_updater_stream_posts_total{namespace=\"source:poll\"} 5\n",
         ] {
             assert!(text.contains(says), "{says}: {text}");
         }

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::oauth1::encoded;
 
-/// An application's keys, and the token they were last exchanged for. A provider answers the same token
+/// An application's keys, and the token they were last exchanged for. An API answers the same token
 /// until it is invalidated, so one exchange lasts.
 pub struct AppToken {
     consumer_key: SecretString,

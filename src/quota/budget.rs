@@ -1,10 +1,10 @@
-//! The budget of reads of a provider that charges for each post it returns, once in a UTC day.
+//! The budget of reads of an API that charges for each item it returns, once in a UTC day.
 //!
 //! What is read is counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the ledger, so no number of
 //! workers goes over the budget together, and one that dies errs to the safe side. An id that was counted today is
 //! free; what turns out not to have been read ([`Credentials::charge`](super::Credentials::charge)) is taken back.
 //!
-//! The provider's clock says on which day a post was read. Within [`Budget::margin`] of a UTC midnight nobody here
+//! The API's clock says on which day an item was read. Within [`Budget::margin`] of a UTC midnight nobody here
 //! knows it, so an id counts for both days then.
 //!
 //! The rules here are pure; `lua/reads.lua` says the same in Redis, and the contract suite holds the two together.
@@ -25,17 +25,17 @@ const LONGEST_MARGIN_MS: Millis = DAY_MS / 2;
 /// Days whose reads are kept: more than the longest period has.
 pub(super) const DAYS_KEPT: i64 = 62;
 
-/// How many posts may be read in which period.
+/// How many items may be read in which period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Posts that may be read in a period; 0: there is no bound.
+    /// Items that may be read in a period; 0: there is no bound.
     pub reads: u64,
     /// The period.
     pub per: Period,
-    /// Within so long of a UTC midnight, ms, nobody knows on which side of it the provider counts a read: how long a
+    /// Within so long of a UTC midnight, ms, nobody knows on which side of it the API counts a read: how long a
     /// call may take, and how far clocks may differ. At most half a day of it counts.
     pub margin: Millis,
-    /// US dollars for a post.
+    /// US dollars for an item.
     pub price_per_read: f64,
 }
 
@@ -76,7 +76,7 @@ impl Period {
                 let first = day.div_euclid(days) * days;
                 Span::Days(first, first + days)
             }
-            // The ledger's clock decides: no provider knows of such a period.
+            // The ledger's clock decides: no API knows of such a period.
             Self::Every(length) => Span::Part(length.max(1), now.div_euclid(length.max(1))),
         }
     }
@@ -113,7 +113,7 @@ fn day_of(year: i64, month: i64, of_month: i64) -> i64 {
 }
 
 impl Budget {
-    /// The UTC days for which the provider may charge a call that goes out at `now`, each with the period in which
+    /// The UTC days for which the API may charge a call that goes out at `now`, each with the period in which
     /// that counts: one as a rule, two around midnight.
     #[must_use]
     pub fn days(&self, now: Millis) -> Vec<(i64, Span)> {
@@ -136,7 +136,7 @@ impl Budget {
         let costs = |span: Span| days.iter().filter(|(_, of)| *of == span).count() as u64;
         let is_full = |span: Span, more: u64| self.reads > 0 && counted.of(span).saturating_add(more) > self.reads;
         let has_room = !days.iter().any(|(_, span)| is_full(*span, costs(*span)));
-        // Around the end of a period, the one that is full; it ends when the provider's clock has to be past it.
+        // Around the end of a period, the one that is full; it ends when the API's clock has to be past it.
         let last = days.iter().map(|(_, span)| *span).rfind(|span| is_full(*span, 1));
         let shown = last.or_else(|| days.first().map(|(_, span)| *span)).unwrap_or(Span::Part(1, *now));
         let (start, reset) = match shown {
@@ -182,9 +182,9 @@ impl Counted {
 /// How a budget is spent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reads {
-    /// Posts that were read in this period, or may have been.
+    /// Items that were read in this period, or may have been.
     pub reads: u64,
-    /// Posts that may be read in it; `None` where there is no bound.
+    /// Items that may be read in it; `None` where there is no bound.
     pub limit: Option<u64>,
     /// Whether it is used up: nothing is read until its reset.
     pub spent: bool,
@@ -192,7 +192,7 @@ pub struct Reads {
     pub since_ms: Millis,
     /// How long until it begins anew, ms.
     pub reset_in_ms: Millis,
-    /// Posts that were read since midnight UTC.
+    /// Items that were read since midnight UTC.
     pub today: u64,
     /// What the reads of this period cost at the most, US dollars.
     pub dollars: f64,
@@ -206,7 +206,7 @@ pub struct Reads {
 pub struct ChargedReads {
     /// Asked, and not read: what is not returned is not charged.
     pub unread: Vec<String>,
-    /// Asked, and read as another id: the last version of a post that was edited. That is what is charged.
+    /// Asked, and read as another id: the last version of an item that was edited. That is what is charged.
     pub edited: Vec<(String, String)>,
 }
 
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_spent_until_the_providers_clock_has_to_be_past_the_reset() {
+    fn it_is_spent_until_the_apis_clock_has_to_be_past_the_reset() {
         let per = Period::Month { from_day: 1 };
         let (february, march) = (days("2026-02-01"), days("2026-03-01"));
         let at = |now: Millis, of_february: u64, of_march: u64| {

@@ -28,7 +28,7 @@ pub enum CredentialKind {
     Anonymous,
 }
 
-/// As whom a credential calls: a provider counts the calls of users and of applications apart.
+/// As whom a credential calls: an API counts the calls of users and of applications apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caller {

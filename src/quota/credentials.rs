@@ -65,7 +65,7 @@ pub struct Credentials {
     ledger: Arc<dyn Ledger>,
     pacing: Pacing,
     expiry: Duration,
-    /// Of a provider that charges for reads.
+    /// Of an API that charges for reads.
     budget_state: Option<BudgetState>,
 }
 
@@ -155,7 +155,7 @@ impl Credentials {
         self.ledger.used(name, endpoint, "", &told).await
     }
 
-    /// The provider takes the credential: if it was parked for every endpoint, it is free again. Answers
+    /// The API takes the credential: if it was parked for every endpoint, it is free again. Answers
     /// whether it was.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl Credentials {
         self.ledger.statuses(endpoint, &self.names).await
     }
 
-    /// The same for a provider that charges for reads: no call is made beyond that budget.
+    /// The same for an API that charges for reads: no call is made beyond that budget.
     #[must_use]
     pub fn with_budget(mut self, budget: Reloadable<Budget>) -> Self {
         self.budget_state = Some(BudgetState { budget, spent: AtomicBool::new(false), denied: Mutex::default() });

@@ -21,12 +21,12 @@ const CONNECTIONS: u32 = 2;
 
 type Tx = Transaction<'static, Sqlite>;
 
-/// The ledger of one provider in a SQLite file.
+/// The ledger of one API in a SQLite file.
 #[derive(Debug, Clone)]
 pub struct EmbeddedLedger {
     pool: SqlitePool,
     file: Opened,
-    provider: String,
+    api: String,
 }
 
 /// A credential's window with what surrounds it.
@@ -45,11 +45,14 @@ impl EmbeddedLedger {
     ///
     /// # Errors
     /// [`LedgerError::Unavailable`] when it cannot be opened or made.
-    pub async fn open(path: &Path, provider: &str, busy_timeout: Duration) -> Result<Self, LedgerError> {
+    pub async fn open(path: &Path, api: &str, busy_timeout: Duration) -> Result<Self, LedgerError> {
         let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
-        let ledger = Self { pool, file, provider: provider.to_owned() };
+        let ledger = Self { pool, file, api: api.to_owned() };
         let mut tx = ledger.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
+        for table in ["credential", "window", "permit", "reads", "charged", "period"] {
+            sqlite::name_first_column(&mut tx, &format!("quota_{table}"), "api").await?;
+        }
         sqlite::add_column(&mut tx, "quota_window", "length", "INTEGER NOT NULL DEFAULT 0").await?;
         tx.commit().await.map_err(decide)?;
         Ok(ledger)
@@ -64,12 +67,12 @@ impl EmbeddedLedger {
             "SELECT w.quota, w.remaining, w.reset_at, w.reset, w.next_at, w.parked_until, w.parked_why,
                     c.parked_until, c.parked_why, c.day, c.calls_today,
                     (SELECT count(*) FROM quota_permit AS p
-                     WHERE p.provider = ?1 AND p.name = ?2 AND p.endpoint = ?3 AND p.expiry > ?4),
+                     WHERE p.api = ?1 AND p.name = ?2 AND p.endpoint = ?3 AND p.expiry > ?4),
                     w.told, w.opening_until, w.length
-             FROM (SELECT 1) LEFT JOIN quota_window AS w ON w.provider = ?1 AND w.name = ?2 AND w.endpoint = ?3
-             LEFT JOIN quota_credential AS c ON c.provider = ?1 AND c.name = ?2",
+             FROM (SELECT 1) LEFT JOIN quota_window AS w ON w.api = ?1 AND w.name = ?2 AND w.endpoint = ?3
+             LEFT JOIN quota_credential AS c ON c.api = ?1 AND c.name = ?2",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(name)
         .bind(endpoint)
         .bind(now)
@@ -100,12 +103,12 @@ impl EmbeddedLedger {
 
     async fn write(&self, tx: &mut Tx, name: &str, endpoint: &str, book: &RateWindow) -> Result<(), LedgerError> {
         sqlx::query(
-            "INSERT INTO quota_window (provider, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until, length)
+            "INSERT INTO quota_window (api, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until, length)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT DO UPDATE SET quota = ?4, remaining = ?5, reset_at = ?6, reset = ?7, next_at = ?8, told = ?9,
                                        opening_until = ?10, length = ?11",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(name)
         .bind(endpoint)
         .bind(book.limit)
@@ -124,10 +127,10 @@ impl EmbeddedLedger {
 
     async fn count_call(&self, tx: &mut Tx, name: &str, by: i64, now: Millis) -> Result<(), LedgerError> {
         sqlx::query(
-            "INSERT INTO quota_credential (provider, name, day, calls_today) VALUES (?1, ?2, ?3, max(0, ?4))
+            "INSERT INTO quota_credential (api, name, day, calls_today) VALUES (?1, ?2, ?3, max(0, ?4))
              ON CONFLICT DO UPDATE SET calls_today = CASE WHEN day = ?3 THEN calls_today + ?4 ELSE max(0, ?4) END, day = ?3",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(name)
         .bind(day(now))
         .bind(by)
@@ -140,8 +143,8 @@ impl EmbeddedLedger {
     /// Takes the permit off; answers whether it was out.
     async fn remove(&self, tx: &mut Tx, name: &str, endpoint: &str, permit: &str) -> Result<bool, LedgerError> {
         let removed =
-            sqlx::query("DELETE FROM quota_permit WHERE provider = ? AND name = ? AND endpoint = ? AND permit = ?")
-                .bind(&self.provider)
+            sqlx::query("DELETE FROM quota_permit WHERE api = ? AND name = ? AND endpoint = ? AND permit = ?")
+                .bind(&self.api)
                 .bind(name)
                 .bind(endpoint)
                 .bind(permit)
@@ -159,8 +162,8 @@ impl Ledger for EmbeddedLedger {
         let now = clock::wall_ms();
         // The same permit again: the first reply was lost.
         let repeated: Option<String> =
-            sqlx::query_scalar("SELECT name FROM quota_permit WHERE provider = ? AND endpoint = ? AND permit = ?")
-                .bind(&self.provider)
+            sqlx::query_scalar("SELECT name FROM quota_permit WHERE api = ? AND endpoint = ? AND permit = ?")
+                .bind(&self.api)
                 .bind(ask.endpoint)
                 .bind(ask.permit)
                 .fetch_optional(&mut *tx)
@@ -170,8 +173,8 @@ impl Ledger for EmbeddedLedger {
             return Ok(Grant::Granted(name));
         }
         // Permits that ran out are spent: the call may have gone out.
-        sqlx::query("DELETE FROM quota_permit WHERE provider = ? AND expiry <= ?")
-            .bind(&self.provider)
+        sqlx::query("DELETE FROM quota_permit WHERE api = ? AND expiry <= ?")
+            .bind(&self.api)
             .bind(now)
             .execute(&mut *tx)
             .await
@@ -204,8 +207,8 @@ impl Ledger for EmbeddedLedger {
         };
         book.grant(now);
         self.write(&mut tx, name, ask.endpoint, &book).await?;
-        sqlx::query("INSERT INTO quota_permit (provider, name, endpoint, permit, expiry) VALUES (?, ?, ?, ?, ?)")
-            .bind(&self.provider)
+        sqlx::query("INSERT INTO quota_permit (api, name, endpoint, permit, expiry) VALUES (?, ?, ?, ?, ?)")
+            .bind(&self.api)
             .bind(name)
             .bind(ask.endpoint)
             .bind(ask.permit)
@@ -233,14 +236,14 @@ impl Ledger for EmbeddedLedger {
         self.write(&mut tx, name, endpoint, &entry.book).await?;
         if let Some(park) = &used.park {
             let sql = if park.everywhere {
-                "INSERT INTO quota_credential (provider, name, parked_until, parked_why) VALUES (?1, ?2, ?4, ?5)
+                "INSERT INTO quota_credential (api, name, parked_until, parked_why) VALUES (?1, ?2, ?4, ?5)
                  ON CONFLICT DO UPDATE SET parked_until = ?4, parked_why = ?5 WHERE parked_until < ?4"
             } else {
-                "INSERT INTO quota_window (provider, name, endpoint, parked_until, parked_why) VALUES (?1, ?2, ?3, ?4, ?5)
+                "INSERT INTO quota_window (api, name, endpoint, parked_until, parked_why) VALUES (?1, ?2, ?3, ?4, ?5)
                  ON CONFLICT DO UPDATE SET parked_until = ?4, parked_why = ?5 WHERE parked_until < ?4"
             };
             sqlx::query(sql)
-                .bind(&self.provider)
+                .bind(&self.api)
                 .bind(name)
                 .bind(endpoint)
                 .bind(now.saturating_add(clock::millis(park.pause)))
@@ -268,9 +271,9 @@ impl Ledger for EmbeddedLedger {
         let mut tx = self.begin().await?;
         let freed = sqlx::query(
             "UPDATE quota_credential SET parked_until = 0, parked_why = NULL
-             WHERE provider = ? AND name = ? AND parked_until > ?",
+             WHERE api = ? AND name = ? AND parked_until > ?",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(name)
         .bind(clock::wall_ms())
         .execute(&mut *tx)

@@ -3,7 +3,7 @@
 //! The quota is the scarcest thing in the system, so it is shared by all workers, beside the queue:
 //! [`RedisLedger`] or [`EmbeddedLedger`], one contract suite (`tests/it/ledger.rs`).
 //!
-//! What a provider counts is known from its answers alone. `remaining` in the ledger is what may still
+//! What an API counts is known from its answers alone. `remaining` in the ledger is what may still
 //! be *granted*: it falls with each permit, not with each answer, so two workers never spend the same
 //! call. A window nobody has heard of — a new credential, one that has ended, a wiped ledger — is
 //! opened by a single call, whose answer tells the rest.
@@ -63,7 +63,7 @@ pub struct CredentialStatus {
     pub name: String,
     /// Calls per window, as an answer told last; `None` where none has, or where there is no limit.
     pub limit: Option<u32>,
-    /// Whether the provider answers and tells no limit.
+    /// Whether the API answers and tells no limit.
     pub unmetered: bool,
     /// How long a window is, ms: the longest that any answer said there is left of one. A window starts
     /// with its first call, so the answer to that one tells it whole.

@@ -2,7 +2,7 @@
 //!
 //! A worker takes a [`Permit`] before it claims, so no id waits inside a worker for quota.
 //!
-//! A provider counts the calls of users and of applications apart, so one pair of consumer keys can be
+//! An API counts the calls of users and of applications apart, so one pair of consumer keys can be
 //! two credentials: a user's ([`UserKeys`], which sign) and an application's ([`AppToken`], fetched).
 
 mod app_token;

@@ -40,19 +40,19 @@ pub struct Stamp {
     nonce: String,
     /// Seconds since the epoch.
     timestamp: NonZeroU64,
-    /// Whether `oauth_version` is sent. Optional by the RFC; Twitter's documentation sends it.
+    /// Whether `oauth_version` is sent. Optional by the RFC; the API's documentation sends it.
     version: bool,
 }
 
 impl Stamp {
-    /// A stamp for a request that is made now, in milliseconds since the epoch by the provider's clock.
+    /// A stamp for a request that is made now, in milliseconds since the epoch by the API's clock.
     #[must_use]
     pub fn at(now: Millis) -> Self {
         let seconds = u64::try_from(now / 1000).ok().and_then(NonZeroU64::new);
         Self {
             // 128 random bits: two alike in the same second are not to be expected.
             nonce: format!("{:032x}", rand::random::<u128>()),
-            // The RFC wants it positive; a clock before 1970 is told by the provider.
+            // The RFC wants it positive; a clock before 1970 is told by the API.
             timestamp: seconds.unwrap_or(NonZeroU64::MIN),
             version: true,
         }

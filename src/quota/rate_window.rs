@@ -12,14 +12,14 @@ pub struct Window {
     pub limit: u32,
     /// Calls left in this window.
     pub remaining: u32,
-    /// When the window ends, ms since the epoch, by the provider's clock: it also names the window.
+    /// When the window ends, ms since the epoch, by the API's clock: it also names the window.
     pub reset_at: Millis,
-    /// How far off that was when the answer was given, in ms, by whatever clock the provider used.
+    /// How far off that was when the answer was given, in ms, by whatever clock the API used.
     pub reset_in: Millis,
 }
 
 impl Window {
-    /// The window of a provider that answers and tells no limit: for a minute, nothing is held back.
+    /// The window of an API that answers and tells no limit: for a minute, nothing is held back.
     #[must_use]
     pub fn unmetered() -> Self {
         const MINUTE_MS: Millis = 60_000;
@@ -55,7 +55,7 @@ pub(super) struct RateWindow {
     pub remaining: i64,
     /// When the window ends, by the ledger's clock, ms since the epoch.
     pub reset_at: Millis,
-    /// The provider's own figure for it, which names the window.
+    /// The API's own figure for it, which names the window.
     pub reset: Millis,
     /// When the next call may go out, if calls are spread.
     pub next_at: Millis,

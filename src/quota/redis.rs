@@ -1,14 +1,14 @@
-//! The quota ledger in Redis, on the server's clock. Every key carries the provider's hash tag.
+//! The quota ledger in Redis, on the server's clock. Every key carries the API's hash tag.
 //!
 //! | key | type | holds |
 //! |---|---|---|
-//! | `{provider}:credential:<name>` | HASH | parked_until, parked_why; day, calls_today |
-//! | `{provider}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the provider's), next_at, told (the least), opening_until, length; parked_until, parked_why |
-//! | `{provider}:credentials` | ZSET | name:endpoint → its last permit, ms since the epoch: for people |
-//! | `{provider}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
-//! | `{provider}:reads` | HASH | UTC day (days since the epoch) → posts read, or reserved: of the last 62 days |
-//! | `{provider}:charged:<day>` | HASH | id read on that day → the call that counted it and the part of the day; empty once a second call asked for it; expires |
-//! | `{provider}:period:<length>` | HASH | number, reads: of a period that is no whole number of days; expires |
+//! | `{api}:credential:<name>` | HASH | parked_until, parked_why; day, calls_today |
+//! | `{api}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the API's), next_at, told (the least), opening_until, length; parked_until, parked_why |
+//! | `{api}:credentials` | ZSET | name:endpoint → its last permit, ms since the epoch: for people |
+//! | `{api}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
+//! | `{api}:reads` | HASH | UTC day (days since the epoch) → items read, or reserved: of the last 62 days |
+//! | `{api}:charged:<day>` | HASH | id read on that day → the call that counted it and the part of the day; empty once a second call asked for it; expires |
+//! | `{api}:period:<length>` | HASH | number, reads: of a period that is no whole number of days; expires |
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -42,7 +42,7 @@ type CountedRow = (Millis, BTreeMap<i64, u64>, String, u64);
 /// What `statuses.lua` returns for each name.
 type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
 
-/// The ledger of one provider in Redis.
+/// The ledger of one API in Redis.
 #[derive(Debug, Clone)]
 pub struct RedisLedger {
     pool: RedisPool,
@@ -50,10 +50,10 @@ pub struct RedisLedger {
 }
 
 impl RedisLedger {
-    /// The ledger of that provider (`twitter`).
+    /// The ledger of that API, by its name.
     #[must_use]
-    pub fn new(pool: RedisPool, provider: &str) -> Self {
-        Self { pool, prefix: format!("{{{provider}}}:") }
+    pub fn new(pool: RedisPool, api: &str) -> Self {
+        Self { pool, prefix: format!("{{{api}}}:") }
     }
 }
 

@@ -1,18 +1,18 @@
 -- The quota ledger beside the embedded queue. Times are milliseconds since the epoch.
 
 CREATE TABLE IF NOT EXISTS quota_credential (
-    provider     TEXT    NOT NULL,
+    api          TEXT    NOT NULL,
     name         TEXT    NOT NULL,
     parked_until INTEGER NOT NULL DEFAULT 0,
     parked_why   TEXT,
     day          INTEGER NOT NULL DEFAULT 0, -- days since the epoch
     calls_today  INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (provider, name)
+    PRIMARY KEY (api, name)
 ) WITHOUT ROWID;
 
--- `remaining` is what may still be granted; `reset` is the provider's own figure, which names the window.
+-- `remaining` is what may still be granted; `reset` is the API's own figure, which names the window.
 CREATE TABLE IF NOT EXISTS quota_window (
-    provider     TEXT    NOT NULL,
+    api          TEXT    NOT NULL,
     name         TEXT    NOT NULL,
     endpoint     TEXT    NOT NULL,
     quota        INTEGER NOT NULL DEFAULT 0, -- calls per window; 0: nothing is known
@@ -25,42 +25,42 @@ CREATE TABLE IF NOT EXISTS quota_window (
     length       INTEGER NOT NULL DEFAULT 0, -- of a window: the longest any answer told
     parked_until INTEGER NOT NULL DEFAULT 0,
     parked_why   TEXT,
-    PRIMARY KEY (provider, name, endpoint)
+    PRIMARY KEY (api, name, endpoint)
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS quota_permit (
-    provider TEXT    NOT NULL,
+    api      TEXT    NOT NULL,
     name     TEXT    NOT NULL,
     endpoint TEXT    NOT NULL,
     permit   TEXT    NOT NULL,
     expiry   INTEGER NOT NULL,
-    PRIMARY KEY (provider, name, endpoint, permit)
+    PRIMARY KEY (api, name, endpoint, permit)
 ) WITHOUT ROWID;
 
--- Posts that were read, or reserved, by UTC day (days since the epoch).
+-- Items that were read, or reserved, by UTC day (days since the epoch).
 CREATE TABLE IF NOT EXISTS quota_reads (
-    provider TEXT    NOT NULL,
+    api      TEXT    NOT NULL,
     day      INTEGER NOT NULL,
     reads    INTEGER NOT NULL,
-    PRIMARY KEY (provider, day)
+    PRIMARY KEY (api, day)
 ) WITHOUT ROWID;
 
 -- Which these are, while that can matter. `call` is the one that counted it; empty once a second one asked for it.
 CREATE TABLE IF NOT EXISTS quota_charged (
-    provider TEXT    NOT NULL,
+    api      TEXT    NOT NULL,
     day      INTEGER NOT NULL,
     id       TEXT    NOT NULL,
     call     TEXT    NOT NULL,
     length   INTEGER NOT NULL, -- of the part of a day it was counted in, ms; 0: none
     number   INTEGER NOT NULL,
-    PRIMARY KEY (provider, day, id)
+    PRIMARY KEY (api, day, id)
 ) WITHOUT ROWID;
 
 -- Reads of a period that is no whole number of days.
 CREATE TABLE IF NOT EXISTS quota_period (
-    provider TEXT    NOT NULL,
+    api      TEXT    NOT NULL,
     length   INTEGER NOT NULL, -- ms
     number   INTEGER NOT NULL,
     reads    INTEGER NOT NULL,
-    PRIMARY KEY (provider, length)
+    PRIMARY KEY (api, length)
 ) WITHOUT ROWID;

@@ -1,5 +1,7 @@
 //! Twelve rooms, whose imports go downwards only; and no two files that import each other in a circle.
 
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

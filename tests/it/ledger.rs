@@ -461,6 +461,31 @@ async fn a_file_from_before_lengths_were_kept_gets_them() {
     }
 }
 
+/// Files of an earlier version name the API in a column of another name.
+#[tokio::test]
+async fn a_file_whose_owner_has_its_former_name_is_read_on() {
+    far_from_midnight().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
+    let ledger = open_ledger().await;
+    open(&ledger, "a", window(30, 12, 40_000)).await;
+    let ten = budget(10);
+    assert_eq!(reserve(&ledger, "1", &["a", "b"], &ten).await, [true, true]);
+    let (pool, _) = twitter_updater::base::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
+    for table in ["credential", "window", "permit", "reads", "charged", "period"] {
+        let rename = format!("ALTER TABLE quota_{table} RENAME COLUMN api TO provider");
+        sqlx::query(sqlx::AssertSqlSafe(rename)).execute(&pool).await.unwrap();
+    }
+    pool.close().await;
+    for _ in 0..2 {
+        let ledger = open_ledger().await;
+        assert_eq!(account(&ledger, "a").await.remaining, Some(12));
+        assert_eq!(reads(&ledger, &ten).await.reads, 2);
+        assert_eq!(reserve(&ledger, "1", &["b"], &ten).await, [true], "it is free today");
+    }
+}
+
 /// A budget whose days are told apart at midnight to the ms.
 fn budget(reads: u64) -> Budget {
     Budget { reads, per: Period::Month { from_day: 1 }, margin: 0, price_per_read: 0.005 }
@@ -663,7 +688,7 @@ async fn every_key_written_is_documented() {
     let documented = include_str!("../../src/quota/redis.rs");
     for key in keys {
         let word = key.strip_prefix("{twitter}:").unwrap().split(':').next().unwrap().to_owned();
-        let named = [format!("`{{provider}}:{word}:<"), format!("`{{provider}}:{word}`")];
+        let named = [format!("`{{api}}:{word}:<"), format!("`{{api}}:{word}`")];
         assert!(named.iter().any(|name| documented.contains(name)), "{key}");
     }
 }

@@ -49,7 +49,7 @@ const LINES: &[(&str, &str, &[&str])] = &[
         &["tweet:update at 20", "web-1-77"],
     ),
     (
-        "redis-cli FCALL_RO twitter_updater_tweet 1 '{tweet:update}' 20 21 22 23",
+        "redis-cli FCALL_RO twitter_updater_ids 1 '{tweet:update}' 20 21 22 23",
         "watcher",
         &[
             "20 leased by web-1-77, for 9m ",
@@ -197,7 +197,7 @@ async fn a_wrong_line_says_what_is_wrong() {
     for (call, says) in [
         ("status 1 tweet:update", "ERR one key is needed, a tag in braces and quotes: 1 '{tweet:update}'"),
         ("status 2 '{tweet:update}' '{tweet:update}x'", "ERR one key is needed"),
-        ("tweet 1 '{tweet:update}'", "ERR 1 to 100 ids are needed"),
+        ("ids 1 '{tweet:update}'", "ERR 1 to 100 ids are needed"),
         ("dead 1 '{tweet:update}' many", "ERR many is no number from 1 to 1000"),
         ("rates 1 '{tweet:update}' 120", "ERR 120 is no number from 1 to 119"),
         ("due 1 '{tweet:update}' 11s", "ERR a span is needed, of 12s or more"),

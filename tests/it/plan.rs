@@ -55,7 +55,7 @@ fn simulate(ages: &AgeTable, per_day: i64, ttl: i64, warm: i64, measured: i64) -
     let spacing = DAY as f64 / per_day as f64;
     // Not all at one distance, or updates of different tweets would fall together: spread by the golden ratio.
     let made = |n: i64| ((n as f64 + (n as f64 * 0.618_033_988_749_895).fract()) * spacing) as i64;
-    let delay = |created_at, now| ages.get_tweet_update_delay(created_at, now);
+    let delay = |created_at, now| ages.update_delay(created_at, now);
     let mut incoming = (0..).map(made).take_while(|made| *made < end).peekable();
     let mut queue: BinaryHeap<Reverse<(i64, i64)>> = BinaryHeap::new();
     let (mut updates, mut lookups) = (0, 0);
@@ -179,7 +179,7 @@ proptest! {
     #[test]
     fn updates_per_tweet_are_those_of_a_plain_walk(ages in any_table()) {
         let (mut now, mut updates, mut in_queue) = (0, 0, 0);
-        while let Some(delay) = ages.get_tweet_update_delay(0, now) {
+        while let Some(delay) = ages.update_delay(0, now) {
             now += delay;
             updates += 1;
             in_queue += delay;

@@ -9,11 +9,11 @@ use crate::app::updater::worker_name;
 use crate::app::{Service, credentials};
 use crate::base::clock;
 use crate::config::{BadConfig, Settings, StreamProvider, StreamSettings};
-use crate::engine::metrics::Metrics;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::apis::open_api;
+use crate::pipelines::streams::counters::StreamCounters;
 use crate::pipelines::streams::feed::Feed;
 use crate::pipelines::streams::fill::Fill;
 use crate::pipelines::streams::hold::{Hold, HoldTerms};
@@ -104,7 +104,7 @@ pub async fn open(
     openings: Vec<Opening>,
     service: &Service,
     (queue, source): (&Arc<dyn Queue>, &SourcePoll),
-    metrics: &Arc<Metrics>,
+    counters: &Arc<StreamCounters>,
 ) -> Result<Vec<StreamSource>> {
     let poll = &settings.poll;
     let mut streams = Vec::new();
@@ -125,11 +125,11 @@ pub async fn open(
             feed: Feed {
                 name: name.clone(),
                 starter: source.starter.clone().by(way).within(settings.updater.save_timeout),
-                metrics: metrics.clone(),
+                counters: counters.clone(),
             },
             name,
             stream,
-            metrics: metrics.clone(),
+            counters: counters.clone(),
         });
     }
     Ok(streams)

@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_script_declares_two_keys_of_one_slot() {
-        for (key, other) in [("{tweet:update}:", "{tweet:update}:."), ("plain", "{plain}:.")] {
+        for (key, other) in [("{thing:update}:", "{thing:update}:."), ("plain", "{plain}:.")] {
             assert_eq!(never(key), other);
         }
     }

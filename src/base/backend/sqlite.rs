@@ -168,6 +168,23 @@ pub async fn add_column(
     Ok(())
 }
 
+/// Names a table's first column, which files of older versions call something else. The texts are the caller's own.
+///
+/// # Errors
+/// The file is out.
+pub async fn name_first_column(file: &mut SqliteConnection, table: &str, name: &str) -> Result<(), BackendError> {
+    let known: String = sqlx::query_scalar("SELECT name FROM pragma_table_info(?) WHERE cid = 0")
+        .bind(table)
+        .fetch_one(&mut *file)
+        .await
+        .map_err(decide)?;
+    if known != name {
+        let rename = AssertSqlSafe(format!("ALTER TABLE {table} RENAME COLUMN {known} TO {name}"));
+        sqlx::query(rename).execute(file).await.map_err(decide)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@ pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(30 * 86_400);
 pub struct Incoming {
     /// What was put there; nobody has checked it.
     pub member: String,
-    /// The post's date, ms since the epoch; 0 to take it from the id.
+    /// The item's date, ms since the epoch; 0 to take it from the id.
     pub created_at: Millis,
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::{Due, Lane, Order, QueueError};
 use crate::base::clock::{Millis, QueueTime};
 
-/// The longest id, in bytes. Bluesky's at-uris are the longest known, about 100.
+/// The longest id, in bytes. The longest known are uris of about 100.
 pub const MAX_ID_BYTES: usize = 512;
 
 /// A job to be put into the queue.
@@ -86,9 +86,9 @@ pub struct ClaimRequest<'a> {
     /// How long the oldest due id may wait for the batch to fill (the specification's `bufferTTL`).
     pub linger: Duration,
     /// How early an id may be taken into a batch that is sent short, as a share of its lane's
-    /// patience (0.1: an hourly tweet up to 6 min early). What is due soonest goes first, up to the first
+    /// patience (0.1: an hourly item up to 6 min early). What is due soonest goes first, up to the first
     /// id that is too early for. No interval gets shorter than by this share. 0 turns it off
-    /// (providers that charge per id). Only lanes by lateness lend their ids.
+    /// (where an API charges per id). Only lanes by lateness lend their ids.
     pub lookahead: f64,
     /// How early an id may be taken into a batch that is made for the sake of idle quota, as a share of its lane's
     /// patience; 0 turns it off. With it a claim waits for nothing: after all that is due, what is not due yet goes by

@@ -16,7 +16,7 @@
 //! | `{ns}:trials` | HASH | id → the fence under which it is alone in its process |
 //! | `{ns}:promoted` | HASH | leased id → "due kind lane" (the kind as in `{ns}:lanes`) it takes when its lease ends; due in ms since the epoch |
 //! | `{ns}:turns` | STRING | claims since suspects last had theirs |
-//! | `{ns}:incoming` | ZSET | id → the post's date, ms since the epoch (0: take it from the id) |
+//! | `{ns}:incoming` | ZSET | id → the item's date, ms since the epoch (0: take it from the id) |
 //! | `{ns}:incoming:refused` | HASH | malformed member, of a lane too → reason; expires |
 //! | `{ns}:incoming:refused:at` | ZSET | the same → refused at, ms since the epoch: the newest 10,000 of 30 days are kept; expires |
 //! | `{ns}:incoming:drainer` | STRING | the worker that drains it, expires |
@@ -100,7 +100,7 @@ impl Keys {
         self.key("turns")
     }
 
-    /// ZSET id → the post's date.
+    /// ZSET id → the item's date.
     #[must_use]
     pub fn incoming(&self) -> String {
         self.key("incoming")
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn all_keys_share_the_hash_tag() {
-        let keys = Keys::new("tweet:update");
+        let keys = Keys::new("thing:update");
         let all = [
             keys.delayed("18m"),
             keys.lanes(),
@@ -182,7 +182,7 @@ mod tests {
             keys.paused(),
         ];
         for key in all {
-            assert!(key.starts_with("{tweet:update}:"), "{key}");
+            assert!(key.starts_with("{thing:update}:"), "{key}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A delayed job queue with leases: the product's heart.
 //!
-//! A job is an id in a namespace (a pipeline, `tweet:update`). It knows no tweets. Two backends,
+//! A job is an id in a namespace (a pipeline, `thing:update`). It knows nothing of the item behind it. Two backends,
 //! [`RedisQueue`] and [`EmbeddedQueue`], pass one contract suite (`tests/it/queue.rs`).
 //!
 //! ```text
@@ -45,7 +45,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let folder = tempfile::tempdir()?;
 //! let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
-//! let queue = EmbeddedQueue::open(&folder.path().join("queue.db"), "tweet:update", 5 * second).await?;
+//! let queue = EmbeddedQueue::open(&folder.path().join("queue.db"), "thing:update", 5 * second).await?;
 //! let lane = Lane::new("18m", 3 * minute);
 //! queue.schedule(&[NewJob { id: "20".to_owned(), lane: lane.clone(), due: 0.into() }]).await?;
 //!

@@ -240,7 +240,7 @@ fn check_server(info: &redis::InfoDict) -> Result<Vec<String>, QueueError> {
     let policy: String = info.get("maxmemory_policy").unwrap_or_default();
     if policy != "noeviction" {
         return Err(QueueError::Refused(format!(
-            "Redis has maxmemory-policy {policy:?} and would throw scheduled tweets away; set it to noeviction"
+            "Redis has maxmemory-policy {policy:?} and would throw scheduled ids away; set it to noeviction"
         )));
     }
     let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");

@@ -1,17 +1,15 @@
-//! The age table: how long until a tweet of some age is updated again. Pure.
+//! The age table: how long until an item of some age is updated again. Pure.
 //!
-//! The specification's `Config.getTweetUpdateDelay`. Its `conf->tweetAge[18m]` is written
-//! `18m: 3m` here: a tweet younger than 18 minutes is updated every 3 minutes. Each bracket reaches
-//! from the bound before it (included) to its own (excluded); past the last one a tweet's life is
+//! `18m: 3m`: an item younger than 18 minutes is updated every 3 minutes. Each bracket reaches
+//! from the bound before it (included) to its own (excluded); past the last one an item's life is
 //! over, the specification's `-1`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::base::clock::{self, Millis};
+use crate::base::clock::{self, FUTURE_TOLERANCE_MS, Millis};
 use crate::engine::lane::Lane;
-use crate::model::post::FUTURE_TOLERANCE_MS;
 
 /// Brackets by age, youngest first.
 ///
@@ -19,7 +17,7 @@ use crate::model::post::FUTURE_TOLERANCE_MS;
 /// # use twitter_updater::engine::schedule::age::{AgeTable, BadAgeTable};
 /// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
 /// let (minute, now) = (60_000, 1_700_000_000_000);
-/// let delay = |age| ages.get_tweet_update_delay(now - age * minute, now);
+/// let delay = |age| ages.update_delay(now - age * minute, now);
 /// assert_eq!(delay(5), Some(3 * minute));
 /// assert_eq!(delay(18), Some(10 * minute)); // a bracket ends before its bound
 /// assert_eq!(delay(60), None); // its life is over
@@ -30,13 +28,13 @@ pub struct AgeTable {
     brackets: Vec<Bracket>,
 }
 
-/// Tweets younger than `under` (and not younger than the bracket before) are updated every
+/// Items younger than `under` (and not younger than the bracket before) are updated every
 /// `lane.patience` ms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bracket {
     /// The age at which the bracket ends, in ms: excluded.
     pub under: Millis,
-    /// The lane of its tweets, named as the bound is written (`18m`); its patience is the interval.
+    /// The lane of its items, named as the bound is written (`18m`); its patience is the interval.
     pub lane: Lane,
 }
 
@@ -47,13 +45,13 @@ impl AgeTable {
         &self.brackets
     }
 
-    /// The age at which a tweet's life ends, in ms.
+    /// The age at which an item's life ends, in ms.
     #[must_use]
     pub fn lifetime(&self) -> Millis {
         self.brackets.last().map_or(0, |bracket| bracket.under)
     }
 
-    /// The lane of a tweet made at `created_at`, both in ms since the epoch; `None` when its life is
+    /// The lane of an item made at `created_at`, both in ms since the epoch; `None` when its life is
     /// over, or when it is dated more than a minute into the future (up to a minute is clock skew
     /// and counts as age 0).
     #[must_use]
@@ -65,9 +63,9 @@ impl AgeTable {
         self.brackets.iter().find(|bracket| age < bracket.under).map(|bracket| &bracket.lane)
     }
 
-    /// How long until that tweet is updated next, in ms; `None` is the specification's `-1`.
+    /// How long until that item is updated next, in ms; `None` is the specification's `-1`.
     #[must_use]
-    pub fn get_tweet_update_delay(&self, created_at: Millis, now: Millis) -> Option<Millis> {
+    pub fn update_delay(&self, created_at: Millis, now: Millis) -> Option<Millis> {
         self.lane(created_at, now).map(|lane| lane.patience)
     }
 }
@@ -77,7 +75,7 @@ const DAY_MS: Millis = 86_400_000;
 /// What is moved before one midnight is spread over so long, ms, or all of it would come at once.
 const SPREAD_MS: Millis = 10 * 60_000;
 
-/// What is due shortly after a UTC midnight is updated before it, where that saves a read: some providers charge a post
+/// What is due shortly after a UTC midnight is updated before it, where that saves a read: some APIs charge an item
 /// once in a UTC day, however often it is read. Never later than the age table has it.
 ///
 /// An interval below a day brings a read in every day, whatever is moved. One a little above a day skips every other
@@ -225,7 +223,7 @@ mod tests {
         "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()
     }
 
-    /// `Config.getTweetUpdateDelay` as the specification words it, step by step, with its numbers.
+    /// The table as the specification words it, step by step, with its numbers.
     fn plainly(delta: Millis) -> Millis {
         if (0..1_080_000).contains(&delta) {
             return 3 * MINUTE; // 5. the value held by key '18m'
@@ -248,7 +246,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_default_table_is_the_specification(now in 1_300_000_000_000i64..4_000_000_000_000, delta in 0..40 * DAY) {
-            prop_assert_eq!(spec().get_tweet_update_delay(now - delta, now).unwrap_or(-1), plainly(delta));
+            prop_assert_eq!(spec().update_delay(now - delta, now).unwrap_or(-1), plainly(delta));
         }
 
         #[test]
@@ -266,9 +264,9 @@ mod tests {
             let table: AgeTable = text.join(", ").parse().unwrap();
             let now = 1_700_000_000_000;
             for (lower, every) in bounds {
-                prop_assert_eq!(table.get_tweet_update_delay(now - lower, now), Some(every));
+                prop_assert_eq!(table.update_delay(now - lower, now), Some(every));
             }
-            prop_assert_eq!(table.get_tweet_update_delay(now - under, now), None);
+            prop_assert_eq!(table.update_delay(now - under, now), None);
             prop_assert_eq!(table.lifetime(), under);
         }
 
@@ -285,7 +283,7 @@ mod tests {
         let now = 1_700_000_000_000;
         for bound in [1_080_000, 3_600_000, 86_400_000, 604_800_000, 2_592_000_000] {
             for delta in [bound - 1, bound, bound + 1] {
-                assert_eq!(spec().get_tweet_update_delay(now - delta, now).unwrap_or(-1), plainly(delta), "{delta}");
+                assert_eq!(spec().update_delay(now - delta, now).unwrap_or(-1), plainly(delta), "{delta}");
             }
         }
     }
@@ -293,10 +291,10 @@ mod tests {
     #[test]
     fn a_minute_of_clock_skew_is_age_zero() {
         let now = 1_700_000_000_000;
-        assert_eq!(spec().get_tweet_update_delay(now + 60_000, now), Some(3 * MINUTE));
-        assert_eq!(spec().get_tweet_update_delay(now + 60_001, now), None);
-        assert_eq!(spec().get_tweet_update_delay(i64::MAX, now), None);
-        assert_eq!(spec().get_tweet_update_delay(i64::MIN, now), None);
+        assert_eq!(spec().update_delay(now + 60_000, now), Some(3 * MINUTE));
+        assert_eq!(spec().update_delay(now + 60_001, now), None);
+        assert_eq!(spec().update_delay(i64::MAX, now), None);
+        assert_eq!(spec().update_delay(i64::MIN, now), None);
     }
 
     proptest! {

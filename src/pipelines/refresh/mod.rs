@@ -9,7 +9,8 @@
 //!
 //! What is asked for is a [`Lookup`], when it is due again a [`Schedules`]; what a found item means, and where it is kept,
 //! a [`Judge`]. `requestTweets`, `saveTweets` and `promoteTweets` of the specification are `Calls::request`,
-//! `Refresher::save` and `Refresher::promote`.
+//! `Refresher::save` and `Refresher::promote`; its `Config.getTweetUpdateDelay` is
+//! [`AgeTable::update_delay`](crate::engine::schedule::age::AgeTable::update_delay).
 
 mod calls;
 mod judge;

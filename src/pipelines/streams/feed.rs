@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
+use super::counters::StreamCounters;
 use crate::base::clock;
 use crate::base::retry::Retry;
-use crate::engine::metrics::Metrics;
 use crate::ingest::{Queued, Starter};
 use crate::model::post::Ingested;
 
@@ -30,7 +30,7 @@ pub struct Feed {
     /// Takes the posts, within the time that store and queue may take.
     pub starter: Starter,
     /// What it counts.
-    pub metrics: Arc<Metrics>,
+    pub counters: Arc<StreamCounters>,
 }
 
 impl Feed {
@@ -74,7 +74,7 @@ impl Feed {
             Queued::Refused(why) => Some(why),
             _ => None,
         }) {
-            self.metrics.counters.stream_broken.add(1);
+            self.counters.stream_broken.add(1);
             tracing::warn!(stream = self.name, error = why, "a stream's post cannot be scheduled");
         }
         let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count();

@@ -16,6 +16,7 @@
 //! gap polled, [`feed`] hands posts over; [`reader`] puts them together.
 
 pub mod backoff;
+pub mod counters;
 pub mod feed;
 pub mod fill;
 pub mod hold;

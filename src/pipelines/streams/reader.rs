@@ -7,13 +7,13 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use super::backoff::Backoff;
+use super::counters::StreamCounters;
 use super::feed::{Feed, READ_AHEAD};
 use super::fill::Fill;
 use super::hold::Hold;
 use super::lines::{Cut, Lines};
 use crate::base::clock;
 use crate::base::shutdown::Stop;
-use crate::engine::metrics::Metrics;
 use crate::model::post::Ingested;
 use crate::providers::stream::{Broken, Chunks, Message, Stream};
 
@@ -34,7 +34,7 @@ pub struct StreamSource {
     /// Where its posts go.
     pub feed: Feed,
     /// What it counts.
-    pub metrics: Arc<Metrics>,
+    pub counters: Arc<StreamCounters>,
 }
 
 impl StreamSource {
@@ -69,7 +69,7 @@ impl StreamSource {
         loop {
             let broken = match self.stream.connect().await {
                 Ok(chunks) => {
-                    self.metrics.counters.stream_connects.add(1);
+                    self.counters.stream_connects.add(1);
                     tracing::info!(stream = self.name, "a stream is connected");
                     self.follow(chunks, &mut backoff, posts).await
                 }
@@ -132,9 +132,9 @@ impl StreamSource {
                 match message {
                     Message::Post { post, broken } => {
                         backoff.delivered();
-                        self.metrics.counters.stream_posts.add(1);
+                        self.counters.stream_posts.add(1);
                         if let Some(why) = broken {
-                            self.metrics.counters.stream_broken.add(1);
+                            self.counters.stream_broken.add(1);
                             tracing::warn!(
                                 stream = self.name,
                                 error = why,
@@ -156,7 +156,7 @@ impl StreamSource {
                     Message::Ended(broken) => return broken,
                     Message::Other => backoff.delivered(),
                     Message::Unreadable(why) => {
-                        self.metrics.counters.stream_broken.add(1);
+                        self.counters.stream_broken.add(1);
                         tracing::warn!(stream = self.name, error = why, "a line of a stream is passed over");
                     }
                 }

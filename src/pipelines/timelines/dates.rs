@@ -1,7 +1,6 @@
 //! Dates of posts that cannot be: anybody may send an instance of Mastodon a post of next year, or of 1970.
 
-use crate::base::clock::Millis;
-use crate::model::post::FUTURE_TOLERANCE_MS;
+use crate::base::clock::{FUTURE_TOLERANCE_MS, Millis};
 use crate::model::post::SECONDS_BELOW;
 
 /// What a post is dated.

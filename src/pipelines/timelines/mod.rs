@@ -6,6 +6,7 @@
 //! A [stream](crate::pipelines::streams) brings posts sooner, and has its gaps polled. Where each post costs, a page
 //! has a [`reservation`] in the budget.
 
+pub mod counters;
 pub mod dates;
 pub mod pace;
 pub mod paging;

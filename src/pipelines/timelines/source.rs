@@ -18,6 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::hand_over::{HandOver, Lines};
+use super::counters::Polls;
 use super::pace::{Pace, lane};
 use super::paging::{self, NotHeeded, Position, Taken};
 use super::reservation::Reservation;
@@ -26,7 +27,6 @@ use super::trouble::{Judged, Refusals, counts_from, judge, pause};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::lane::Lane;
-use crate::engine::metrics::Polls;
 use crate::engine::queue::{Batch, Job, Jobs, NewJob, QueueError, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::ingest::{Starter, StarterError};

@@ -105,14 +105,14 @@ impl EmbeddedLedger {
     }
 
     async fn counted_in(&self, tx: &mut Tx, now: Millis, per: Period) -> Result<Counted, LedgerError> {
-        let days: Vec<(i64, i64)> = sqlx::query_as("SELECT day, reads FROM quota_reads WHERE provider = ?")
-            .bind(&self.provider)
+        let days: Vec<(i64, i64)> = sqlx::query_as("SELECT day, reads FROM quota_reads WHERE api = ?")
+            .bind(&self.api)
             .fetch_all(&mut **tx)
             .await
             .map_err(decide)?;
         let part: Option<(i64, i64)> =
-            sqlx::query_as("SELECT number, reads FROM quota_period WHERE provider = ? AND length = ?")
-                .bind(&self.provider)
+            sqlx::query_as("SELECT number, reads FROM quota_period WHERE api = ? AND length = ?")
+                .bind(&self.api)
                 .bind(per.arguments().0)
                 .fetch_optional(&mut **tx)
                 .await
@@ -128,9 +128,9 @@ impl EmbeddedLedger {
         let rows: Vec<(String, String)> = sqlx::query_as(
             "WITH asked AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?3))
              SELECT c.id, c.call FROM asked CROSS JOIN quota_charged AS c
-             ON c.provider = ?1 AND c.day = ?2 AND c.id = asked.id",
+             ON c.api = ?1 AND c.day = ?2 AND c.id = asked.id",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(day)
         .bind(ids)
         .fetch_all(&mut **tx)
@@ -149,10 +149,10 @@ impl EmbeddedLedger {
         read: Option<&String>,
     ) -> Result<(), LedgerError> {
         let ours: Vec<(i64, Millis, i64)> = sqlx::query_as(
-            "DELETE FROM quota_charged WHERE provider = ? AND id = ? AND call = ? AND day BETWEEN ? AND ?
+            "DELETE FROM quota_charged WHERE api = ? AND id = ? AND call = ? AND day BETWEEN ? AND ?
              RETURNING day, length, number",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(id)
         .bind(call)
         .bind(day(now) - 1)
@@ -162,10 +162,10 @@ impl EmbeddedLedger {
         .map_err(decide)?;
         for (day, length, number) in &ours {
             let placed = sqlx::query(
-                "INSERT INTO quota_charged (provider, day, id, call, length, number) SELECT ?1, ?2, ?3, '', ?4, ?5
+                "INSERT INTO quota_charged (api, day, id, call, length, number) SELECT ?1, ?2, ?3, '', ?4, ?5
                  WHERE ?3 IS NOT NULL ON CONFLICT DO NOTHING",
             )
-            .bind(&self.provider)
+            .bind(&self.api)
             .bind(day)
             .bind(read)
             .bind(length)
@@ -187,9 +187,9 @@ impl EmbeddedLedger {
             return Ok(());
         }
         sqlx::query(
-            "UPDATE quota_charged SET call = '' WHERE provider = ? AND day = ? AND id IN (SELECT value FROM json_each(?))",
+            "UPDATE quota_charged SET call = '' WHERE api = ? AND day = ? AND id IN (SELECT value FROM json_each(?))",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(day)
         .bind(serde_json::Value::from(ids).to_string())
         .execute(&mut **tx)
@@ -209,10 +209,10 @@ impl EmbeddedLedger {
         };
         let (length, number) = part.unwrap_or_default();
         sqlx::query(
-            "INSERT INTO quota_charged (provider, day, id, call, length, number)
+            "INSERT INTO quota_charged (api, day, id, call, length, number)
              SELECT ?1, ?2, value, ?4, ?5, ?6 FROM json_each(?3)",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(day)
         .bind(serde_json::Value::from(ids).to_string())
         .bind(call)
@@ -227,10 +227,10 @@ impl EmbeddedLedger {
     /// Counts a read of a day, and of a part of one; a part that is over takes nothing back.
     async fn count(&self, tx: &mut Tx, day: i64, part: Option<(Millis, i64)>, by: i64) -> Result<(), LedgerError> {
         sqlx::query(
-            "INSERT INTO quota_reads (provider, day, reads) VALUES (?1, ?2, ?3)
+            "INSERT INTO quota_reads (api, day, reads) VALUES (?1, ?2, ?3)
              ON CONFLICT DO UPDATE SET reads = reads + ?3",
         )
-        .bind(&self.provider)
+        .bind(&self.api)
         .bind(day)
         .bind(by)
         .execute(&mut **tx)
@@ -238,29 +238,22 @@ impl EmbeddedLedger {
         .map_err(decide)?;
         let Some((length, number)) = part else { return Ok(()) };
         let sql = if by > 0 {
-            "INSERT INTO quota_period (provider, length, number, reads) VALUES (?1, ?2, ?3, ?4)
+            "INSERT INTO quota_period (api, length, number, reads) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET reads = CASE WHEN number = ?3 THEN reads + ?4 ELSE ?4 END, number = ?3"
         } else {
-            "UPDATE quota_period SET reads = reads + ?4 WHERE provider = ?1 AND length = ?2 AND number = ?3"
+            "UPDATE quota_period SET reads = reads + ?4 WHERE api = ?1 AND length = ?2 AND number = ?3"
         };
-        sqlx::query(sql)
-            .bind(&self.provider)
-            .bind(length)
-            .bind(number)
-            .bind(by)
-            .execute(&mut **tx)
-            .await
-            .map_err(decide)?;
+        sqlx::query(sql).bind(&self.api).bind(length).bind(number).bind(by).execute(&mut **tx).await.map_err(decide)?;
         Ok(())
     }
 
     /// What is older than it can matter goes.
     async fn forget(&self, tx: &mut Tx, now: Millis) -> Result<(), LedgerError> {
         for (sql, kept) in [
-            ("DELETE FROM quota_charged WHERE provider = ? AND day < ?", 1),
-            ("DELETE FROM quota_reads WHERE provider = ? AND day < ?", DAYS_KEPT),
+            ("DELETE FROM quota_charged WHERE api = ? AND day < ?", 1),
+            ("DELETE FROM quota_reads WHERE api = ? AND day < ?", DAYS_KEPT),
         ] {
-            sqlx::query(sql).bind(&self.provider).bind(day(now) - kept).execute(&mut **tx).await.map_err(decide)?;
+            sqlx::query(sql).bind(&self.api).bind(day(now) - kept).execute(&mut **tx).await.map_err(decide)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 -- A call was made, or may have been. Flagged allow-oom.
 --
 -- ARGV   name, endpoint, permit (or '': the call took none),
---        limit (or ''), remaining, reset_at (the provider's clock, ms: names the window), reset_in (ms),
+--        limit (or ''), remaining, reset_at (the API's clock, ms: names the window), reset_in (ms),
 --        parked for (ms, or ''), why, 'everywhere' or ''
 -- returns nothing
 

@@ -11,11 +11,11 @@ const MARGIN: Millis = 85_000;
 /// The updates of one that is made at that moment, none later than its table has it.
 fn updates(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
     let (mut at, mut updates) = (made_at, 0);
-    let mut delay = ages.get_tweet_update_delay(made_at, made_at);
+    let mut delay = ages.update_delay(made_at, made_at);
     while let Some(after) = delay {
         at += after;
         updates += 1;
-        delay = ages.get_tweet_update_delay(made_at, at).map(|interval| {
+        delay = ages.update_delay(made_at, at).map(|interval| {
             let delay = same_day.delay(at, interval);
             assert!(delay <= interval);
             delay

@@ -44,7 +44,7 @@ async fn the_demo_keeps_its_promises() {
         let end = start + SECONDS * 1_000;
         // About to end: still in the last bracket when it was last looked up.
         let last = settings.tweet_age.lifetime() - 1;
-        let interval = settings.tweet_age.get_tweet_update_delay(created_at.max(end - last), end).unwrap();
+        let interval = settings.tweet_age.update_delay(created_at.max(end - last), end).unwrap();
         let due = (end - first_seen) / (interval + ttl_ms + 1_000);
         assert!(lookups >= due, "a tweet with an interval of {interval} ms was updated {lookups} times of {due}");
         if least.is_none_or(|(slack, _)| lookups - due < slack) {

@@ -9,7 +9,7 @@ use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
-use twitter_updater::engine::metrics::Counters;
+use twitter_updater::engine::metrics::{CounterSet, Counters};
 use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue};
 use twitter_updater::ingest::Lanes;
 use twitter_updater::model::post::TweetId;
@@ -194,7 +194,7 @@ async fn count_an_hour(raw: &mut MultiplexedConnection) -> Vec<(Millis, i64)> {
     let this = now(raw).await / MINUTE_MS;
     let of_the_queue = ["scheduled", "claims", "claimed", "rescheduled", "finished", "retried", "released", "expired"];
     let counters = Counters::default();
-    let names: Vec<&str> = counters.all().map(|(name, _)| name).chain(of_the_queue).collect();
+    let names: Vec<&str> = counters.described().into_iter().map(|(name, ..)| name).chain(of_the_queue).collect();
     let mut counted = Vec::new();
     for minute in this - 60..this {
         let mut hour = redis::pipe();

@@ -154,11 +154,11 @@ mod tests {
 
     #[test]
     fn sentinels_and_their_service() {
-        let url = "redis+sentinel://me:a%40b@one,two:5,[::1],[::2]:7/tweets/3?sentinel_user=s&sentinel_password=x%26y";
+        let url = "redis+sentinel://me:a%40b@one,two:5,[::1],[::2]:7/things/3?sentinel_user=s&sentinel_password=x%26y";
         let Ok(Address::Sentinel { sentinels, service, like_a_server }) = Address::read(url) else { panic!("{url}") };
         let addresses: Vec<_> = sentinels.iter().map(|info| info.addr().to_string()).collect();
         assert_eq!(addresses, ["one:26379", "two:5", "::1:26379", "::2:7"]);
-        assert_eq!(service, "tweets");
+        assert_eq!(service, "things");
         let own = sentinels[3].redis_settings();
         assert_eq!((own.username(), own.password(), own.db()), (Some("s"), Some("x&y"), 0));
         let servers = like_a_server.redis_settings();

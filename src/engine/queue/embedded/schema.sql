@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS queue_lateness (
 CREATE TABLE IF NOT EXISTS queue_incoming (
     namespace  TEXT    NOT NULL,
     member     TEXT    NOT NULL,
-    created_at INTEGER NOT NULL, -- the post's date; 0: take it from the id
+    created_at INTEGER NOT NULL, -- the item's date; 0: take it from the id
     PRIMARY KEY (namespace, member)
 ) WITHOUT ROWID;
 

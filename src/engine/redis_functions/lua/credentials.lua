@@ -1,7 +1,6 @@
--- credentials: what the quota ledger knows of each. Its tag is the provider's: on a cluster it may be another
+-- credentials: what the quota ledger knows of each. Its tag is the API's: on a cluster it may be another
 -- master's, so the picture of the queue cannot hold it there.
 
-local PROVIDER = '{twitter}'
 -- How many are named: those that were used last.
 local CREDENTIALS_SAID = 200
 

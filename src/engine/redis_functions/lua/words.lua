@@ -149,7 +149,7 @@ local function shows(name, run)
     callback = function(keys, args)
       local tag = keys[1]
       if #keys ~= 1 or not string.match(tag, '^{[^{}]+}$') then
-        return { err = "ERR one key is needed, a tag in braces and quotes: 1 '{tweet:update}'" }
+        return { err = "ERR one key is needed, a tag in braces and quotes: 1 '" .. NAMESPACE .. "'" }
       end
       out = {}
       local done, problem = pcall(run, tag, args, now_ms())

@@ -105,7 +105,7 @@ pub fn reads_per_tweet(ages: &AgeTable, same_day: SameDay) -> Result<f64, BadLif
 fn days_read(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
     let (mut at, mut days, mut last) = (made_at, 0, None);
     // The first update is scheduled by whoever takes it in: nothing has been read then.
-    let mut delay = ages.get_tweet_update_delay(made_at, made_at);
+    let mut delay = ages.update_delay(made_at, made_at);
     while let Some(after) = delay {
         at = at.saturating_add(after);
         let day = at.div_euclid(DAY_MS);
@@ -174,11 +174,11 @@ mod tests {
     /// The same, update by update.
     fn plainly(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
         let (mut at, mut days) = (made_at, BTreeSet::new());
-        let mut delay = ages.get_tweet_update_delay(made_at, made_at);
+        let mut delay = ages.update_delay(made_at, made_at);
         while let Some(after) = delay {
             at += after;
             days.insert(at.div_euclid(DAY_MS));
-            delay = ages.get_tweet_update_delay(made_at, at).map(|interval| same_day.delay(at, interval));
+            delay = ages.update_delay(made_at, at).map(|interval| same_day.delay(at, interval));
         }
         days.len() as u64
     }

@@ -2,9 +2,9 @@
 
 use crate::base::clock::{self, Millis};
 use crate::base::rarely::{Rarely, shown};
-use crate::engine::metrics::Polls;
 use crate::ingest::{Queued, Starter, StarterError};
 use crate::model::post::{Ingested, SECONDS_BELOW};
+use crate::pipelines::timelines::counters::Polls;
 use crate::pipelines::timelines::dates::dated;
 use crate::pipelines::timelines::paging::Taken;
 use crate::providers::timeline::Rules;

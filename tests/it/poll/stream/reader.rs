@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use twitter_updater::app;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::base::shutdown::Stop;
-use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{ClaimRequest, Inspection, Jobs, NewJob, Place, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::posts_of;
+use twitter_updater::pipelines::streams::counters::StreamCounters;
 use twitter_updater::pipelines::streams::feed::Feed;
 use twitter_updater::pipelines::streams::fill::Fill;
 use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms, JOB};
@@ -107,7 +107,7 @@ struct Rig {
     sources: Arc<MemoryQueue>,
     holds: Arc<MemoryQueue>,
     store: Arc<MemoryStore>,
-    metrics: Arc<Metrics>,
+    counters: Arc<StreamCounters>,
     made: Arc<Mutex<Vec<Duration>>>,
     stop: Stop,
     run: tokio::task::JoinHandle<()>,
@@ -119,14 +119,14 @@ impl Rig {
         let queue = |namespace: &str| Arc::new(MemoryQueue::new(namespace, clock.clone(), Rules::default()));
         let (tweets, sources) = (queue("tweet:update"), queue(&polled("search/tweets")));
         let holds = queue("source:stream:twitter:main");
-        let (store, metrics, stop) = (Arc::new(MemoryStore::default()), Arc::new(Metrics::new()), Stop::new());
+        let (store, counters, stop) = (Arc::new(MemoryStore::default()), Arc::<StreamCounters>::default(), Stop::new());
         let made = Arc::new(Mutex::new(Vec::new()));
         let rig = Self {
             tweets: tweets.clone(),
             sources: sources.clone(),
             holds: holds.clone(),
             store: store.clone(),
-            metrics: metrics.clone(),
+            counters: counters.clone(),
             made: made.clone(),
             stop: stop.clone(),
             run: tokio::spawn(std::future::ready(())),
@@ -142,9 +142,9 @@ impl Rig {
             feed: Feed {
                 name: "rust".into(),
                 starter: app::starter(&posts_of(&Provider::Twitter), tweets, Some(store), ages),
-                metrics: metrics.clone(),
+                counters: counters.clone(),
             },
-            metrics,
+            counters,
         };
         let run = tokio::spawn(async move { source.run(&stop).await });
         Self { run, ..rig }
@@ -225,7 +225,7 @@ async fn it_comes_again_when_the_documents_say() {
         assert!((expected..expected + 20).contains(waited), "attempt {}: {waits:?}", at + 2);
     }
     assert!(rig.is_scheduled_once(&[id]).await);
-    assert_eq!(rig.metrics.counters.stream_connects.get(), 4);
+    assert_eq!(rig.counters.stream_connects.get(), 4);
     rig.stop().await;
 }
 
@@ -296,10 +296,10 @@ async fn a_bad_line_costs_itself_and_no_post_waits_long() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(rig.is_scheduled_once(&posts).await, "before anything else comes");
     assert!(rig.is_scheduled_once(std::slice::from_ref(&bare)).await, "what has an id is scheduled by it");
-    assert_eq!(rig.metrics.counters.stream_broken.get(), 4);
+    assert_eq!(rig.counters.stream_broken.get(), 4);
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(rig.is_scheduled_once(std::slice::from_ref(&last)).await);
-    assert_eq!(rig.metrics.counters.stream_posts.get(), 252);
+    assert_eq!(rig.counters.stream_posts.get(), 252);
     assert_eq!(rig.attempts(), 1, "nothing of it ended the connection");
     rig.stop().await;
 }

@@ -1,4 +1,4 @@
--- tweet: where ids are, when they are due, who holds them.
+-- ids: where they are, when they are due, who holds them.
 
 local IDS = 100
 
@@ -16,9 +16,9 @@ local function holder_of(claims, fence)
   return 'a worker whose claim is not on record'
 end
 
-shows('tweet', function(tag, args, now)
+shows('ids', function(tag, args, now)
   if #args == 0 or #args > IDS then
-    error('1 to ' .. digits(IDS) .. " ids are needed: twitter_updater_tweet 1 '" .. plain(tag) .. "' ID", 0)
+    error('1 to ' .. digits(IDS) .. " ids are needed: twitter_updater_ids 1 '" .. plain(tag) .. "' ID", 0)
   end
   local lanes, claims, rows = lanes_of(tag), nil, {}
   for _, id in ipairs(args) do
