@@ -1,13 +1,13 @@
-//! Keeps every tweet of a system fresh, by its age, within an API quota, and loses none.
+//! Re-fetches the counts and text of the posts you store, each as often as its age deserves, within an API quota.
 //!
 //! ```text
-//!  existing ingest ─▶ starter ─queue_tweet─▶ queue ─claim ≤ 100─▶ updater ─request_tweets─▶ Twitter
-//!                                              ▲                     │ save_tweets ─▶ store
-//!                                              └── promote_tweets ◀──┘ (by age, or the end of its life)
+//!  existing ingest ─▶ starter ─queue_tweet─▶ queue ─claim ≤ 100─▶ updater ─── request ──▶ Twitter
+//!                                              ▲                     │ save ────────▶ store
+//!                                              └───── promote ◀─────┘ (by age, or the end of its life)
 //! ```
 //!
-//! Any number of updaters share nothing but the queue and the store. A claim is a lease; a worker that
-//! dies loses nothing, and nobody has to rescue anything.
+//! Any number of updaters share nothing but the queue and the store. A claim is a lease: if a worker dies, its posts are
+//! claimed again, and no other process has to rescue them.
 //!
 //! # The rooms
 //!
@@ -16,9 +16,9 @@
 //!
 //! - [`app`] — the command line ([`app::cli`], a file per subcommand), the wiring, one harness for all roles, the demo
 //! - [`ops`] — page, metrics and probes; reports for people ([`ops::report`]); dead posts ([`ops::dead`])
-//! - [`pipelines`] — what becomes due and what an answer means: [`pipelines::posts`] looks posts up again
-//!   (`request_tweets`, `save_tweets`, `promote_tweets`), [`pipelines::timelines`] polls and misses nothing,
-//!   [`pipelines::streams`] listens
+//! - [`pipelines`] — what becomes due and what an answer means: [`pipelines::registry`] has a line
+//!   for each kind; [`pipelines::refresh`] is their machine (request, judge, save, promote), [`pipelines::posts`] the first;
+//!   [`pipelines::timelines`] polls, [`pipelines::streams`] listens
 //! - [`simulator`] — a faithful fake API, a folder per network
 //! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
 //! - [`ingest`] — how ids come in: library call, files, HTTP, the `incoming` set; rebuild and refresh
@@ -26,38 +26,37 @@
 //! - [`providers`] — the seams to the networks ([`providers::lookup`], [`providers::timeline`], [`providers::stream`]), and
 //!   all of a network in its folder: Twitter v1.1, X API v2, Mastodon, Bluesky
 //! - [`engine`] — the delayed queue with leases ([`engine::queue`]), the loop ([`engine::worker`]: permit → claim → handle →
-//!   settle), the age table ([`engine::schedule`]), metrics, health, functions for redis-cli
+//!   settle), schedules ([`engine::schedule`]), metrics, health, functions for redis-cli
 //! - [`quota`] — credentials, rate windows, permits, budgets of reads, in one ledger for all processes
-//! - [`model`] — posts, their ids and states; which networks there are
-//! - [`base`] — the only clock, the only source of random numbers, retries, shutdown, reloadable values, failpoints,
-//!   numbers for people, Redis and SQLite as queue and ledger use them
+//! - [`model`] — posts, their ids and states; the networks; names of pipelines
+//! - [`base`] — clock, random numbers (the only source of each), retry, shutdown, reloadable values, failpoints, humanized
+//!   numbers, Redis and SQLite connections
 //!
 //! # Invariants
 //!
-//! Each names the tests that fail when it does not hold. Beside them, `model` checks 1 to 4 in every order of
-//! events at a small size, `simulation::seeds` checks them through random scenarios of the real worker and
-//! updater, and `state_machine` holds both queues to the rules those two are run on.
+//! Each names the tests that fail when it does not hold. Besides, `model` checks 1 to 4 in every order of events at a
+//! small size, `simulation::seeds` in random scenarios of the real worker and updater, and `state_machine` holds both
+//! queues to the rules that those two use.
 //!
-//! 1. **One place.** An id is delayed (in one lane), leased, dead, or its life has ended and the store
-//!    says so; never nowhere. What adds is written before what removes; found in two places, leased
-//!    wins. — `queue::random_commands_leave_each_id_in_one_place`, `queue::redis_only::found_in_two_places_leased_wins`,
+//! 1. **One place.** An id is delayed (in one lane), leased, dead, or its life has ended and the store says so; never
+//!    nowhere. Each move adds before it removes; found in two places, leased wins. —
+//!    `queue::random_commands_leave_each_id_in_one_place`, `queue::redis_only::found_in_two_places_leased_wins`,
 //!    `load::kill`, `faults::crash`, `faults::redis`, `faults::network`
-//! 2. **A claim is a lease** by the queue's clock. Leases that ran out are claimable at once by the next
-//!    claim. — `queue::an_expired_lease_needs_no_rescuer`
+//! 2. **A claim is a lease** by the queue's clock. The next claim may take expired leases at once. —
+//!    `queue::an_expired_lease_needs_no_rescuer`
 //! 3. **The fence** is the lease's deadline, unique and rising; a settle after it changes nothing. —
 //!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`,
 //!    `queue::failover::a_clock_that_stepped_back_delays_and_breaks_nothing`
-//! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one;
-//!    an answer is dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`,
-//!    `faults::store`
-//! 5. **An outage is nobody's fault**: whole-request failures give the ids back with their old due time,
-//!    uncounted. Deliveries only make a suspect's batch smaller. What keeps failing while others are answered
-//!    becomes a suspect, and no more. — `updater`, `worker`, `simulation::outage`,
-//!    `faults::store`, `queue::an_expired_batch_is_halved_until_each_is_alone`
-//! 6. **Dead and ended are in the store before the queue hears of it**, so a wiped queue is rebuilt from
-//!    the store and revives neither. — `updater`, `rebuild`
-//! 7. **Nothing is held across the lookup but the lease.** — by construction: [`pipelines::posts`] takes a
-//!    connection only inside a store call
+//! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one; an answer is
+//!    dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`, `faults::store`
+//! 5. **An outage is no id's fault**: whole-request failures give the ids back with their old due time, uncounted.
+//!    Deliveries only make a suspect's batch smaller. An id that keeps failing while others are answered becomes a
+//!    suspect, and no more. — `updater`, `worker`, `simulation::outage`, `faults::store`,
+//!    `queue::an_expired_batch_is_halved_until_each_is_alone`
+//! 6. **Dead and ended are in the store before the queue**, so a wiped queue is rebuilt from the store and revives
+//!    neither. — `updater`, `rebuild`
+//! 7. **Nothing is held across the lookup but the lease.** — by construction: [`pipelines::refresh`] takes a connection
+//!    only inside a store call
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`
 //! 9. **A worker keeps nothing that matters** between two rounds. — `load::kill`
 
