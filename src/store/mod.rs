@@ -149,7 +149,6 @@ impl<T> Observation<T> {
 
 /// What an answer said of one item.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 pub enum Seen<T = Tweet> {
     /// Returned. Clears misses; sets or clears the withheld mark. A text that is cut short does not replace a longer one of
     /// the same version, and none replaces no text.
