@@ -17,7 +17,8 @@ use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Change, Files, Settings};
 use crate::engine::metrics::Metrics;
-use crate::pipelines::apis::open_lookup;
+use crate::pipelines::kind::Registered;
+use crate::pipelines::registry::Registry;
 
 /// How often the files are read.
 const READ_EVERY: Duration = Duration::from_secs(2);
@@ -66,6 +67,7 @@ pub struct Follower {
     /// As they were read last, and dealt with.
     known: Files,
     log: LogLevel,
+    registry: Registry,
     hangups: Signal,
     /// Since when they cannot be read, and whether that was said.
     missing: Option<(Stopwatch, bool)>,
@@ -83,9 +85,10 @@ impl Follower {
         known: Files,
         providers: Option<String>,
         log: LogLevel,
+        registry: Registry,
     ) -> Result<Self> {
         let hangups = signal(SignalKind::hangup())?;
-        Ok(Self { layers: layers.to_vec(), path, providers, known, log, hangups, missing: None })
+        Ok(Self { layers: layers.to_vec(), path, providers, known, log, registry, hangups, missing: None })
     }
 
     /// Follows for a process that reports the configuration to no queue: the level of the log, and what `take_over` does.
@@ -166,9 +169,9 @@ impl Follower {
     fn load(&self, files: &Files) -> Result<Settings, BadConfig> {
         let settings = Settings::load(&self.layers, files, self.providers.as_deref())?;
         logging::filter(&settings)?;
-        for provider in settings.providers()? {
-            let lookup = open_lookup(&settings, &provider);
-            lookup.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
+        for Registered { id, kind } in self.registry.pipelines(&settings)? {
+            let wrong = kind.check(&id, &settings);
+            wrong.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
         }
         Ok(settings)
     }
@@ -241,7 +244,8 @@ mod tests {
         std::fs::write(&file, GOOD).unwrap();
         let files = Files::read(Some(folder.path())).unwrap();
         let log = LogLevel::none();
-        let follower = Follower::new(&[], Some(folder.path().to_owned()), files, None, log).unwrap();
+        let follower =
+            Follower::new(&[], Some(folder.path().to_owned()), files, None, log, Registry::default()).unwrap();
         (follower, file, folder)
     }
 

@@ -15,7 +15,7 @@ const TIMELINES: &str = "source:poll";
 const STREAMS: &str = "source:stream";
 
 /// What a pipeline works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Posts that are looked up again and again.
     Posts,
@@ -23,6 +23,8 @@ pub enum Kind {
     Timelines,
     /// Streams that one process at a time holds open. An account may be connected once, so each account is a partition.
     Streams,
+    /// Items of another kind, by the word for them: `things`.
+    Items(String),
 }
 
 /// A pipeline: its name is its namespace in queue, store, metrics and on the page.
@@ -72,6 +74,12 @@ impl PipelineId {
         Self { provider: provider.clone(), kind: Kind::Streams, partition: Some(account.to_owned()) }
     }
 
+    /// The items of a provider that go by that word: a to z and `_`.
+    #[must_use]
+    pub fn items(provider: &Provider, word: &str) -> Self {
+        Self { provider: provider.clone(), kind: Kind::Items(word.to_owned()), partition: None }
+    }
+
     /// The pipeline of that name; `None` where no pipeline has it.
     #[must_use]
     pub fn read(namespace: &str) -> Option<Self> {
@@ -79,7 +87,7 @@ impl PipelineId {
         let (kind, rest) = match (within(TIMELINES), within(STREAMS)) {
             (Some(rest), _) => (Kind::Timelines, rest),
             (_, Some(rest)) => (Kind::Streams, rest),
-            _ => return posts_of(namespace).map(|provider| Self::posts(&provider)),
+            _ => return posts_of(namespace).map(|provider| Self::posts(&provider)).or_else(|| items_of(namespace)),
         };
         let of_provider = |(at, _)| Some((rest[..at].parse().ok()?, &rest[at + 1..]));
         let named = rest.match_indices(':').find_map(of_provider);
@@ -99,15 +107,23 @@ fn posts_of(namespace: &str) -> Option<Provider> {
     providers.into_iter().find(|provider| provider.namespace() == namespace).or_else(instance)
 }
 
+/// The items that a namespace holds: `things:x`.
+fn items_of(namespace: &str) -> Option<PipelineId> {
+    let (word, provider) = namespace.split_once(':')?;
+    let is_word = !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    is_word.then(|| Some(PipelineId::items(&provider.parse().ok()?, word))).flatten()
+}
+
 impl fmt::Display for PipelineId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.kind, &self.provider) {
+        match (&self.kind, &self.provider) {
             (Kind::Posts, Provider::Twitter) => f.write_str(NAMESPACE)?,
             (Kind::Posts, Provider::Mastodon(instance)) => write!(f, "mastodon:update:{instance}")?,
             (Kind::Posts, provider) => write!(f, "{provider}:update")?,
             (Kind::Timelines, Provider::Twitter) => f.write_str(TIMELINES)?,
             (Kind::Timelines, provider) => write!(f, "{TIMELINES}:{provider}")?,
             (Kind::Streams, provider) => write!(f, "{STREAMS}:{provider}")?,
+            (Kind::Items(word), provider) => write!(f, "{word}:{provider}")?,
         }
         match &self.partition {
             Some(partition) => write!(f, ":{partition}"),
@@ -133,7 +149,9 @@ mod tests {
         let social = Provider::Mastodon("social".to_owned());
         for provider in [Provider::Twitter, Provider::X, Provider::Bluesky, social] {
             let stream = PipelineId::stream(&provider, "home:1");
-            for id in [PipelineId::posts(&provider), PipelineId::timelines(&provider, "tweets/search"), stream] {
+            let things = PipelineId::items(&provider, "things");
+            for id in [PipelineId::posts(&provider), PipelineId::timelines(&provider, "tweets/search"), stream, things]
+            {
                 assert_eq!(PipelineId::read(&id.to_string()), Some(id));
             }
         }

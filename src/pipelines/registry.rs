@@ -24,6 +24,18 @@ impl Registry {
         self
     }
 
+    /// The pipeline of that name.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn named(&self, settings: &Settings, name: &str) -> Result<Registered, BadConfig> {
+        let all = self.pipelines(settings)?;
+        let names: Vec<String> = all.iter().map(Registered::namespace).collect();
+        let named = names.iter().position(|known| known == name);
+        let unknown = || BadConfig(format!("--pipeline: there is no {name:?}; there are {}", names.join(", ")));
+        named.and_then(|at| all.into_iter().nth(at)).ok_or_else(unknown)
+    }
+
     /// The pipelines that the settings ask for.
     ///
     /// # Errors

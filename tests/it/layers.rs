@@ -25,7 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("ops", &["pipelines", "ingest", "store", "providers", "engine", "quota", "model", "base"]),
-    ("pipelines", &["ingest", "store", "providers", "engine", "quota", "model", "base"]),
+    ("pipelines", &["config", "ingest", "store", "providers", "engine", "quota", "model", "base"]),
     ("simulator", &["model", "base"]),
     ("config", &["providers", "engine", "quota", "model", "base"]),
     ("ingest", &["store", "providers", "engine", "model", "base"]),

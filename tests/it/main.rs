@@ -30,5 +30,6 @@ mod starter;
 mod state_machine;
 mod store;
 mod support;
+mod things;
 mod updater;
 mod worker;

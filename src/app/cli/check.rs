@@ -1,5 +1,7 @@
 //! `check`: prints the configuration in effect, or everything that is wrong with it, and connects to nothing.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Error, Result};
 use serde::Serialize;
 
@@ -7,7 +9,7 @@ use super::{Options, warn_of_exposed, write_answer};
 use crate::app::{self, Service};
 use crate::config::{BadConfig, BadConfigs, Examined, Settings};
 use crate::model::provider::Provider;
-use crate::pipelines::apis::open_lookup;
+use crate::pipelines::registry::Registry;
 
 /// Print the configuration in effect, without secrets; exits with 64 when it cannot be, and says everything that is wrong.
 #[derive(Debug, clap::Args)]
@@ -33,7 +35,7 @@ struct Checked {
 impl Arguments {
     pub fn run(self, mut options: Options) -> Result<u8> {
         let (examined, _) = options.examine(&[])?;
-        let wrong = self.wrong(&examined);
+        let wrong = self.wrong(&examined, &options.registry);
         if !wrong.is_empty() {
             return Err(BadConfigs(wrong).into());
         }
@@ -49,14 +51,19 @@ impl Arguments {
 
     /// Everything that is wrong: beside the settings also the secrets and the files that they name. Not with
     /// `--offline`, where these may not be at hand.
-    fn wrong(&self, examined: &Examined) -> Vec<BadConfig> {
+    fn wrong(&self, examined: &Examined, registry: &Registry) -> Vec<BadConfig> {
         let mut wrong = examined.wrong();
         let Some(settings) = &examined.settings else { return wrong };
         // A wrong list is among the findings already.
-        for provider in settings.providers().unwrap_or_default() {
+        let mut known = BTreeSet::new();
+        for pipeline in registry.pipelines(settings).unwrap_or_default() {
+            let provider = &pipeline.id.provider;
             // With a wrong section, a missing secret may be no mistake of its own.
-            if !examined.is_wrong_below(&section(&provider)) {
-                wrong.extend(wrong_with(settings, &provider, self.offline));
+            if !examined.is_wrong_below(&section(provider)) {
+                wrong.extend(pipeline.kind.check(&pipeline.id, settings).err().map(as_bad_config));
+                if known.insert(provider.clone()) {
+                    wrong.extend(wrong_secrets(settings, provider, self.offline));
+                }
             }
         }
         wrong.extend(app::log_filter(settings).err());
@@ -80,15 +87,13 @@ fn section(provider: &Provider) -> String {
     }
 }
 
-fn wrong_with(settings: &Settings, provider: &Provider, offline: bool) -> Vec<BadConfig> {
+fn wrong_secrets(settings: &Settings, provider: &Provider, offline: bool) -> Vec<BadConfig> {
     let error = |result: Result<()>| result.err().map(as_bad_config);
-    let lookup = error(open_lookup(settings, provider).map(drop));
-    let secrets = match settings.every_credential(provider) {
+    match settings.every_credential(provider) {
         _ if offline => error(app::callers(settings, provider).map(drop)).into_iter().collect(),
         Err(BadConfigs(all)) => all,
         Ok(_) => error(app::credentials(settings, provider).map(drop)).into_iter().collect::<Vec<_>>(),
-    };
-    lookup.into_iter().chain(secrets).collect()
+    }
 }
 
 fn as_bad_config(error: Error) -> BadConfig {

@@ -7,7 +7,7 @@ use super::{Answer, Options, exit, note_refused, say, write_answer};
 use crate::app::{self, Service};
 use crate::config::Settings;
 use crate::ops::dead::{Act, Dead};
-use crate::pipelines::posts::posts_of;
+use crate::pipelines::kind::Registered;
 
 /// Look after the dead: tweets that were set aside because their requests kept failing.
 #[derive(Debug, Subcommand)]
@@ -63,7 +63,8 @@ pub(super) struct Whom {
 impl Command {
     pub async fn run(self, options: Options) -> Result<u8> {
         let only_looks = matches!(self, Self::List { .. } | Self::Show { .. });
-        let dead = open(&options.start(&[])?.settings, only_looks).await?;
+        let start = options.start(&[])?;
+        let dead = open(&start.settings, &start.pipeline()?, only_looks).await?;
         match self {
             Self::List { limit, json } => {
                 let list = dead.list(limit).await?;
@@ -97,12 +98,11 @@ impl Whom {
     }
 }
 
-/// The dead posts of the provider. A command that `only_looks` makes no file.
+/// The dead of that pipeline. A command that `only_looks` makes no file.
 ///
 /// # Errors
 /// A service is down.
-async fn open(settings: &Settings, only_looks: bool) -> Result<Dead> {
-    let pipeline = posts_of(&settings.provider()?);
+async fn open(settings: &Settings, pipeline: &Registered, only_looks: bool) -> Result<Dead> {
     if only_looks {
         app::queue_is_there(settings)?;
     }
@@ -110,5 +110,5 @@ async fn open(settings: &Settings, only_looks: bool) -> Result<Dead> {
     if only_looks {
         app::store_is_there(settings)?;
     }
-    Ok(app::dead_of(settings, &pipeline, queue, app::open_store(settings).await?.0))
+    Ok(app::dead_of(settings, pipeline, queue, app::open_store(settings).await?.0))
 }

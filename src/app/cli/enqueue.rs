@@ -6,10 +6,11 @@ use anyhow::{Result, bail};
 
 use super::{Options, exit, write_answer};
 use crate::app::{self, Service};
+use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
 use crate::ingest::{EnqueueOptions, Input, ProgressDisplay, Summary, enqueue};
-use crate::pipelines::posts::posts_of;
+use crate::pipelines::kind::Registered;
 use crate::store::Way;
 
 /// Rejected lines that are printed one by one; the summary counts all of them by reason.
@@ -36,7 +37,7 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
-        let summary = self.enqueue(&start.settings, &start.stop).await?;
+        let summary = self.enqueue(&start.settings, &start.pipeline()?, &start.stop).await?;
         write_answer(self.json, &summary, &summary.to_string())?;
         Ok(if summary.is_clean() { 0 } else { exit::INPUT })
     }
@@ -45,8 +46,7 @@ impl Arguments {
     ///
     /// # Errors
     /// A service is down, or the command was stopped; the message names the last line up to which all is done.
-    async fn enqueue(&self, settings: &Settings, stop: &Stop) -> Result<Summary> {
-        let pipeline = posts_of(&settings.provider()?);
+    async fn enqueue(&self, settings: &Settings, pipeline: &Registered, stop: &Stop) -> Result<Summary> {
         let opened = async {
             // The input first: where it is missing, no file of an embedded queue is made.
             let input = Input::open(&self.file).await?;
@@ -59,7 +59,7 @@ impl Arguments {
         };
         let (input, queue, store) = opened?;
         let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
-        let starter = app::starter(&pipeline, queue, store, settings.tweet_age.clone()).by(way);
+        let starter = app::starter(pipeline, queue, store, Reloadable::new(pipeline.schedule(settings))).by(way);
         let display = ProgressDisplay::new(&input.name, input.bytes);
         let mut told = 0;
         let refused = |line, reason: &str| {

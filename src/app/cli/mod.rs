@@ -22,6 +22,7 @@ mod starter;
 mod status;
 mod updater;
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ use crate::config::{BadConfig, BadConfigs};
 use crate::engine::queue::QueueError;
 use crate::ingest::{EnqueueError, StarterError};
 use crate::ops::report::plan::BadTweetsPerDay;
+use crate::pipelines::registry::Registry;
 use crate::store::StoreError;
 
 /// Exit codes of the process, those of `sysexits.h` where it has one that fits.
@@ -112,7 +114,13 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
 /// Parses the command line, runs the command, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    main_with(Registry::default(), std::env::args_os())
+}
+
+/// The same with these kinds of pipelines; the first argument is the program's name.
+#[must_use]
+pub fn main_with(registry: Registry, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let wrong = error.use_stderr();
@@ -121,6 +129,7 @@ pub fn main() -> ExitCode {
             return if wrong { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS };
         }
     };
+    cli.options.registry = registry;
     match run_to_the_end(cli) {
         Ok(code) => ExitCode::from(code),
         Err(error) => failed(&error),

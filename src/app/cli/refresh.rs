@@ -7,7 +7,6 @@ use crate::app::{self, Shared};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::ingest::{Living, Moment, ProgressDisplay, Refresh, Refreshed, Which};
-use crate::pipelines::posts::posts_of;
 
 /// Make posts due at once: these ids, or all of a kind; after a spell of bad answers, say.
 #[derive(Debug, clap::Args)]
@@ -37,7 +36,7 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let settings = &start.settings;
-        let pipeline = posts_of(&settings.provider()?);
+        let pipeline = start.pipeline()?;
         let (Shared { store, .. }, mut queues) = Shared::open(settings, [&pipeline]).await?;
         let queue = queues.swap_remove(0); // of the one pipeline
         let schedule = Reloadable::new(pipeline.schedule(settings));

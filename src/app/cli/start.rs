@@ -10,6 +10,8 @@ use crate::app::{self, Follower, LogLevel, Role, Shared};
 use crate::base::clock::Stopwatch;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Examined, Files, Settings};
+use crate::pipelines::kind::Registered;
+use crate::pipelines::posts::posts_of;
 use crate::pipelines::registry::Registry;
 
 /// The environment's name for --config.
@@ -41,6 +43,12 @@ pub(super) struct Options {
     /// rebuild and migrate.
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
+    /// Which items, where it is not the posts: a pipeline by its name in `status`; enqueue, refresh and dead.
+    #[arg(long, global = true, value_name = "NAME")]
+    pipeline: Option<String>,
+    /// The kinds of pipelines that there are.
+    #[arg(skip)]
+    pub registry: Registry,
 }
 
 impl Options {
@@ -64,7 +72,8 @@ impl Options {
         let settings = examined.sound()?;
         app::enough_files_may_be_open(Some(&settings))?;
         let log = app::start_logging(&settings)?;
-        Ok(Start { settings, stop: Stop::new(), registry: Registry::default(), options: self, layers, files, log })
+        let registry = self.registry.clone();
+        Ok(Start { settings, stop: Stop::new(), registry, options: self, layers, files, log })
     }
 }
 
@@ -80,6 +89,17 @@ pub(super) struct Start {
 }
 
 impl Start {
+    /// The pipeline that `--pipeline` names; the posts of the only provider without it.
+    ///
+    /// # Errors
+    /// There is none of that name, or there are several providers.
+    pub fn pipeline(&self) -> Result<Registered, BadConfig> {
+        match &self.options.pipeline {
+            Some(name) => self.registry.named(&self.settings, name),
+            None => Ok(posts_of(&self.settings.provider()?)),
+        }
+    }
+
     /// Stops in two steps at SIGTERM or SIGINT. Without this call a signal ends the process at once.
     ///
     /// # Errors
@@ -132,7 +152,7 @@ impl Start {
     /// # Errors
     /// The handler of SIGHUP cannot be installed.
     pub fn follower(self) -> Result<Follower> {
-        Follower::new(self.layers, self.options.config, self.files, self.options.provider, self.log)
+        Follower::new(self.layers, self.options.config, self.files, self.options.provider, self.log, self.registry)
     }
 }
 

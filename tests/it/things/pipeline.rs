@@ -1,0 +1,155 @@
+//! A pipeline, whole: things, which an API tells of by their ids. This file and its line of registration are all there is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+use serde::Deserialize;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::config::{BadConfig, Settings};
+use twitter_updater::engine::queue::Lane;
+use twitter_updater::engine::schedule::{Known, Next, Schedule};
+use twitter_updater::model::pipeline_id::PipelineId;
+use twitter_updater::pipelines::kind::{Opened, Opening, PipelineKind};
+use twitter_updater::pipelines::refresh::{Item, Judge};
+use twitter_updater::pipelines::registry::Registry;
+use twitter_updater::providers::http::{HttpClient, HttpOptions};
+use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
+use twitter_updater::providers::twitter_v1::limits::of_headers;
+use twitter_updater::quota::Credential;
+use twitter_updater::store::{Object, Observation, Saved, Store, StoreError};
+
+/// The line of registration.
+pub fn registry() -> Registry {
+    Registry::default().with(Things)
+}
+
+const CAPABILITIES: Capabilities = Capabilities { batch_limit: 20, charge: Charge::PerCall, endpoint: "things" };
+
+/// A thing as the API tells of it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Thing {
+    id: String,
+    size: u32,
+    #[serde(skip)]
+    raw: String,
+}
+
+impl Item for Thing {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn created_at(&self) -> Option<Millis> {
+        None
+    }
+}
+
+/// The lookup: `GET /things?ids=1,2`, answered by a list of those that there are, and by what is left of the quota.
+#[derive(Debug)]
+struct Shelf {
+    http: HttpClient,
+    address: String,
+}
+
+#[async_trait]
+impl Lookup<Thing> for Shelf {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn look_up(&self, ids: &[String], _: &Credential) -> Result<Answer<Thing>, LookupError> {
+        let request = self.http.client().get(format!("{}/things?ids={}", self.address, ids.join(","))).build();
+        let reply = self.http.send(request.map_err(|error| LookupError::Stop(error.to_string()))?).await?;
+        match reply.status {
+            200 => {}
+            400 => return Err(LookupError::BadRequest(String::from_utf8_lossy(&reply.body).into_owned())),
+            status => return Err(LookupError::Outage(format!("HTTP {status}"))),
+        }
+        let found: Vec<serde_json::Value> =
+            serde_json::from_slice(&reply.body).map_err(|error| LookupError::BadAnswer(error.to_string()))?;
+        let outcome = |id: &String| match found.iter().find(|thing| thing["id"] == **id) {
+            Some(thing) => match Thing::deserialize(thing) {
+                Ok(read) => Outcome::Found(Thing { raw: thing.to_string(), ..read }),
+                Err(why) => Outcome::Broken(why.to_string()),
+            },
+            None => Outcome::Unavailable,
+        };
+        Ok(Answer::new(ids.iter().map(outcome).collect(), of_headers(&reply), Strangers::default()))
+    }
+}
+
+/// The judge: a thing means no more than itself, and its object is kept.
+struct Keeper;
+
+#[async_trait]
+impl Judge for Keeper {
+    type Item = Thing;
+
+    async fn save(
+        &self,
+        store: &dyn Store,
+        namespace: &str,
+        answers: &[Observation<Thing>],
+    ) -> Result<Saved, StoreError> {
+        let object = |thing: &Thing| Object { created_at: None, raw: thing.raw.clone() };
+        let answers: Vec<Observation> = answers.iter().map(|answer| answer.of_object(object)).collect();
+        store.save(namespace, &answers).await
+    }
+}
+
+/// The lane rule: every two seconds, whatever it is.
+#[derive(Debug)]
+struct Often;
+
+impl Schedule for Often {
+    fn next(&self, _: &Known<'_>, _: Millis) -> Option<Next> {
+        let interval = Duration::from_secs(2);
+        Some((Lane::new("often", interval), 2_000))
+    }
+
+    fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        self.next(item, now).map(|(lane, _)| (lane, 0)) // at once
+    }
+}
+
+/// The kind: all of the above, by name.
+#[derive(Debug)]
+pub struct Things;
+
+#[async_trait]
+impl PipelineKind for Things {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, "things")).collect())
+    }
+
+    fn capabilities(&self, _: &PipelineId) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn schedule(&self, _: &PipelineId, _: &Settings) -> Arc<dyn Schedule> {
+        Arc::new(Often)
+    }
+
+    fn date_of(&self, _: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened> {
+        let (_, address) = opening.settings.api(&opening.id.provider)?;
+        let http = HttpClient::new(&HttpOptions::default()).map_err(BadConfig)?;
+        let shelf = Shelf { http, address: address.trim_end_matches('/').to_owned() };
+        Ok(opening.refresher(Arc::new(shelf), Keeper))
+    }
+}
+
+/// A thing's number says nothing of its age.
+fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    let is_number = !id.is_empty() && id.chars().all(|c| c.is_ascii_digit());
+    if is_number { Ok(None) } else { Err("the id is no thing's: digits alone".to_owned()) }
+}
