@@ -22,9 +22,8 @@ use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue,
-    Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, Place, Promoted, QueueError, Sample, Scheduled, Settled,
-    Stats, Verdict, Workers,
+    Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Promoted,
+    QueueError, Scheduled, Settled, Verdict, Workers,
 };
 use crate::base::backend::sqlite::{self, Opened, decide};
 use crate::base::clock::{self, Millis};
@@ -258,25 +257,6 @@ impl Jobs for EmbeddedQueue {
 }
 
 #[async_trait]
-impl Inbox for EmbeddedQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        incoming::incoming(self, drainer, limit).await
-    }
-
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
-        incoming::accept_incoming(self, members).await
-    }
-
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
-        incoming::refuse_incoming(self, members).await
-    }
-
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        incoming::put_incoming(self, members).await
-    }
-}
-
-#[async_trait]
 impl Workers for EmbeddedQueue {
     async fn heartbeat(
         &self,
@@ -320,53 +300,5 @@ impl Workers for EmbeddedQueue {
             .await
             .map_err(decide)?;
         tx.commit().await.map_err(decide)
-    }
-}
-
-#[async_trait]
-impl Inspection for EmbeddedQueue {
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        repair::dead(self, from, limit).await
-    }
-
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        stats::sample(self, most).await
-    }
-
-    async fn stats(&self) -> Result<Stats, QueueError> {
-        stats::stats(self).await
-    }
-
-    async fn due(&self) -> Result<u64, QueueError> {
-        stats::due(self).await
-    }
-
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        stats::due_by(self, offsets).await
-    }
-
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
-        stats::minutes(self, count.min(MINUTES_KEPT)).await
-    }
-
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        stats::locate(self, ids).await
-    }
-}
-
-#[async_trait]
-impl Administration for EmbeddedQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        repair::mend(self, slack, limit).await
-    }
-
-    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
-        sqlx::query("UPDATE queue_namespace SET paused = ? WHERE namespace = ?")
-            .bind(reason)
-            .bind(&self.namespace)
-            .execute(&self.pool)
-            .await
-            .map_err(decide)?;
-        Ok(())
     }
 }

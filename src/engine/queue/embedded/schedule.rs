@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Lane, NewJob, QueueError, Scheduled, check_id};
+use super::super::{Lane, NewJob, QueueError, Scheduled, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
 use crate::base::backend::sqlite::decide;
 use crate::base::clock;
@@ -16,9 +16,7 @@ pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec
 }
 
 async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>, QueueError> {
-    for job in jobs {
-        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
-    }
+    check_ids(jobs.iter().map(|job| &job.id))?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let mut lanes: Vec<&Lane> = Vec::new();
