@@ -40,8 +40,7 @@ use crate::providers::bluesky::{self, errors, moment};
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::Reading;
-use crate::providers::timeline::{Ask, More, Rules};
-use crate::providers::timeline::{Departure, Page, Timeline, of_target};
+use crate::providers::timeline::{Ask, Departure, More, Page, Rules, Timeline, of_target};
 use crate::quota::{Credential, CredentialKind};
 
 /// Posts in a page: the lexicons' limit.
@@ -256,9 +255,9 @@ impl Timeline for BlueskyTimeline {
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let request = get(&self.api.http, self.address(ask)?, credential)?;
+        let address = self.address(ask)?;
         let departure = Departure::now();
-        let reply = self.api.http.send(request).await?;
+        let reply = get(&self.api.http, address, credential).await?;
         let reading = Reading { date: None, ..departure.reading(&reply, Duration::ZERO) };
         let quota = errors::quota(&reply);
         let is_closed = self.is_closed_to(credential);
@@ -267,10 +266,7 @@ impl Timeline for BlueskyTimeline {
             tracing::info!("a page's cursor is refused: going on by time");
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
         }
-        if reply.status != 200 {
-            return Err(self.refused(&reply, credential));
-        }
-        reply.is_json()?;
+        let reply = reply.json(|reply| self.refused(reply, credential))?;
         let read = read(&self.kind, &reply.body, ask.below)?;
         if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
             let why = "a page holds posts of one millisecond alone, and the next one needs a login";

@@ -24,8 +24,7 @@ use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::mastodon::{self, errors, id_of, parse_status};
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, More, Rules};
-use crate::providers::timeline::{Departure, Page, Post, Timeline, of_target, read_posts};
+use crate::providers::timeline::{Ask, Departure, More, Page, Post, Rules, Timeline, of_target, read_posts};
 use crate::quota::{Credential, CredentialKind};
 
 /// Statuses in a page: the server's limit.
@@ -133,17 +132,14 @@ impl Timeline for MastodonTimeline {
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let request = get(&self.api.http, self.address(ask)?, credential)?;
+        let address = self.address(ask)?;
         let departure = Departure::now();
-        let reply = self.api.http.send(request).await?;
+        let reply = get(&self.api.http, address, credential).await?;
         let mut reading = departure.reading(&reply, Duration::ZERO);
         if !is_for_us_alone(&reply) {
             reading.date = None;
         }
-        if reply.status != 200 {
-            return Err(refused(&reply, credential));
-        }
-        reply.is_json()?;
+        let reply = reply.json(|reply| refused(reply, credential))?;
         let (posts, broken) = read(&reply.body)?;
         // A page that is not full may be followed by another, and a full one by none.
         Ok(Page { posts, broken, more: More::Unsaid, reading, quota: errors::quota(&reply) })
@@ -191,17 +187,12 @@ pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
 mod tests {
     use super::*;
 
-    fn reply(status: u16, headers: &[(&'static str, &str)], body: &str) -> Reply {
-        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        Reply { status, headers, body: body.as_bytes().to_vec() }
-    }
-
     #[test]
     fn what_is_about_a_timeline_is_about_no_other() {
         let error = r#"{"error":"Record not found"}"#;
         let nobody = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
         let token = Credential { name: "token".into(), kind: CredentialKind::Bearer("t".into()) };
-        let of = |status, body, who: &Credential| refused(&reply(status, &[], body), who);
+        let of = |status, body, who: &Credential| refused(&Reply::of(status, &[], body), who);
         for (status, who) in [(404, &token), (410, &token), (422, &nobody), (401, &nobody), (403, &nobody)] {
             assert!(matches!(of(status, error, who), LookupError::BadRequest(_)), "{status}");
         }
