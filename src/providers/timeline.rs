@@ -39,6 +39,8 @@ pub struct Page {
 /// What a timeline's API can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
+    /// The endpoint's name in the quota ledger.
+    pub endpoint: &'static str,
     /// How its ids tell the time.
     pub layout: IdLayout,
     /// How much out of order ids may appear, in ms.
@@ -52,6 +54,8 @@ pub struct Rules {
     pub depth: Option<u64>,
     /// Only posts younger than this can be had, in ms.
     pub window: Option<Millis>,
+    /// It shows nothing younger than this.
+    pub behind: Duration,
 }
 
 /// What to ask the API for.
@@ -85,16 +89,8 @@ pub enum More {
 /// not there, or not ours to see.
 #[async_trait]
 pub trait Timeline: Send + Sync + std::fmt::Debug {
-    /// The endpoint's name in the quota ledger.
-    fn endpoint(&self) -> &'static str;
-
     /// What it can do.
     fn rules(&self) -> Rules;
-
-    /// It shows nothing younger than this.
-    fn behind(&self) -> Duration {
-        Duration::ZERO
-    }
 
     /// One call.
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;

@@ -29,7 +29,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use self::start::{Needed, Options, duration, warn_of_exposed};
+use self::start::{Listen, Needed, Options, duration, warn_of_exposed};
 use crate::app::{self, Unavailable};
 use crate::config::{BadConfig, BadConfigs};
 use crate::engine::queue::QueueError;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use tokio::sync::OnceCell;
 
-use super::Options;
+use super::{Listen, Options};
 use crate::app::{self, Service};
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
@@ -20,14 +20,13 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
     after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at / there. Needs the queue, the store and the credentials' names, and no secret of theirs. Goes on while\nqueue or store are out."
 )]
 pub(super) struct Arguments {
-    /// The address; over http.listen. Port 0 takes a free one.
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let role = options.start(&[])?.role(self.listen, None).await?;
+        let role = self.listen.role(options, None).await?;
         let settings = &role.settings;
         let providers = settings.providers()?;
         for provider in &providers {

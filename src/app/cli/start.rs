@@ -42,6 +42,31 @@ pub(super) struct Options {
     wait: Option<Duration>,
 }
 
+/// Where a role listens.
+#[derive(Debug, clap::Args)]
+pub(super) struct Listen {
+    /// Serve /live, /ready, /metrics and what else there is at this address; over http.listen. Port 0 takes a free one.
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+}
+
+impl Listen {
+    /// The start of a role: of a process that runs until it is stopped.
+    ///
+    /// # Errors
+    /// As [`Options::start`]; a signal handler cannot be installed, or a service is still down after the time of `--wait`.
+    pub async fn role(self, options: Options, needed: Option<Needed>) -> Result<Role> {
+        let start = options.start(&[])?;
+        warn_of_exposed(&start.settings);
+        start.stop_on_signals()?;
+        if let Some(needed) = needed {
+            start.wait_for(needed).await?;
+        }
+        let (settings, stop) = (start.settings.clone(), start.stop.clone());
+        Ok(Role { settings, listen: self.listen, stop, follower: start.follower()? })
+    }
+}
+
 impl Options {
     /// Reads the configuration files and finds everything that is wrong with the settings. `layers` go over the
     /// defaults and below the files.
@@ -109,20 +134,6 @@ impl Start {
             }
             stop.sleep(LOOK_EVERY).await;
         }
-    }
-
-    /// The start of a role: of a process that runs until it is stopped.
-    ///
-    /// # Errors
-    /// A signal handler cannot be installed, or a service is still down after the time of `--wait`.
-    pub async fn role(self, listen: Option<SocketAddr>, needed: Option<Needed>) -> Result<Role> {
-        warn_of_exposed(&self.settings);
-        self.stop_on_signals()?;
-        if let Some(needed) = needed {
-            self.wait_for(needed).await?;
-        }
-        let (settings, stop) = (self.settings.clone(), self.stop.clone());
-        Ok(Role { settings, listen, stop, follower: self.follower()? })
     }
 
     /// Follows the configuration files from now on.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::{Needed, Options};
+use super::{Listen, Needed, Options};
 use crate::app::{self, Shared};
 use crate::config::{BadConfig, Settings, WithoutToken};
 use crate::engine::queue::Queue;
@@ -23,14 +23,13 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
     after_help = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes it. Stops at SIGTERM or SIGINT: finishes what is in work, exits with 0."
 )]
 pub(super) struct Arguments {
-    /// The address; over http.listen. Port 0 takes a free one.
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    listen: Listen,
 }
 
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let role = options.start(&[])?.role(self.listen, Some(Needed::Everything)).await?;
+        let role = self.listen.role(options, Some(Needed::Everything)).await?;
         let settings = role.settings.clone();
         let token = settings.starter_token()?;
         let addr = role.address()?.unwrap_or(LISTEN);

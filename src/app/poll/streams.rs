@@ -99,7 +99,7 @@ pub async fn open(
         let with_source = polls.iter().find(|(_, poll)| poll.sources.contains_key(&fills));
         let (queue, source) = with_source.with_context(|| format!("poll.streams.{name}.fills: no source {fills:?}"))?;
         let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
-        let behind = source.sources.get(&fills).map(|timeline| timeline.behind()).unwrap_or_default();
+        let behind = source.sources.get(&fills).map(|timeline| timeline.rules().behind).unwrap_or_default();
         let query = poll.streams.get(&name).and_then(StreamSettings::asks_for);
         let way = Way { source: name.clone(), query, ..Way::of("stream") };
         let held_in = service.queue(&PipelineId::stream(&provider, &account).to_string()).await?;

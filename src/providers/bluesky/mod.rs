@@ -91,10 +91,7 @@ impl Lookup for Bluesky {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, BATCH_LIMIT)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
+        let Some(batch) = batch(ids, BATCH_LIMIT)? else { return Ok(Answer::empty()) };
         let mut address = self.endpoint.clone();
         address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
         let reply = auth::get(&self.http, address, credential).await?;

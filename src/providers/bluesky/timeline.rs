@@ -107,7 +107,16 @@ impl BlueskyApi {
     pub fn timeline(&self, kind: Kind, k: Duration) -> BlueskyTimeline {
         // Calls are what is counted, so a known post is asked for, too.
         let k = clock::millis(k);
-        let rules = Rules { layout: LAYOUT, k, count: COUNT, anchored: true, depth: None, window: None };
+        let rules = Rules {
+            endpoint: kind.endpoint(),
+            layout: LAYOUT,
+            k,
+            count: COUNT,
+            anchored: true,
+            depth: None,
+            window: None,
+            behind: Duration::ZERO,
+        };
         BlueskyTimeline { api: self.clone(), kind, rules }
     }
 }
@@ -246,10 +255,6 @@ fn is_anonymous(credential: &Credential) -> bool {
 
 #[async_trait]
 impl Timeline for BlueskyTimeline {
-    fn endpoint(&self) -> &'static str {
-        self.kind.endpoint()
-    }
-
     fn rules(&self) -> Rules {
         self.rules
     }

@@ -179,10 +179,7 @@ impl Lookup for Mastodon {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, self.capabilities().batch_limit)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
+        let Some(batch) = batch(ids, self.capabilities().batch_limit)? else { return Ok(Answer::empty()) };
         let reply = auth::get(&self.http, self.lookup_address(&batch), credential).await?;
         let quota = errors::quota(&reply);
         if self.calls == Calls::Single && errors::means_not_there(&reply) {

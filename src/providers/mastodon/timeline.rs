@@ -82,12 +82,15 @@ impl MastodonApi {
     pub fn timeline(&self, kind: Kind, k: Duration) -> MastodonTimeline {
         // Calls are what is counted, so a known status is asked for, too.
         let rules = Rules {
+            // One for all calls of an instance, and those of the lookup's are among them.
+            endpoint: "statuses",
             layout: IdLayout::MASTODON,
             k: clock::millis(k),
             count: COUNT,
             anchored: true,
             depth: None,
             window: None,
+            behind: Duration::ZERO,
         };
         MastodonTimeline { api: self.clone(), kind, rules }
     }
@@ -122,11 +125,6 @@ impl MastodonTimeline {
 
 #[async_trait]
 impl Timeline for MastodonTimeline {
-    /// One for all calls of an instance, and those of the lookup's are among them.
-    fn endpoint(&self) -> &'static str {
-        "statuses"
-    }
-
     fn rules(&self) -> Rules {
         self.rules
     }

@@ -123,10 +123,7 @@ impl Lookup for TwitterV1 {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, BATCH_LIMIT)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
+        let Some(batch) = batch(ids, BATCH_LIMIT)? else { return Ok(Answer::empty()) };
         let reply = self.auth.call(&|| self.lookup_request(&batch), credential).await?;
         let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {

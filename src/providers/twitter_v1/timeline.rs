@@ -74,8 +74,9 @@ impl Kind {
             Self::List { .. } => (200, None, None),
             Self::Home => (200, Some(800), None),
         };
+        let (endpoint, behind) = (self.endpoint(), Duration::ZERO);
         // A call costs the same however much it brings.
-        Rules { layout: IdLayout::TWITTER, k, count, anchored: true, depth, window }
+        Rules { endpoint, layout: IdLayout::TWITTER, k, count, anchored: true, depth, window, behind }
     }
 }
 
@@ -134,10 +135,6 @@ impl TwitterTimeline {
 
 #[async_trait]
 impl Timeline for TwitterTimeline {
-    fn endpoint(&self) -> &'static str {
-        self.kind.endpoint()
-    }
-
     fn rules(&self) -> Rules {
         self.rules
     }

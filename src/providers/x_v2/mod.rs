@@ -116,10 +116,7 @@ impl Lookup for XV2 {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, BATCH_LIMIT)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
+        let Some(batch) = batch(ids, BATCH_LIMIT)? else { return Ok(Answer::empty()) };
         let mut address = self.endpoint.clone();
         address.query_pairs_mut().append_pair("ids", &batch.join(",")).extend_pairs(self.fields.parameters());
         let reply = self.ask(&address, credential).await?;

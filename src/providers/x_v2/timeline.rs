@@ -58,19 +58,13 @@ impl Kind {
     }
 
     fn rules(&self, k: Millis) -> Rules {
-        let (depth, window) = match self {
-            Self::Search { .. } => (None, Some(7 * DAY_MS)),
-            Self::User { .. } => (Some(3_200), None),
+        let endpoint = self.endpoint();
+        let (depth, window, behind) = match self {
+            Self::Search { .. } => (None, Some(7 * DAY_MS), SEARCH_BEHIND),
+            Self::User { .. } => (Some(3_200), None, Duration::ZERO),
         };
         // It says which page is the last, and each post costs: no known one is asked for.
-        Rules { layout: IdLayout::TWITTER, k, count: 100, anchored: false, depth, window }
-    }
-
-    fn behind(&self) -> Duration {
-        match self {
-            Self::Search { .. } => SEARCH_BEHIND,
-            Self::User { .. } => Duration::ZERO,
-        }
+        Rules { endpoint, layout: IdLayout::TWITTER, k, count: 100, anchored: false, depth, window, behind }
     }
 }
 
@@ -153,16 +147,8 @@ impl XTimeline {
 
 #[async_trait]
 impl Timeline for XTimeline {
-    fn endpoint(&self) -> &'static str {
-        self.kind.endpoint()
-    }
-
     fn rules(&self) -> Rules {
         self.rules
-    }
-
-    fn behind(&self) -> Duration {
-        self.kind.behind()
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
@@ -170,7 +156,7 @@ impl Timeline for XTimeline {
         let address = self.address(&word, ask.count)?;
         let departure = Departure::now();
         let reply = self.api.auth.get(&address, credential).await?;
-        let reading = departure.reading(&reply, self.kind.behind());
+        let reading = departure.reading(&reply, self.rules.behind);
         let quota = errors::quota(&reply);
         if reply.status == 400 && ask.token.is_some() {
             // What else may be wrong with it shows without the token, too.
