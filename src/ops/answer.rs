@@ -370,13 +370,7 @@ mod tests {
     }
 
     fn terms() -> Terms {
-        Terms {
-            ages: "18m: 3m, 1d: 1h".parse().unwrap(),
-            buffer_ttl: Duration::from_millis(BUFFER_TTL_MS as u64),
-            lookahead: 0.1,
-            unavailable_every: Duration::from_secs(21_600),
-            lease: Duration::from_secs(60),
-        }
+        Terms { buffer_ttl: Duration::from_millis(BUFFER_TTL_MS as u64), ..Terms::usual() }
     }
 
     fn snapshot(reading: Reading, store_out: Option<Outage>) -> Snapshot {

@@ -28,3 +28,17 @@ impl Terms {
         Fill::of(capabilities, self.buffer_ttl, self.lookahead)
     }
 }
+
+#[cfg(test)]
+impl Terms {
+    /// Those of tests.
+    pub(crate) fn usual() -> Self {
+        Self {
+            ages: "18m: 3m, 1d: 1h".parse().unwrap(),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        }
+    }
+}

@@ -238,8 +238,6 @@ fn flow_chart(snapshot: &Snapshot) -> Chart {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Stats};
     use crate::ops::{Reading, Terms};
@@ -248,15 +246,8 @@ mod tests {
     const NOW: Millis = 1_760_000_000_000;
 
     fn snapshot(reading: Reading) -> Snapshot {
-        let terms = Terms {
-            ages: "18m: 3m".parse().unwrap(),
-            buffer_ttl: Duration::from_secs(5),
-            lookahead: 0.1,
-            unavailable_every: Duration::from_secs(21_600),
-            lease: Duration::from_secs(60),
-        };
         let stats = Stats { now_ms: NOW, ..reading.stats };
-        Snapshot::new(Reading { stats, ..reading }, None, &terms, CAPABILITIES)
+        Snapshot::new(Reading { stats, ..reading }, None, &Terms::usual(), CAPABILITIES)
     }
 
     /// So many idle minutes, then these.

@@ -148,15 +148,21 @@ impl Api {
         }
     }
 
-    /// The same, at an endpoint whose own figures are these: calls per window of a user and of an application.
-    #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
-    pub(crate) fn enter_own(
+    /// The same after the usual time, where all calls have one window.
+    pub(crate) async fn enter_any(&self, dialect: Dialect, call: &Call) -> Result<Entered, Response> {
+        self.pause(self.options.latency).await;
+        self.enter(dialect, call, dialect.endpoint(), |pool| dialect.limit(&self.options, pool))
+    }
+
+    /// The same at an endpoint whose own figures are these: calls per window of a user and of an application.
+    pub(crate) async fn enter_own(
         &self,
         dialect: Dialect,
         call: &Call,
         endpoint: &'static str,
         calls: (u32, u32),
     ) -> Result<Entered, Response> {
+        self.pause(self.options.latency).await;
         self.enter(dialect, call, endpoint, |pool| dialect.limit_of(&self.options, pool, calls))
     }
 

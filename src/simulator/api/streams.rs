@@ -63,9 +63,8 @@ impl Api {
     }
 
     async fn stream(self: Arc<Self>, dialect: Dialect, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let calls = if dialect == Dialect::XV2 { (X_CONNECTS, X_CONNECTS) } else { (0, 0) };
-        let Entered { caller, window } = self.enter_own(dialect, call, "/2/tweets/search/stream", calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, "/2/tweets/search/stream", calls).await?;
         let fields = dialect
             .fields(call, &["backfill_minutes", "start_time", "end_time"])
             .map_err(|unknown| dialect.with(window, refusal_of(&unknown)))?;

@@ -49,9 +49,7 @@ impl Api {
         page: fn(&Self, &Call) -> Result<String, Refused>,
     ) -> Result<Response, Response> {
         let dialect = Dialect::Bluesky;
-        self.pause(self.options.latency).await;
-        let limit = |pool| dialect.limit(&self.options, pool);
-        let Entered { window, .. } = self.enter(dialect, call, dialect.endpoint(), limit)?;
+        let Entered { window, .. } = self.enter_any(dialect, call).await?;
         let is_members_only = call.parameter("q").is_some_and(|query| query == MEMBERS_ONLY);
         if call.authorization.is_none() && call.parameter("q").is_some() {
             // The server in front of it decides this, and knows no lexicon.

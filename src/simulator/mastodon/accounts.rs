@@ -14,10 +14,7 @@ use crate::simulator::api::{Api, Entered, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::success;
-use crate::simulator::text::author_with;
-
-/// Users that are not there.
-const NOBODY: [&str; 2] = ["404", "nobody"];
+use crate::simulator::text::{NOBODY, author_with};
 
 /// The addresses.
 pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
@@ -43,10 +40,8 @@ impl Api {
 
     /// An account of the Mastodon instance; the caller's own is `verify_credentials`.
     async fn account(&self, id: &str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::Mastodon;
-        let limit = |pool| dialect.limit(&self.options, pool);
-        let Entered { caller, window } = self.enter(dialect, call, dialect.endpoint(), limit)?;
+        let Entered { caller, window } = self.enter_any(dialect, call).await?;
         let author = match id {
             "verify_credentials" if call.authorization.is_none() => {
                 return Err(dialect.with(window, dialect.refusal(401, 89)));

@@ -43,9 +43,7 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 impl Api {
     async fn statuses(&self, target: &str, uri: &Uri, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Mastodon;
-        self.pause(self.options.latency).await;
-        let limit = |pool| dialect.limit(&self.options, pool);
-        let Entered { window, .. } = self.enter(dialect, call, dialect.endpoint(), limit)?;
+        let Entered { window, .. } = self.enter_any(dialect, call).await?;
         let is_anonymous = call.authorization.is_none();
         match target {
             NOBODY => return Err(dialect.with(window, dialect.refusal(404, 34))),

@@ -29,9 +29,8 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 
 impl Api {
     async fn show(&self, id: &str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::TwitterV1;
-        let Entered { window, .. } = self.enter_own(dialect, call, "/statuses/show/:id", (900, 900))?;
+        let Entered { window, .. } = self.enter_own(dialect, call, "/statuses/show/:id", (900, 900)).await?;
         let response = match self.object(dialect, id, &self.shown(self.now(), View::of(call))) {
             Some(object) => success(object),
             None if dialect.tweet_id(id).is_some() && is_hidden(id) => refusal(403, 179),

@@ -93,9 +93,8 @@ pub fn routes(mut router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 
 impl Api {
     async fn timeline(&self, endpoint: &Endpoint, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::TwitterV1;
-        let Entered { caller, window } = self.enter_own(dialect, call, endpoint.path, endpoint.calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint.path, endpoint.calls).await?;
         if caller.pool == Pool::Applications && endpoint.calls.1 == 0 {
             return Err(refusal(403, 220));
         }

@@ -13,11 +13,8 @@ use crate::simulator::api::{Api, Entered};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::success;
-use crate::simulator::text::{author_named, author_with};
+use crate::simulator::text::{NOBODY, author_named, author_with};
 use crate::simulator::windows::Pool;
-
-/// Users that are not there.
-const NOBODY: [&str; 2] = ["404", "nobody"];
 
 /// The most users of one call.
 const MOST: usize = 100;
@@ -34,14 +31,13 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 impl Api {
     /// Users of v1.1: one, several, or the caller.
     async fn v1_users(&self, endpoint: &'static str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::TwitterV1;
         let calls = match endpoint {
             "/account/verify_credentials" => (75, 0),
             "/users/lookup" => (900, 300),
             _ => (900, 900),
         };
-        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls).await?;
         if caller.pool == Pool::Applications && calls.1 == 0 {
             return Err(refusal(403, 220));
         }

@@ -80,8 +80,7 @@ type Refused = (&'static str, &'static str);
 
 impl Api {
     async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
-        let Entered { window, .. } = self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls)?;
+        let Entered { window, .. } = self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls).await?;
         let own: Vec<&str> = PARAMETERS.iter().chain(endpoint.own).copied().collect();
         let fields =
             Dialect::XV2.fields(call, &own).map_err(|unknown| Dialect::XV2.with(window, refusal_of(&unknown)))?;

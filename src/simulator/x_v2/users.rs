@@ -15,11 +15,8 @@ use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::{Shown, View};
 use crate::simulator::reply::{failure, success};
-use crate::simulator::text::{author_named, author_with};
+use crate::simulator::text::{NOBODY, author_named, author_with};
 use crate::simulator::windows::Pool;
-
-/// Users that are not there.
-const NOBODY: [&str; 2] = ["404", "nobody"];
 
 /// The most users of one call.
 const MOST: usize = 100;
@@ -38,7 +35,6 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 impl Api {
     /// Users of X: by `ids` or `usernames`, one by `id` or `username`, or `me`.
     async fn x_users(&self, by: &'static str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let (endpoint, calls) = match by {
             "ids" => ("/2/users", (900, 300)),
             "usernames" => ("/2/users/by", (900, 300)),
@@ -47,7 +43,7 @@ impl Api {
             _ => ("/2/users/me", (75, 75)),
         };
         let dialect = Dialect::XV2;
-        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls).await?;
         if by == "me" && caller.pool == Pool::Applications {
             return Err(dialect.with(window, unsupported()));
         }
