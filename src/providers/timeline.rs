@@ -102,36 +102,28 @@ pub fn of_target(said: &str) -> LookupError {
     LookupError::BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"))
 }
 
-/// A request that is about to leave.
-#[derive(Debug)]
-pub struct Departure {
-    at: Millis,
-    watch: Stopwatch,
-}
-
-impl Departure {
-    /// Now.
-    #[must_use]
-    pub fn now() -> Self {
-        Self { at: clock::wall_ms(), watch: Stopwatch::start() }
-    }
-
-    /// What its answer tells of the moment at which the timeline was looked at, by an API that shows nothing younger
-    /// than `behind`.
-    ///
-    /// An answer out of a cache has the `Date` at which it left the cache, which proves nothing: it is left out where
-    /// the answer says that it comes from one, or might. `Age` is no remedy: nginx keeps answers and sends none, and it is
-    /// what stands in front of most Mastodon instances (their own `dist/nginx.conf`).
-    #[must_use]
-    pub fn reading(&self, reply: &Reply, behind: Duration) -> Reading {
-        let behind = clock::millis(behind);
-        let date = reply.date().filter(|_| !may_be_cached(reply));
-        Reading {
-            sent_at: self.at.saturating_sub(behind),
-            took: self.watch.elapsed_ms() + 1, // rounded up
-            date: date.map(|date| date.saturating_sub(behind)),
-        }
-    }
+/// Makes a call. Tells what its answer says of the moment at which the timeline was looked at, too, by an API that shows
+/// nothing younger than `behind`.
+///
+/// An answer out of a cache has the `Date` at which it left the cache, which proves nothing: it is left out where
+/// the answer says that it comes from one, or might. `Age` is no remedy: nginx keeps answers and sends none, and it is
+/// what stands in front of most Mastodon instances (their own `dist/nginx.conf`).
+///
+/// # Errors
+/// Those of the call.
+pub async fn timed(
+    call: impl Future<Output = Result<Reply, LookupError>>,
+    behind: Duration,
+) -> Result<(Reply, Reading), LookupError> {
+    let (at, watch, behind) = (clock::wall_ms(), Stopwatch::start(), clock::millis(behind));
+    let reply = call.await?;
+    let date = reply.date().filter(|_| !may_be_cached(&reply));
+    let reading = Reading {
+        sent_at: at.saturating_sub(behind),
+        took: watch.elapsed_ms() + 1, // rounded up
+        date: date.map(|date| date.saturating_sub(behind)),
+    };
+    Ok((reply, reading))
 }
 
 /// Whether an answer may be somebody else's, kept by a cache on the way.

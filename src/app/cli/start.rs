@@ -42,7 +42,7 @@ pub(super) struct Options {
     wait: Option<Duration>,
 }
 
-/// Where a role listens.
+// Where a role listens. A doc comment here would replace the first line of the help.
 #[derive(Debug, clap::Args)]
 pub(super) struct Listen {
     /// Serve /live, /ready, /metrics and what else there is at this address; over http.listen. Port 0 takes a free one.

@@ -40,7 +40,7 @@ use crate::providers::bluesky::{self, errors, moment};
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::Reading;
-use crate::providers::timeline::{Ask, Departure, More, Page, Rules, Timeline, of_target};
+use crate::providers::timeline::{Ask, More, Page, Rules, Timeline, of_target, timed};
 use crate::quota::{Credential, CredentialKind};
 
 /// Posts in a page: the lexicons' limit.
@@ -260,10 +260,9 @@ impl Timeline for BlueskyTimeline {
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let address = self.address(ask)?;
-        let departure = Departure::now();
-        let reply = get(&self.api.http, address, credential).await?;
-        let reading = Reading { date: None, ..departure.reading(&reply, Duration::ZERO) };
+        let call = get(&self.api.http, self.address(ask)?, credential);
+        let (reply, reading) = timed(call, self.rules.behind).await?;
+        let reading = Reading { date: None, ..reading };
         let quota = errors::quota(&reply);
         let is_closed = self.is_closed_to(credential);
         let is_refused = is_closed && ask.token.is_some() && matches!(reply.status, 401 | 403);

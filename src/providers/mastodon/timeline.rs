@@ -10,7 +10,7 @@
 //! Software that speaks this API and is not Mastodon knows these two as well, and not always the third.
 //!
 //! **Caches.** Without a token these answers are for everybody, and kept on the way for 15 seconds or longer, with a `Date`
-//! that is not theirs ([`Departure::reading`]): then the ids alone are believed.
+//! that is not theirs ([`timed`]): then the ids alone are believed.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::mastodon::{self, errors, id_of, parse_status};
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, Departure, More, Page, Post, Rules, Timeline, of_target, read_posts};
+use crate::providers::timeline::{Ask, More, Page, Post, Rules, Timeline, of_target, read_posts, timed};
 use crate::quota::{Credential, CredentialKind};
 
 /// Statuses in a page: the server's limit.
@@ -130,10 +130,8 @@ impl Timeline for MastodonTimeline {
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let address = self.address(ask)?;
-        let departure = Departure::now();
-        let reply = get(&self.api.http, address, credential).await?;
-        let mut reading = departure.reading(&reply, Duration::ZERO);
+        let call = get(&self.api.http, self.address(ask)?, credential);
+        let (reply, mut reading) = timed(call, self.rules.behind).await?;
         if !is_for_us_alone(&reply) {
             reading.date = None;
         }

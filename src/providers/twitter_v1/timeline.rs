@@ -18,7 +18,7 @@ use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, Departure, More, Page, Post, Rules, Timeline, read_posts};
+use crate::providers::timeline::{Ask, More, Page, Post, Rules, Timeline, read_posts, timed};
 use crate::providers::twitter_v1::{errors, limits, parse_tweet};
 use crate::quota::Credential;
 
@@ -141,9 +141,7 @@ impl Timeline for TwitterTimeline {
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
         let address = self.address(ask)?;
-        let departure = Departure::now();
-        let reply = self.api.auth.get(&address, credential).await?;
-        let reading = departure.reading(&reply, Duration::ZERO);
+        let (reply, reading) = timed(self.api.auth.get(&address, credential), self.rules.behind).await?;
         if reply.status != 200 {
             let error = refusal::decide(&reply, self.kind.endpoint());
             self.api.auth.heed(&error);

@@ -23,7 +23,7 @@ use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, Departure, More, Page, Rules, Timeline, of_target};
+use crate::providers::timeline::{Ask, More, Page, Rules, Timeline, of_target, timed};
 use crate::providers::x_v2::{Fields, errors};
 use crate::quota::Credential;
 
@@ -154,9 +154,7 @@ impl Timeline for XTimeline {
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
         let word = Word::of(ask);
         let address = self.address(&word, ask.count)?;
-        let departure = Departure::now();
-        let reply = self.api.auth.get(&address, credential).await?;
-        let reading = departure.reading(&reply, self.rules.behind);
+        let (reply, reading) = timed(self.api.auth.get(&address, credential), self.rules.behind).await?;
         let quota = errors::quota(&reply);
         if reply.status == 400 && ask.token.is_some() {
             // What else may be wrong with it shows without the token, too.
