@@ -5,7 +5,6 @@ use serde_json::json;
 
 use super::super::{Inbox, Incoming, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR};
 use super::{EmbeddedQueue, Tx};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
@@ -18,8 +17,7 @@ impl Inbox for EmbeddedQueue {
         let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM queue_incoming WHERE namespace = ?)")
             .bind(&self.namespace)
             .fetch_one(&self.pool)
-            .await
-            .map_err(decide)?;
+            .await?;
         if !any {
             return Ok(Vec::new());
         }
@@ -34,8 +32,7 @@ impl Inbox for EmbeddedQueue {
         .bind(now + DRAINER_HOLD_MS)
         .bind(now)
         .execute(&mut *tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         if held.rows_affected() == 0 {
             return Ok(Vec::new());
         }
@@ -45,9 +42,8 @@ impl Inbox for EmbeddedQueue {
         .bind(&self.namespace)
         .bind(limit as i64)
         .fetch_all(&mut *tx)
-        .await
-        .map_err(decide)?;
-        tx.commit().await.map_err(decide)?;
+        .await?;
+        tx.commit().await?;
         Ok(members.into_iter().map(|(member, created_at)| Incoming { member, created_at }).collect())
     }
 
@@ -57,9 +53,8 @@ impl Inbox for EmbeddedQueue {
             .bind(&self.namespace)
             .bind(json!(members).to_string())
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
-        tx.commit().await.map_err(decide)
+            .await?;
+        Ok(tx.commit().await?)
     }
 
     async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
@@ -75,17 +70,15 @@ impl Inbox for EmbeddedQueue {
             .bind(reason)
             .bind(now)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
             sqlx::query("DELETE FROM queue_incoming WHERE namespace = ? AND member = ?")
                 .bind(&self.namespace)
                 .bind(member)
                 .execute(&mut *tx)
-                .await
-                .map_err(decide)?;
+                .await?;
         }
         bound_refused(self, &mut tx, now).await?;
-        tx.commit().await.map_err(decide)
+        Ok(tx.commit().await?)
     }
 
     async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
@@ -99,9 +92,8 @@ impl Inbox for EmbeddedQueue {
         .bind(&self.namespace)
         .bind(json!(rows).to_string())
         .execute(&mut *tx)
-        .await
-        .map_err(decide)?;
-        tx.commit().await.map_err(decide)
+        .await?;
+        Ok(tx.commit().await?)
     }
 }
 
@@ -113,8 +105,7 @@ async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Resul
         .bind(now - 1)
         .bind(namespace)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
     sqlx::query(
         "DELETE FROM queue_incoming_refused WHERE namespace = ?1 AND (at <= ?2 OR member IN (
              SELECT member FROM queue_incoming_refused WHERE namespace = ?1 ORDER BY at DESC, member LIMIT -1 OFFSET ?3))",
@@ -123,7 +114,6 @@ async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Resul
     .bind(now - clock::millis(REFUSED_KEPT_FOR))
     .bind(REFUSED_KEPT as i64)
     .execute(&mut **tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     Ok(())
 }

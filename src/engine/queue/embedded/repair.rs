@@ -8,7 +8,6 @@ use sqlx::Row;
 
 use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, QueueError, Scheduled, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED, Tx};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis};
 
 /// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
@@ -27,8 +26,7 @@ pub(super) async fn adopt(
     let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
         .bind(&queue.namespace)
         .fetch_one(&mut *tx)
-        .await
-        .map_err(decide)?;
+        .await?;
     let deadline = taken.unwrap_or_else(|| (now + clock::millis(lease).max(1)).max(last_fence + 1));
     let rows = json!(ids).to_string();
     let found = sqlx::query(
@@ -39,8 +37,7 @@ pub(super) async fn adopt(
     .bind(&rows)
     .bind(&queue.namespace)
     .fetch_all(&mut *tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     let adopted = sqlx::query(
         "INSERT INTO queue_job (namespace, id, state, lane, due, fence, token)
          SELECT ?2, value, 1, ?3, ?4, ?5, ?6 FROM json_each(?1) WHERE true
@@ -53,19 +50,17 @@ pub(super) async fn adopt(
     .bind(deadline)
     .bind(token)
     .execute(&mut *tx)
-    .await
-    .map_err(decide)?
+    .await?
     .rows_affected();
     if adopted > 0 {
         sqlx::query("UPDATE queue_namespace SET fence = max(fence, ?) WHERE namespace = ?")
             .bind(deadline)
             .bind(&queue.namespace)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         queue.count(&mut tx, now, &[("adopted", adopted as i64)]).await?;
     }
-    tx.commit().await.map_err(decide)?;
+    tx.commit().await?;
     let answer = |row: &sqlx::sqlite::SqliteRow| match row.get::<Option<i64>, _>(0) {
         None => Scheduled::Scheduled,
         Some(DELAYED) => Scheduled::Known,
@@ -92,7 +87,7 @@ async fn taken_before(
     .bind(token)
     .fetch_optional(&mut **tx)
     .await
-    .map_err(decide)
+    .map_err(QueueError::from)
 }
 
 pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), QueueError> {
@@ -103,9 +98,9 @@ pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), 
          WHERE namespace = ? AND id IN (SELECT value FROM json_each(?)) AND promoted_due IS NOT NULL",
     ] {
         let ids = json!(ids).to_string();
-        sqlx::query(forget).bind(&queue.namespace).bind(ids).execute(&mut *tx).await.map_err(decide)?;
+        sqlx::query(forget).bind(&queue.namespace).bind(ids).execute(&mut *tx).await?;
     }
-    tx.commit().await.map_err(decide)
+    Ok(tx.commit().await?)
 }
 
 #[async_trait]
@@ -117,8 +112,7 @@ impl Administration for EmbeddedQueue {
         let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
             .bind(&self.namespace)
             .fetch_one(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         if last_fence - now > slack {
             return Ok(0);
         }
@@ -140,12 +134,11 @@ impl Administration for EmbeddedQueue {
             .bind(now)
             .bind(lane.patience)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?
+            .await?
             .rows_affected();
         }
         self.count(&mut tx, now, &[("mended", mended as i64)]).await?;
-        tx.commit().await.map_err(decide)?;
+        tx.commit().await?;
         Ok(mended)
     }
 
@@ -154,8 +147,7 @@ impl Administration for EmbeddedQueue {
             .bind(reason)
             .bind(&self.namespace)
             .execute(&self.pool)
-            .await
-            .map_err(decide)?;
+            .await?;
         Ok(())
     }
 }

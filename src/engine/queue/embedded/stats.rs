@@ -10,13 +10,12 @@ use super::super::{
     Sample, Stats, WorkerStats, worker_of,
 };
 use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, Tx, WORKER_EXPIRY_MS};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis};
 
 #[async_trait]
 impl Inspection for EmbeddedQueue {
     async fn stats(&self) -> Result<Stats, QueueError> {
-        let mut tx = self.pool.begin().await.map_err(decide)?;
+        let mut tx = self.pool.begin().await?;
         let now = clock::wall_ms();
         let lanes = lane_stats(self, &mut tx, now).await?;
         let row = sqlx::query(
@@ -31,15 +30,13 @@ impl Inspection for EmbeddedQueue {
         .bind(&self.namespace)
         .bind(now)
         .fetch_one(&mut *tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         let number = |at: usize| row.get::<i64, _>(at) as u64;
         let counters: Vec<(String, i64)> =
             sqlx::query_as("SELECT name, value FROM queue_counter WHERE namespace = ? AND minute = 0")
                 .bind(&self.namespace)
                 .fetch_all(&mut *tx)
-                .await
-                .map_err(decide)?;
+                .await?;
         let workers = worker_stats(self, &mut tx, now).await?;
         Ok(Stats {
             namespace: self.namespace.clone(),
@@ -68,8 +65,7 @@ impl Inspection for EmbeddedQueue {
         .bind(&self.namespace)
         .bind(clock::wall_ms())
         .fetch_one(&self.pool)
-        .await
-        .map_err(decide)?;
+        .await?;
         Ok(u64::try_from(due).unwrap_or(0))
     }
 
@@ -92,8 +88,7 @@ impl Inspection for EmbeddedQueue {
         .bind(&self.namespace)
         .bind(json!(spans).to_string())
         .fetch_all(&self.pool)
-        .await
-        .map_err(decide)?;
+        .await?;
         let mut lanes: Vec<LaneDue> = Vec::new();
         for (lane, moment, count) in rows {
             if lanes.last().is_none_or(|last| last.lane != lane) {
@@ -113,7 +108,7 @@ impl Inspection for EmbeddedQueue {
         let mut minutes: Vec<Minute> =
             (first..=this).map(|minute| Minute { at_ms: minute * MINUTE_MS, ..Minute::default() }).collect();
         // One moment for both.
-        let mut tx = self.pool.begin().await.map_err(decide)?;
+        let mut tx = self.pool.begin().await?;
         let counters: Vec<(Millis, String, i64)> = sqlx::query_as(
             "SELECT minute, name, value FROM queue_counter WHERE namespace = ? AND minute BETWEEN ? AND ?",
         )
@@ -121,8 +116,7 @@ impl Inspection for EmbeddedQueue {
         .bind(first)
         .bind(this)
         .fetch_all(&mut *tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         let lateness: Vec<(Millis, Millis, u64)> = sqlx::query_as(
             "SELECT minute, upper, ids FROM queue_lateness WHERE namespace = ? AND minute BETWEEN ? AND ?",
         )
@@ -130,8 +124,7 @@ impl Inspection for EmbeddedQueue {
         .bind(first)
         .bind(this)
         .fetch_all(&mut *tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         let place = |minute: Millis| usize::try_from(minute - first).ok();
         for (minute, name, value) in counters {
             if let Some(minute) = place(minute).and_then(|at| minutes.get_mut(at)) {
@@ -155,8 +148,7 @@ impl Inspection for EmbeddedQueue {
         .bind(json!(ids).to_string())
         .bind(&self.namespace)
         .fetch_all(&self.pool)
-        .await
-        .map_err(decide)?;
+        .await?;
         let now = clock::wall_ms();
         let holder = |row: &SqliteRow, fence| {
             let token = row.get::<Option<String>, _>(5).filter(|_| fence > now);
@@ -174,7 +166,7 @@ impl Inspection for EmbeddedQueue {
 
     async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
         let most = most.min(PAGE_LIMIT) as i64;
-        let mut tx = self.pool.begin().await.map_err(decide)?;
+        let mut tx = self.pool.begin().await?;
         let lanes = self.lanes(&mut tx).await?;
         let mut samples = Vec::with_capacity(lanes.len() + 1);
         // SQLite keeps only the first `most` of the shuffled ids in memory: a walk over an index that has the ids.
@@ -191,19 +183,9 @@ impl Inspection for EmbeddedQueue {
                 )
             };
             let lane = known.map(|lane| &*lane.name);
-            let total: i64 = sqlx::query_scalar(counted)
-                .bind(&self.namespace)
-                .bind(lane)
-                .fetch_one(&mut *tx)
-                .await
-                .map_err(decide)?;
-            let ids = sqlx::query_scalar(chosen)
-                .bind(&self.namespace)
-                .bind(lane)
-                .bind(most)
-                .fetch_all(&mut *tx)
-                .await
-                .map_err(decide)?;
+            let total: i64 = sqlx::query_scalar(counted).bind(&self.namespace).bind(lane).fetch_one(&mut *tx).await?;
+            let ids =
+                sqlx::query_scalar(chosen).bind(&self.namespace).bind(lane).bind(most).fetch_all(&mut *tx).await?;
             samples.push(Sample {
                 lane: lane.map(str::to_owned),
                 patience_ms: known.map(|lane| lane.patience),
@@ -223,8 +205,7 @@ impl Inspection for EmbeddedQueue {
         .bind(limit)
         .bind(i64::try_from(from).unwrap_or(i64::MAX))
         .fetch_all(&self.pool)
-        .await
-        .map_err(decide)?;
+        .await?;
         Ok(rows.into_iter().map(|(id, at, reason)| Buried { id, at, reason: reason.unwrap_or_default() }).collect())
     }
 }
@@ -241,8 +222,7 @@ async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<V
         .bind(&*known.name)
         .bind(now.saturating_add(known.patience).saturating_add(clock::millis(MEND_SLACK)))
         .fetch_one(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         let counts = [delayed, due, beyond].map(|count| count as u64);
         lanes.push(LaneStats::of(&known, now, counts, oldest));
     }
@@ -256,8 +236,7 @@ async fn worker_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result
     .bind(&queue.namespace)
     .bind(now - WORKER_EXPIRY_MS)
     .fetch_all(&mut **tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     Ok(workers
         .into_iter()
         .map(|(worker, beat, fields)| WorkerStats {
