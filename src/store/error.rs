@@ -105,10 +105,7 @@ pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
 
 impl From<Missing> for StoreError {
     fn from(missing: Missing) -> Self {
-        match missing {
-            Missing::Gone(..) => Self::Gone(missing.to_string()),
-            Missing::Unknown(..) => Self::Unavailable(missing.to_string()),
-        }
+        missing.sorted(Self::Gone, Self::Unavailable)
     }
 }
 

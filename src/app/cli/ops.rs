@@ -17,7 +17,6 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
 /// The end of its help.
 pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at / there. Needs the queue, the store and the credentials' names, and no secret of theirs. Goes on while\nqueue or store are out.";
 
-/// Runs it.
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, None).await?;
     let settings = &role.settings;

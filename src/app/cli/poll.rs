@@ -8,7 +8,6 @@ use crate::app;
 /// The end of its help.
 pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater poll --config poll.toml\n\nThe sources are those of [poll.sources.NAME]. Any number of these may run. Stops at SIGTERM or SIGINT: finishes what is in flight, exits with 0.";
 
-/// Runs it.
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, Some(Needed::Everything)).await?;
     // Wrong settings are reported before anything is connected.

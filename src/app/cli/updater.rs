@@ -8,7 +8,6 @@ use crate::app;
 /// The end of its help.
 pub(super) const EXAMPLES: &str = "Examples:\n  twitter-updater updater --config updater.toml\n  twitter-updater updater --config /etc/twitter-updater --listen 0.0.0.0:8080\n\nStops at SIGTERM or SIGINT: finishes what is in flight, gives back the rest, exits with 0.";
 
-/// Runs it.
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, Some(Needed::Everything)).await?;
     // Wrong settings are reported before anything is connected.

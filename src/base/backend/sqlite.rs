@@ -46,12 +46,19 @@ pub enum Missing {
     Unknown(PathBuf, String),
 }
 
+impl Missing {
+    /// As another error, of the kind that fits.
+    pub fn sorted<E>(self, gone: fn(String) -> E, unavailable: fn(String) -> E) -> E {
+        match self {
+            Self::Gone(..) => gone(self.to_string()),
+            Self::Unknown(..) => unavailable(self.to_string()),
+        }
+    }
+}
+
 impl From<Missing> for BackendError {
     fn from(missing: Missing) -> Self {
-        match missing {
-            Missing::Gone(..) => Self::Gone(missing.to_string()),
-            Missing::Unknown(..) => Self::Unavailable(missing.to_string()),
-        }
+        missing.sorted(Self::Gone, Self::Unavailable)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::MethodRouter;
 use serde::Serialize;
@@ -67,8 +68,13 @@ pub struct Counters {
     pub charged: u64,
 }
 
+/// Addresses that the API answers.
+pub type Routes = Router<Arc<Api>>;
+/// The API itself, for whatever answers at an address.
+pub type TheApi = State<Arc<Api>>;
+
 /// An address of Mastodon, which answers with a slash at its end, too.
-pub(crate) fn with_slash(router: Router<Arc<Api>>, path: &str, methods: MethodRouter<Arc<Api>>) -> Router<Arc<Api>> {
+pub(crate) fn with_slash(router: Routes, path: &str, methods: MethodRouter<Arc<Api>>) -> Routes {
     router.route(path, methods.clone()).route(&format!("{path}/"), methods)
 }
 

@@ -1,8 +1,5 @@
 //! Accounts of the Mastodon instance, and what it says of itself.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
@@ -10,16 +7,16 @@ use serde_json::json;
 
 use super::dialect::account;
 use crate::simulator::api::timelines::Target;
-use crate::simulator::api::{Api, Entered, with_slash};
+use crate::simulator::api::{Api, Entered, Routes, TheApi, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::success;
 use crate::simulator::text::{NOBODY, author_with};
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let account = async |State(api): State<Arc<Api>>, Path(id): Path<String>, call: Call| api.account(&id, &call).await;
-    let instance = async |State(api): State<Arc<Api>>| success(api.instance().to_string());
+pub fn routes(router: Routes) -> Routes {
+    let account = async |State(api): TheApi, Path(id): Path<String>, call: Call| api.account(&id, &call).await;
+    let instance = async |State(api): TheApi| success(api.instance().to_string());
     let router = with_slash(router, "/api/v1/accounts/{id}", get(account));
     let router = with_slash(router, "/api/v1/instance", get(instance));
     with_slash(router, "/api/v2/instance", get(instance))

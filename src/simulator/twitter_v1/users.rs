@@ -1,27 +1,21 @@
 //! Users of API v1.1.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 
 use super::dialect::{refusal, user};
 use crate::simulator::api::timelines::Target;
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::success;
-use crate::simulator::text::{NOBODY, author_named, author_with};
+use crate::simulator::text::{MOST_USERS, NOBODY, author_named, author_with};
 use crate::simulator::windows::Pool;
 
-/// The most users of one call.
-const MOST: usize = 100;
-
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let users = |endpoint| async move |State(api): State<Arc<Api>>, call: Call| api.v1_users(endpoint, &call).await;
+pub fn routes(router: Routes) -> Routes {
+    let users = |endpoint| async move |State(api): TheApi, call: Call| api.v1_users(endpoint, &call).await;
     router
         .route("/1.1/account/verify_credentials.json", get(users("/account/verify_credentials")))
         .route("/1.1/users/show.json", get(users("/users/show/:id")))
@@ -50,7 +44,7 @@ impl Api {
         };
         let found: Vec<String> = asked.iter().flatten().map(|author| v1_user(*author)).collect();
         let response = match (endpoint, &found[..]) {
-            _ if asked.len() > MOST => refusal(403, 18),
+            _ if asked.len() > MOST_USERS => refusal(403, 18),
             ("/users/lookup", []) => refusal(404, 17),
             ("/users/lookup", users) => success(format!("[{}]", users.join(","))),
             (_, [one, ..]) => success(one.clone()),

@@ -1,8 +1,5 @@
 //! Users of X.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
@@ -10,20 +7,17 @@ use serde_json::json;
 
 use super::dialect::{Fields, Unknown, refusal_of, users};
 use crate::simulator::api::timelines::Target;
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::{Shown, View};
 use crate::simulator::reply::{failure, success};
-use crate::simulator::text::{NOBODY, author_named, author_with};
+use crate::simulator::text::{MOST_USERS, NOBODY, author_named, author_with};
 use crate::simulator::windows::Pool;
 
-/// The most users of one call.
-const MOST: usize = 100;
-
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let users = |by| async move |State(api): State<Arc<Api>>, call: Call| api.x_users(by, &call).await;
+pub fn routes(router: Routes) -> Routes {
+    let users = |by| async move |State(api): TheApi, call: Call| api.x_users(by, &call).await;
     router
         .route("/2/users", get(users("ids")))
         .route("/2/users/me", get(users("me")))
@@ -75,7 +69,7 @@ fn can_be(by: &str, asked: &[&str]) -> Result<(), Unknown> {
     if asked == [""] {
         return refused(format!("The `{by}` query parameter can not be empty"));
     }
-    if asked.len() > MOST {
+    if asked.len() > MOST_USERS {
         let message = format!(
             "The number of values in the `{by}` query parameter list [{}] is not between 1 and 100",
             asked.len()
