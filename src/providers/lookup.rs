@@ -65,7 +65,6 @@ pub enum Charge {
 
 /// What came of one asked id.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 pub enum Outcome<T = Tweet> {
     /// Returned, perhaps withheld somewhere. Its own id may be a newer one (edits); the outcome stays with the asked id.
     Found(T),
