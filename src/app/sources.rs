@@ -107,7 +107,7 @@ pub fn sources(settings: &Settings) -> Result<BTreeMap<Provider, Sources>> {
             let why = format!("poll.sources.{name}.kind: {} has no timeline of that kind", source.provider);
             return Err(BadConfig(why).into());
         };
-        of_provider.entry(timeline.endpoint()).or_default().insert(name.clone(), timeline);
+        of_provider.entry(timeline.rules().endpoint).or_default().insert(name.clone(), timeline);
     }
     Ok(all.into_iter().map(|(provider, (_, sources))| (provider, sources)).collect())
 }

@@ -52,6 +52,7 @@ pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 #[allow(missing_docs)]
 pub struct Settings {
     pub providers: String,
+    #[serde(with = "as_text")]
     pub tweet_age: AgeTable,
     pub log: LogSettings,
     pub queue: QueueSettings,
@@ -359,6 +360,22 @@ fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
 fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     let word = String::deserialize(from)?.into_deserializer();
     T::deserialize(word).map_err(|error: serde::de::value::Error| D::Error::custom(error))
+}
+
+/// A value by the text that it is shown as.
+mod as_text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub fn serialize<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Result<T, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
 }
 
 /// Names with commas between them; a list of names becomes such a text.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use self::streams::{StreamProvider, StreamSettings};
 use super::contradictions::is_within;
 use super::findings::Findings;
-use super::{BadConfig, Settings, word};
+use super::{BadConfig, Settings, as_text, word};
 use crate::model::provider::Provider;
 
 /// `[poll]`
@@ -43,7 +43,7 @@ pub struct PollSettings {
 #[allow(missing_docs)]
 pub struct SourceSettings {
     /// As it is named in `providers`; Twitter where nothing is said.
-    #[serde(default = "twitter", with = "by_name")]
+    #[serde(default = "twitter", with = "as_text")]
     pub provider: Provider,
     #[serde(deserialize_with = "word")]
     pub kind: SourceKind,
@@ -104,21 +104,6 @@ const LONGEST_QUERY: [(Provider, usize); 3] =
 
 fn twitter() -> Provider {
     Provider::Twitter
-}
-
-/// A provider by its name.
-mod by_name {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use crate::model::provider::Provider;
-
-    pub fn serialize<S: Serializer>(provider: &Provider, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(provider)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Provider, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
-    }
 }
 
 /// The kinds of a provider's timelines, each with the setting that says what it is a timeline of.
@@ -285,7 +270,7 @@ mod tests {
 
     use crate::config::Settings;
 
-    fn settings(text: &str) -> Result<Settings, String> {
+    pub(super) fn settings(text: &str) -> Result<Settings, String> {
         Settings::load_text(Path::new("poll.toml"), text, &[]).map_err(|error| error.to_string())
     }
 

@@ -11,7 +11,7 @@ use super::credentials::{self, Named, secret};
 use super::findings::{BadConfigs, Findings};
 use super::masking::{masked, masked_secret};
 use super::variables::variable;
-use super::{BadConfig, CredentialSettings, Secrets, Settings, names, word};
+use super::{BadConfig, CredentialSettings, Secrets, Settings, as_text, names, word};
 use crate::model::provider::Provider;
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, ReadsPer};
@@ -65,6 +65,7 @@ pub struct XSettings {
     #[serde(default, serialize_with = "masked_secret")]
     pub bearer_token: Option<SecretString>,
     pub reads: u64,
+    #[serde(with = "as_text")]
     pub reads_per: ReadsPer,
     pub reads_from_day: u32,
     pub price_per_read: f64,

@@ -317,7 +317,6 @@ mod tests {
 
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
-    use crate::engine::schedule::age::AgeTable;
     use crate::model::post::TweetState;
     use crate::ops::snapshot::{Reading, Sampled};
     use crate::ops::terms::Terms;
@@ -371,13 +370,7 @@ mod tests {
     }
 
     fn terms() -> Terms {
-        Terms {
-            schedule: Arc::new("18m: 3m, 1d: 1h".parse::<AgeTable>().unwrap()),
-            buffer_ttl: Duration::from_millis(BUFFER_TTL_MS as u64),
-            lookahead: 0.1,
-            unavailable_every: Duration::from_secs(21_600),
-            lease: Duration::from_secs(60),
-        }
+        Terms { buffer_ttl: Duration::from_millis(BUFFER_TTL_MS as u64), ..Terms::usual() }
     }
 
     fn snapshot(reading: Reading, store_out: Option<Outage>) -> Snapshot {

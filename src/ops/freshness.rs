@@ -155,11 +155,7 @@ pub async fn measure(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
     use super::*;
-    use crate::engine::schedule::age::AgeTable;
 
     const NOW: Millis = 1_800_000_000_000;
 
@@ -173,16 +169,6 @@ mod tests {
             first_seen: NOW - 170_000,
             lookups: u64::from(age.is_some()),
             ..Standing::default()
-        }
-    }
-
-    fn terms() -> Terms {
-        Terms {
-            schedule: Arc::new("18m: 3m, 1d: 1h".parse::<AgeTable>().unwrap()),
-            buffer_ttl: Duration::from_secs(5),
-            lookahead: 0.1,
-            unavailable_every: Duration::from_secs(6 * 3_600),
-            lease: Duration::from_secs(60),
         }
     }
 
@@ -211,7 +197,7 @@ mod tests {
             total: 40,
             ids: vec!["1".into(), "2".into()],
         };
-        let of = |age| Measured::of(&sample, &[Some(standing(Some(age))), None], &terms(), NOW);
+        let of = |age| Measured::of(&sample, &[Some(standing(Some(age))), None], &Terms::usual(), NOW);
         let fine = of(187_000);
         assert_eq!((fine.late, fine.waiting, fine.sampled, fine.ids), (0, 1, 2, 40));
         let late = of(187_001);

@@ -317,18 +317,13 @@ mod tests {
     use super::*;
     use crate::providers::twitter_v1::CAPABILITIES;
 
-    fn terms() -> Terms {
-        Terms {
-            schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
-            buffer_ttl: Duration::from_secs(5),
-            lookahead: 0.1,
-            unavailable_every: Duration::from_secs(21_600),
-            lease: Duration::from_secs(60),
-        }
-    }
-
     fn snapshot(reading: Reading) -> Snapshot {
-        Snapshot::new(reading, None, &terms(), CAPABILITIES)
+        Snapshot::new(
+            reading,
+            None,
+            &Terms { schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()), ..Terms::usual() },
+            CAPABILITIES,
+        )
     }
 
     fn lane(name: &str, delayed: u64) -> LaneStats {

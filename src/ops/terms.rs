@@ -29,3 +29,20 @@ impl Terms {
         Fill::of(capabilities, self.buffer_ttl, self.lookahead)
     }
 }
+
+#[cfg(test)]
+use crate::engine::schedule::age::AgeTable;
+
+#[cfg(test)]
+impl Terms {
+    /// Those of tests.
+    pub(crate) fn usual() -> Self {
+        Self {
+            schedule: Arc::new("18m: 3m, 1d: 1h".parse::<AgeTable>().unwrap()),
+            buffer_ttl: Duration::from_secs(5),
+            lookahead: 0.1,
+            unavailable_every: Duration::from_secs(21_600),
+            lease: Duration::from_secs(60),
+        }
+    }
+}

@@ -6,17 +6,17 @@ use serde_json::value::RawValue;
 
 use crate::providers::lookup::{LookupError, Outcome, Strangers};
 
-/// What goes into a call: each id once, in the order asked.
+/// What goes into a call: each id once, in the order asked; `None` where there is nothing to ask for.
 ///
 /// # Errors
 /// [`LookupError::BatchTooLarge`] for more than `limit`, before anybody is called.
-pub fn batch(ids: &[String], limit: usize) -> Result<Vec<&str>, LookupError> {
+pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupError> {
     let mut seen = HashSet::with_capacity(ids.len());
     let distinct: Vec<&str> = ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
     if distinct.len() > limit {
         return Err(LookupError::BatchTooLarge(format!("{} ids, and a call takes {limit}", distinct.len())));
     }
-    Ok(distinct)
+    Ok(Some(distinct).filter(|ids| !ids.is_empty()))
 }
 
 /// Collects the outcomes.

@@ -20,8 +20,8 @@ const TOKEN_PATH: &str = "oauth2/token";
 /// Makes a request, without a credential; anew for each time it is sent.
 type Build<'a> = &'a (dyn Fn() -> Result<Request, LookupError> + Sync);
 
-/// A question to a provider that takes tokens alone: with the credential's token, or with nothing where it has none.
-pub fn get(http: &HttpClient, address: Url, credential: &Credential) -> Result<Request, LookupError> {
+/// Asks a provider that takes tokens alone: with the credential's token, or with nothing where it has none.
+pub async fn get(http: &HttpClient, address: Url, credential: &Credential) -> Result<Reply, LookupError> {
     let mut request = http.client().get(address).build().map_err(cannot_build)?;
     match &credential.kind {
         CredentialKind::Anonymous => {}
@@ -30,11 +30,11 @@ pub fn get(http: &HttpClient, address: Url, credential: &Credential) -> Result<R
             return Err(LookupError::Credential("it has keys, and this API takes a token".to_owned()));
         }
     }
-    Ok(request)
+    http.send(request).await
 }
 
 /// As whom the API was asked has to be told where it can never work: there may be many.
-pub fn asked_as(error: LookupError, credential: &Credential) -> LookupError {
+fn asked_as(error: LookupError, credential: &Credential) -> LookupError {
     match error {
         LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
         other => other,
@@ -75,6 +75,17 @@ impl Auth {
         if let LookupError::Clock(offset) = error {
             self.clock_offset.store(*offset, Ordering::Relaxed);
         }
+    }
+
+    /// What a refusal means for whoever asked. A clock that is off is corrected by it.
+    pub fn refused(&self, error: LookupError, credential: &Credential) -> LookupError {
+        self.heed(&error);
+        asked_as(error, credential)
+    }
+
+    /// One question in the credential's name.
+    pub async fn get(&self, address: &Url, credential: &Credential) -> Result<Reply, LookupError> {
+        self.call(&|| self.http.client().get(address.clone()).build().map_err(cannot_build), credential).await
     }
 
     /// One call in the credential's name.

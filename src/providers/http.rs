@@ -238,12 +238,35 @@ impl Reply {
     ///
     /// # Errors
     /// [`LookupError::BadAnswer`] where it calls itself something else than JSON.
-    pub fn is_json(&self) -> Result<(), LookupError> {
+    fn is_json(&self) -> Result<(), LookupError> {
         let kind = self.header(CONTENT_TYPE.as_str()).unwrap_or("json");
         if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
             return Ok(());
         }
         Err(LookupError::BadAnswer(format!("it is not JSON: {}", self.what())))
+    }
+
+    /// Itself, where it is a success that holds JSON.
+    ///
+    /// # Errors
+    /// What `refused` makes of any other status; as [`is_json`](Self::is_json).
+    pub fn json(self, refused: impl FnOnce(&Self) -> LookupError) -> Result<Self, LookupError> {
+        if self.status != 200 {
+            return Err(refused(&self));
+        }
+        self.is_json()?;
+        Ok(self)
+    }
+
+    /// What `read` makes of the body.
+    ///
+    /// # Errors
+    /// Its own; one that is about the body's shape tells of what kind the body is, too.
+    pub fn read<T>(&self, read: impl FnOnce(&[u8]) -> Result<T, LookupError>) -> Result<T, LookupError> {
+        read(&self.body).map_err(|error| match error {
+            LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", self.what())),
+            other => other,
+        })
     }
 
     /// What a redirect means. Redirects are off, so it is a captive portal, or an address that has moved; only
@@ -359,10 +382,11 @@ fn causes(error: reqwest::Error) -> String {
     text
 }
 
-/// An answer that cannot be read, with what it was.
-pub(crate) fn unreadable(error: LookupError, reply: &Reply) -> LookupError {
-    match error {
-        LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", reply.what())),
-        other => other,
+#[cfg(test)]
+impl Reply {
+    /// A reply as it would come.
+    pub(crate) fn of(status: u16, headers: &[(&'static str, &str)], body: &str) -> Self {
+        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        Self { status, headers, body: body.as_bytes().to_vec() }
     }
 }

@@ -258,6 +258,16 @@ pub(crate) fn text(body: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed)
 }
 
+/// The text of a body that is an object.
+pub(crate) fn object(body: &[u8]) -> Result<Cow<'_, str>, LookupError> {
+    let body = text(body);
+    if !body.trim_start().starts_with('{') {
+        let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };
+        return Err(LookupError::BadAnswer(what.to_owned()));
+    }
+    Ok(body)
+}
+
 /// What is told of a body that is no JSON.
 pub(crate) fn not_json(error: &serde_json::Error) -> LookupError {
     // serde_json's own text may quote the body.

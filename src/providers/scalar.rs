@@ -1,6 +1,7 @@
 //! Single values of an answer, read leniently from their text: what one odd value loses is that value, not
 //! the tweet.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use time::format_description::StaticFormatDescription;
 use time::format_description::well_known::Rfc3339;
@@ -121,6 +122,25 @@ pub fn notice_about(text: &str) -> Option<&str> {
 /// A field that is there and not null.
 pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|raw| raw.get() != "null")
+}
+
+/// The value of a field; `None` where it is not there, null or of another shape.
+pub fn value<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(present(field)?.get()).ok()
+}
+
+/// The date in a field, in the form that `read` reads.
+///
+/// # Errors
+/// It is there and is none, in words that name the field.
+pub fn date(
+    field: Option<&RawValue>,
+    name: &str,
+    read: impl Fn(&str) -> Option<Millis>,
+) -> Result<Option<Millis>, String> {
+    let Some(raw) = present(field) else { return Ok(None) };
+    let read = string(raw).and_then(|text| read(&text));
+    read.map(Some).ok_or_else(|| not_a_date(name, raw))
 }
 
 /// What is told of a date that is none: quoted, cut to the length dates have, without control characters.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::post::Ingested;
+use crate::model::post::{Ingested, Tweet};
 use crate::providers::http::OpenBody;
 use crate::providers::lookup::LookupError;
 
@@ -63,6 +63,23 @@ pub enum Message {
     Other,
     /// Nothing we know; says what is wrong with it.
     Unreadable(String),
+}
+
+impl Message {
+    /// A post, which `parse` reads; by the id that `id_of` finds, where it cannot be read.
+    pub fn post(
+        raw: &str,
+        parse: impl Fn(&str) -> Result<Tweet, String>,
+        id_of: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        match parse(raw) {
+            Ok(tweet) => Self::Post { post: Box::new(tweet.into()), broken: None },
+            Err(why) => match id_of(raw) {
+                Some(id) => Self::Post { post: Box::new(Ingested::bare(id)), broken: Some(why) },
+                None => Self::Unreadable(why),
+            },
+        }
+    }
 }
 
 /// Why there is no connection, or no longer one.

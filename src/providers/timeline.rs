@@ -39,6 +39,8 @@ pub struct Page {
 /// What a timeline's API can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
+    /// The endpoint's name in the quota ledger.
+    pub endpoint: &'static str,
     /// How its ids tell the time.
     pub layout: IdLayout,
     /// How much out of order ids may appear, in ms.
@@ -52,6 +54,8 @@ pub struct Rules {
     pub depth: Option<u64>,
     /// Only posts younger than this can be had, in ms.
     pub window: Option<Millis>,
+    /// It shows nothing younger than this.
+    pub behind: Duration,
 }
 
 /// What to ask the API for.
@@ -85,16 +89,8 @@ pub enum More {
 /// not there, or not ours to see.
 #[async_trait]
 pub trait Timeline: Send + Sync + std::fmt::Debug {
-    /// The endpoint's name in the quota ledger.
-    fn endpoint(&self) -> &'static str;
-
     /// What it can do.
     fn rules(&self) -> Rules;
-
-    /// It shows nothing younger than this.
-    fn behind(&self) -> Duration {
-        Duration::ZERO
-    }
 
     /// One call.
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
@@ -106,36 +102,28 @@ pub fn of_target(said: &str) -> LookupError {
     LookupError::BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"))
 }
 
-/// A request that is about to leave.
-#[derive(Debug)]
-pub struct Departure {
-    at: Millis,
-    watch: Stopwatch,
-}
-
-impl Departure {
-    /// Now.
-    #[must_use]
-    pub fn now() -> Self {
-        Self { at: clock::wall_ms(), watch: Stopwatch::start() }
-    }
-
-    /// What its answer tells of the moment at which the timeline was looked at, by an API that shows nothing younger
-    /// than `behind`.
-    ///
-    /// An answer out of a cache has the `Date` at which it left the cache, which proves nothing: it is left out where
-    /// the answer says that it comes from one, or might. `Age` is no remedy: nginx keeps answers and sends none, and it is
-    /// what stands in front of most Mastodon instances (their own `dist/nginx.conf`).
-    #[must_use]
-    pub fn reading(&self, reply: &Reply, behind: Duration) -> Reading {
-        let behind = clock::millis(behind);
-        let date = reply.date().filter(|_| !may_be_cached(reply));
-        Reading {
-            sent_at: self.at.saturating_sub(behind),
-            took: self.watch.elapsed_ms() + 1, // rounded up
-            date: date.map(|date| date.saturating_sub(behind)),
-        }
-    }
+/// Makes a call. Tells what its answer says of the moment at which the timeline was looked at, too, by an API that shows
+/// nothing younger than `behind`.
+///
+/// An answer out of a cache has the `Date` at which it left the cache, which proves nothing: it is left out where
+/// the answer says that it comes from one, or might. `Age` is no remedy: nginx keeps answers and sends none, and it is
+/// what stands in front of most Mastodon instances (their own `dist/nginx.conf`).
+///
+/// # Errors
+/// Those of the call.
+pub async fn timed(
+    call: impl Future<Output = Result<Reply, LookupError>>,
+    behind: Duration,
+) -> Result<(Reply, Reading), LookupError> {
+    let (at, watch, behind) = (clock::wall_ms(), Stopwatch::start(), clock::millis(behind));
+    let reply = call.await?;
+    let date = reply.date().filter(|_| !may_be_cached(&reply));
+    let reading = Reading {
+        sent_at: at.saturating_sub(behind),
+        took: watch.elapsed_ms() + 1, // rounded up
+        date: date.map(|date| date.saturating_sub(behind)),
+    };
+    Ok((reply, reading))
 }
 
 /// Whether an answer may be somebody else's, kept by a cache on the way.

@@ -15,6 +15,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
+use time::{Date, Duration as Days, OffsetDateTime};
 
 use crate::base::clock::{self, Millis};
 
@@ -66,10 +67,11 @@ impl Period {
     pub fn span(self, day: i64, now: Millis) -> Span {
         match self {
             Self::Month { from_day } => {
-                let (year, month, of_month) = civil(day);
-                let from = i64::from(from_day.clamp(1, 28));
-                let (year, month) = if of_month >= from { (year, month) } else { (year, month - 1) };
-                Span::Days(day_of(year, month, from), day_of(year, month + 1, from))
+                // From the 28th at the latest, 31 days later is in the next month, and 28 days earlier in the one before.
+                let from = from_day.clamp(1, 28) as u8;
+                let this = day_of(date(day), from);
+                let first = if this <= day { this } else { day_of(date(this - 28), from) };
+                Span::Days(first, day_of(date(first + 31), from))
             }
             Self::Every(length) if length >= DAY_MS && length % DAY_MS == 0 => {
                 let days = length / DAY_MS;
@@ -90,26 +92,14 @@ impl Period {
     }
 }
 
-/// Year, month (1 to 12) and day of the month of a number of days since the epoch. Howard Hinnant's
-/// `civil_from_days`: years that begin in March end with the leap day.
-fn civil(day: i64) -> (i64, i64, i64) {
-    let day = day + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * from_march + 2) / 5 + 1)
+/// The date of a number of days since the epoch.
+fn date(day: i64) -> Date {
+    OffsetDateTime::UNIX_EPOCH.date().saturating_add(Days::days(day))
 }
 
-/// The way back, `days_from_civil`; month 0 is the December before, 13 the January after.
-fn day_of(year: i64, month: i64, of_month: i64) -> i64 {
-    let months = year * 12 + month - 1;
-    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + of_month - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+/// The way back, with another day of the month; one that every month has.
+fn day_of(date: Date, of_month: u8) -> i64 {
+    (date.replace_day(of_month).unwrap_or(date) - OffsetDateTime::UNIX_EPOCH.date()).whole_days()
 }
 
 impl Budget {
@@ -257,19 +247,6 @@ impl fmt::Display for ReadsPer {
     }
 }
 
-impl Serialize for ReadsPer {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for ReadsPer {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <String as serde::Deserialize>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 /// The day a moment lies in, as a number of days since the epoch (UTC).
 pub(super) fn day(now: Millis) -> i64 {
     now.div_euclid(86_400_000)
@@ -292,14 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn the_calendar_goes_there_and_back() {
-        for day in -1_000..60_000 {
-            let (year, month, of_month) = civil(day);
-            assert_eq!(day_of(year, month, of_month), day);
-            let text = format!("{year:04}-{month:02}-{of_month:02}");
-            if day >= 0 {
-                assert_eq!(days(&text), day, "{text}");
-            }
+    fn every_day_is_in_the_month_that_holds_it() {
+        for (day, from_day) in (-1_000..60_000).flat_map(|day| [1, 15, 28].map(|from| (day, from))) {
+            let Span::Days(from, to) = (Period::Month { from_day }).span(day, 0) else {
+                panic!("a month is whole days")
+            };
+            assert!((from..to).contains(&day) && (28..=31).contains(&(to - from)), "{day}: {from} to {to}");
+            assert_eq!([from, to].map(|at| u32::from(date(at).day())), [from_day; 2]);
         }
     }
 

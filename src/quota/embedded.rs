@@ -13,7 +13,7 @@ use super::budget::day;
 use super::budget::{Budget, ChargedReads, Counted, Period};
 use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
 use super::rate_window::{Grant, LONGEST_WAIT_MS, RateWindow, wait};
-use crate::base::backend::sqlite::{self, Opened, decide};
+use crate::base::backend::sqlite::{self, Opened};
 use crate::base::clock::{self, Millis};
 
 /// Connections of a process to the file.
@@ -49,12 +49,12 @@ impl EmbeddedLedger {
         let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
         let ledger = Self { pool, file, api: api.to_owned() };
         let mut tx = ledger.begin().await?;
-        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
+        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await?;
         for table in ["credential", "window", "permit", "reads", "charged", "period"] {
             sqlite::name_first_column(&mut tx, &format!("quota_{table}"), "api").await?;
         }
         sqlite::add_column(&mut tx, "quota_window", "length", "INTEGER NOT NULL DEFAULT 0").await?;
-        tx.commit().await.map_err(decide)?;
+        tx.commit().await?;
         Ok(ledger)
     }
 
@@ -77,8 +77,7 @@ impl EmbeddedLedger {
         .bind(endpoint)
         .bind(now)
         .fetch_one(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         let number = |at: usize| row.get::<Option<i64>, _>(at).unwrap_or(0);
         let (here, everywhere) = (number(5), number(7));
         let why: Option<String> = row.get(if everywhere >= here { 8 } else { 6 });
@@ -120,8 +119,7 @@ impl EmbeddedLedger {
         .bind(book.opening_until)
         .bind(book.length)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         Ok(())
     }
 
@@ -135,8 +133,7 @@ impl EmbeddedLedger {
         .bind(day(now))
         .bind(by)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         Ok(())
     }
 
@@ -149,8 +146,7 @@ impl EmbeddedLedger {
                 .bind(endpoint)
                 .bind(permit)
                 .execute(&mut **tx)
-                .await
-                .map_err(decide)?;
+                .await?;
         Ok(removed.rows_affected() > 0)
     }
 }
@@ -167,8 +163,7 @@ impl Ledger for EmbeddedLedger {
                 .bind(ask.endpoint)
                 .bind(ask.permit)
                 .fetch_optional(&mut *tx)
-                .await
-                .map_err(decide)?;
+                .await?;
         if let Some(name) = repeated {
             return Ok(Grant::Granted(name));
         }
@@ -177,8 +172,7 @@ impl Ledger for EmbeddedLedger {
             .bind(&self.api)
             .bind(now)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         let mut entries = Vec::with_capacity(ask.names.len());
         for name in ask.names {
             entries.push((name, self.entry(&mut tx, name, ask.endpoint, now).await?));
@@ -202,7 +196,7 @@ impl Ledger for EmbeddedLedger {
             }
         }
         let Some((_, name, mut book)) = best else {
-            tx.commit().await.map_err(decide)?;
+            tx.commit().await?;
             return Ok(wait(wake, now));
         };
         book.grant(now);
@@ -214,10 +208,9 @@ impl Ledger for EmbeddedLedger {
             .bind(ask.permit)
             .bind(now + clock::millis(ask.expiry))
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         self.count_call(&mut tx, name, 1, now).await?;
-        tx.commit().await.map_err(decide)?;
+        tx.commit().await?;
         Ok(Grant::Granted(name.clone()))
     }
 
@@ -249,10 +242,9 @@ impl Ledger for EmbeddedLedger {
                 .bind(now.saturating_add(clock::millis(park.pause)))
                 .bind(&park.why)
                 .execute(&mut *tx)
-                .await
-                .map_err(decide)?;
+                .await?;
         }
-        tx.commit().await.map_err(decide)
+        Ok(tx.commit().await?)
     }
 
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
@@ -264,7 +256,7 @@ impl Ledger for EmbeddedLedger {
             self.write(&mut tx, name, endpoint, &entry.book).await?;
             self.count_call(&mut tx, name, -1, now).await?;
         }
-        tx.commit().await.map_err(decide)
+        Ok(tx.commit().await?)
     }
 
     async fn free(&self, name: &str) -> Result<bool, LedgerError> {
@@ -277,14 +269,13 @@ impl Ledger for EmbeddedLedger {
         .bind(name)
         .bind(clock::wall_ms())
         .execute(&mut *tx)
-        .await
-        .map_err(decide)?;
-        tx.commit().await.map_err(decide)?;
+        .await?;
+        tx.commit().await?;
         Ok(freed.rows_affected() > 0)
     }
 
     async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
-        let mut tx = self.pool.begin().await.map_err(decide)?;
+        let mut tx = self.pool.begin().await?;
         let now = clock::wall_ms();
         let mut accounts = Vec::with_capacity(names.len());
         for name in names {

@@ -21,6 +21,8 @@ pub use self::credential::{Caller, Credential, CredentialKind};
 pub use self::credentials::{Acquired, Credentials, Pacing, Permit};
 pub use self::embedded::EmbeddedLedger;
 pub use self::ledger::{Ask, CredentialStatus, Ledger, LedgerError, Park, Used};
+#[cfg(test)]
+pub(crate) use self::oauth1::vectors;
 pub use self::oauth1::{Stamp, UserKeys, authorization};
 pub use self::rate_window::{Grant, Window};
 pub use self::redis::RedisLedger;

@@ -107,7 +107,7 @@ pub(super) fn encoded(text: &str) -> String {
 
 /// Published signatures; `None`, with a line that says so, where the folder is not there.
 #[cfg(test)]
-pub(super) fn vectors() -> Option<serde_json::Value> {
+pub(crate) fn vectors() -> Option<serde_json::Value> {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fixtures");
     let folder = std::env::var("TWITTER_UPDATER_FIXTURES").unwrap_or_else(|_| default.to_owned());
     if !std::path::Path::new(&folder).is_dir() {

@@ -85,20 +85,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-
-    fn vectors() -> Option<Value> {
-        let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fixtures");
-        let folder = std::env::var("TWITTER_UPDATER_FIXTURES").unwrap_or_else(|_| default.to_owned());
-        if !std::path::Path::new(&folder).is_dir() {
-            #[allow(clippy::print_stdout)]
-            {
-                println!("skipped: no recordings in {folder} (set TWITTER_UPDATER_FIXTURES)");
-            }
-            return None;
-        }
-        let text = std::fs::read_to_string(format!("{folder}/oauth1-vectors/vectors.json")).unwrap();
-        Some(serde_json::from_str(&text).unwrap())
-    }
+    use crate::quota::vectors;
 
     fn pairs(value: &Value) -> Vec<(String, String)> {
         serde_json::from_value(value.clone()).unwrap()

@@ -146,6 +146,11 @@ pub fn user_id(author: u64) -> u64 {
     if EARLY.contains(&author) { author - (EARLY.start - 1) } else { 10_007 + author * 7_919 }
 }
 
+/// The most users of one call.
+pub const MOST_USERS: usize = 100;
+/// Users that are not there, by id and by handle.
+pub const NOBODY: [&str; 2] = ["404", "nobody"];
+
 /// The author with an id, if there is one.
 pub fn author_with(id: u64) -> Option<u64> {
     let author = match id.checked_sub(10_007) {

@@ -5,36 +5,41 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgDatabaseError;
 
 use super::StoreError;
+use crate::base::backend::sqlite::Missing;
 
 /// Sorts an error of sqlx into what the caller does next.
-pub(super) fn judge(error: sqlx::Error) -> StoreError {
-    let text = error.to_string();
-    match error {
-        sqlx::Error::Database(error) => judge_database(error.as_ref(), text),
-        sqlx::Error::Migrate(error) => judge_migration(*error),
-        // The connection broke or could not be made. A commit whose reply was lost is among them:
-        // nobody knows, so the same call is made again.
-        sqlx::Error::Io(_)
-        | sqlx::Error::Tls(_)
-        | sqlx::Error::Protocol(_)
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed
-        | sqlx::Error::BeginFailed => StoreError::Unavailable(text),
-        sqlx::Error::PoolTimedOut => StoreError::Unavailable(
-            "no connection was to be had in time: the server does not let us in, or all are in use".into(),
-        ),
-        sqlx::Error::ColumnNotFound(_) => StoreError::Schema(text),
-        // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.
-        sqlx::Error::Configuration(_) => StoreError::Refused("the database's address cannot be read".into()),
-        _ => StoreError::Refused(text),
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let text = error.to_string();
+        match error {
+            sqlx::Error::Database(error) => judge_database(error.as_ref(), text),
+            sqlx::Error::Migrate(error) => Self::from(*error),
+            // The connection broke or could not be made. A commit whose reply was lost is among them:
+            // nobody knows, so the same call is made again.
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed => Self::Unavailable(text),
+            sqlx::Error::PoolTimedOut => Self::Unavailable(
+                "no connection was to be had in time: the server does not let us in, or all are in use".into(),
+            ),
+            sqlx::Error::ColumnNotFound(_) => Self::Schema(text),
+            // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.
+            sqlx::Error::Configuration(_) => Self::Refused("the database's address cannot be read".into()),
+            _ => Self::Refused(text),
+        }
     }
 }
 
 /// The same for a migration.
-pub(super) fn judge_migration(error: MigrateError) -> StoreError {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => judge(error),
-        other => StoreError::Schema(other.to_string()),
+impl From<MigrateError> for StoreError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => Self::from(error),
+            other => Self::Schema(other.to_string()),
+        }
     }
 }
 
@@ -98,11 +103,10 @@ pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(error.as_database_error().and_then(DatabaseError::code).as_deref(), Some("40001" | "40P01"))
 }
 
-/// Whether another connection holds the SQLite file's lock.
-pub(super) fn is_busy(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    // SQLITE_BUSY, in any of its extended forms.
-    code.and_then(|code| code.parse::<i32>().ok()).is_some_and(|code| code & 0xff == 5)
+impl From<Missing> for StoreError {
+    fn from(missing: Missing) -> Self {
+        missing.sorted(Self::Gone, Self::Unavailable)
+    }
 }
 
 /// Compares the migrations a database has with those this program knows.
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_bad_address_is_not_repeated() {
-        let error = judge(sqlx::Error::Configuration("postgres://me:hunter2@".into()));
+        let error = StoreError::from(sqlx::Error::Configuration("postgres://me:hunter2@".into()));
         assert!(!error.to_string().contains("hunter2"));
     }
 }

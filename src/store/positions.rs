@@ -6,11 +6,13 @@ use super::StoreError;
 use crate::base::clock::Millis;
 
 /// Posts of a source that its API did not give any more.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
 pub struct SourceGap {
     /// The least id that may be missing.
+    #[sqlx(rename = "from_id")]
     pub from: String,
     /// The greatest.
+    #[sqlx(rename = "to_id")]
     pub to: String,
     /// Why.
     pub reason: String,
@@ -105,6 +107,10 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
     /// Every source of every namespace, by namespace and name, each with so many of its latest gaps. One query.
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError>;
 }
+
+/// The gaps of a source, in the order in which they were noted.
+pub(super) const GAPS: &str = "SELECT from_id, to_id, reason, noted_at FROM source_gap WHERE namespace = $1 AND source = $2 \
+     ORDER BY noted_at, from_id";
 
 /// Every source, and a line for each of its latest gaps: `$1` of them at the most. The same text on PostgreSQL and
 /// SQLite.

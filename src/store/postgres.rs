@@ -18,7 +18,7 @@ use sqlx::query::Query;
 use sqlx::{ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
-use super::error::{compare, is_conflict, judge, judge_migration};
+use super::error::{compare, is_conflict};
 use super::rows::{
     self, ChangeRow, HistoryRow, ListedRow, Row, TweetRow, WayRow, clean, columns, history_columns, number,
     standing_columns,
@@ -145,15 +145,14 @@ impl PostgresStore {
             return Err(StoreError::Refused("the database's address does not start with postgres://".into()));
         }
         // sqlx warns of parameters it does not know and prints their values: a mistyped `password` is one.
-        let options = with_default(NoSubscriber::default(), || url.expose_secret().parse::<PgConnectOptions>())
-            .map_err(judge)?
+        let options = with_default(NoSubscriber::default(), || url.expose_secret().parse::<PgConnectOptions>())?
             .application_name("twitter-updater")
             // No column is a floating-point number, and a pooler refuses to start with a parameter that it does not know.
             .extra_float_digits(None)
             .disable_statement_logging();
         // Not the pool's first connection: the pool would try for 5 s and then not say why.
         let mut first = match tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await {
-            Ok(connected) => connected.map_err(judge)?,
+            Ok(connected) => connected?,
             Err(_) => return Err(silent(ACQUIRE_TIMEOUT)),
         };
         match tokio::time::timeout(ACQUIRE_TIMEOUT, pooler::is_shared(&mut first, &options)).await {
@@ -162,7 +161,7 @@ impl PostgresStore {
             // What keeps a second connection out is told where one is needed.
             unknown => tracing::debug!(?unknown, "whether a pooler shares connections cannot be told"),
         }
-        first.close().await.map_err(judge)?;
+        first.close().await?;
         let timeout_ms = statement_timeout.as_millis().to_string();
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
@@ -185,7 +184,7 @@ impl PostgresStore {
     {
         let mut retries = CONFLICT_RETRIES;
         loop {
-            let mut connection = self.pool.acquire().await.map_err(judge)?;
+            let mut connection = self.pool.acquire().await?;
             let Ok(answer) = tokio::time::timeout(self.patience, statement().fetch_all(&mut *connection)).await else {
                 // Given back to the pool, it would keep its place there until the network admits that
                 // the other end is gone: a quarter of an hour with TCP's usual settings.
@@ -195,8 +194,8 @@ impl PostgresStore {
             match answer {
                 Err(error) if retries > 0 && is_conflict(&error) => retries -= 1,
                 answer => {
-                    let rows = answer.map_err(judge)?;
-                    return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(judge);
+                    let rows = answer?;
+                    return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(StoreError::from);
                 }
             }
         }
@@ -208,7 +207,15 @@ impl PostgresStore {
         T: for<'r> FromRow<'r, PgRow>,
     {
         let row = self.rows(statement).await?.pop();
-        row.ok_or_else(|| judge(sqlx::Error::RowNotFound))
+        row.ok_or_else(|| sqlx::Error::RowNotFound.into())
+    }
+
+    /// Inserts rows, and does nothing else.
+    async fn put(&self, namespace: &str, rows: &[Row<'_>], sql: &'static str) -> Result<(), StoreError> {
+        if !rows.is_empty() {
+            let _: Vec<()> = self.rows(|| bind_rows(sql, namespace, rows)).await?;
+        }
+        Ok(())
     }
 }
 
@@ -262,8 +269,8 @@ impl Lifecycle for PostgresStore {
         // A connection of its own, without a statement timeout: an index over millions of rows takes
         // its time. The migrator's advisory lock lets one process migrate while the others wait, and
         // ends with the connection, whatever happens.
-        let mut connection = self.pool.connect_options().connect().await.map_err(judge)?;
-        let migrated = MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(judge_migration);
+        let mut connection = self.pool.connect_options().connect().await?;
+        let migrated = MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(StoreError::from);
         // It is going away in any case.
         drop(connection.close().await);
         migrated
@@ -316,21 +323,11 @@ impl Lifecycle for PostgresStore {
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let rows = rows::buried(at, ids);
-        let _: Vec<()> = self.rows(|| bind_rows(BURY, namespace, &rows)).await?;
-        Ok(())
+        self.put(namespace, &rows::buried(at, ids), BURY).await
     }
 
     async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
-        if tweets.is_empty() {
-            return Ok(());
-        }
-        let rows = rows::exhumed(at, tweets);
-        let _: Vec<()> = self.rows(|| bind_rows(EXHUME, namespace, &rows)).await?;
-        Ok(())
+        self.put(namespace, &rows::exhumed(at, tweets), EXHUME).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {

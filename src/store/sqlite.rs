@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{ConnectOptions, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::error::{compare, is_busy, judge, judge_migration};
+use super::error::compare;
 use super::rows::{
     self, ChangeRow, HistoryRow, ListedRow, Row, TweetRow, WayRow, clean, columns, history_columns, number,
     standing_columns,
@@ -25,8 +24,8 @@ use super::{
     Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
     Standing, StateCounts, StoreError, StoredTweet, Way,
 };
-use crate::base::backend::sqlite::{Missing, Opened};
-use crate::base::clock::{Millis, Stopwatch};
+use crate::base::backend::sqlite::{self, Opened};
+use crate::base::clock::Millis;
 use crate::base::failpoint;
 
 /// Connections that only read: the page, checks, `status`. WAL lets them read while one writes.
@@ -34,9 +33,6 @@ const READERS: u32 = 4;
 
 /// How much longer than for the file's lock a call waits for its turn among its own process's calls.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a start waits before it asks again for the lock that turns a fresh file to WAL.
-const WAL_RETRY: Duration = Duration::from_millis(5);
 
 /// The writer's page cache, in KB: SQLite's 2 MB hold neither the indexes' upper pages nor a batch of objects.
 const CACHE_KB: u32 = 64 * 1024;
@@ -93,55 +89,31 @@ impl SqliteStore {
     /// [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
     /// [`StoreError::Refused`] when it is not a database.
     pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self, StoreError> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            // In WAL mode NORMAL may lose the last commits with the machine's power.
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(busy_timeout)
+        let options = sqlite::options(path, busy_timeout)
             .foreign_keys(true)
             .thread_name(|number| format!("store-{number}"))
             .disable_statement_logging();
-        let pool = SqlitePoolOptions::new()
-            .acquire_timeout(busy_timeout + TURN_TIMEOUT)
-            // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and
-            // the connection would begin no other.
-            .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
-        let since = Stopwatch::start();
-        let writer = loop {
-            let options = options.clone().pragma("cache_size", format!("-{CACHE_KB}"));
-            match pool.clone().max_connections(1).connect_with(options).await {
-                // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so
-                // that processes started together refuse each other. Once only: the mode stays. A file
-                // lock has no event to wait for.
-                Err(error) if is_busy(&error) && since.elapsed() < busy_timeout => {
-                    tokio::time::sleep(WAL_RETRY).await;
-                }
-                connected => break connected.map_err(judge)?,
-            }
-        };
+        let pool = |connections| sqlite::pool(connections).acquire_timeout(busy_timeout + TURN_TIMEOUT);
+        let cached = options.clone().pragma("cache_size", format!("-{CACHE_KB}"));
+        let writer = sqlite::connect(cached, pool(1), busy_timeout).await?;
         // A later connection makes no file in place of one that is gone.
-        let options = options.create_if_missing(false);
-        writer.set_connect_options(options.clone().pragma("cache_size", format!("-{CACHE_KB}")));
-        let readers = pool.max_connections(READERS).connect_lazy_with(options);
-        let file = Opened::now(path).map_err(missing)?;
+        let readers = pool(READERS).connect_lazy_with(options.create_if_missing(false));
+        let file = Opened::now(path)?;
         Ok(Self { writer, readers, file })
     }
 
-    async fn begin(&self) -> Result<Transaction<'_, Sqlite>, StoreError> {
-        self.file.is_there().map_err(missing)?;
-        let transaction = self.writer.begin_with("BEGIN IMMEDIATE").await;
-        // While it waited; and first, since without its file SQLite may fail in ways of its own.
-        self.file.is_there().map_err(missing)?;
-        transaction.map_err(judge)
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        sqlite::begin(&self.writer, &self.file).await
     }
-}
 
-fn missing(missing: Missing) -> StoreError {
-    match missing {
-        Missing::Gone(..) => StoreError::Gone(missing.to_string()),
-        Missing::Unknown(..) => StoreError::Unavailable(missing.to_string()),
+    /// Inserts rows, and does nothing else.
+    async fn put(&self, namespace: &str, rows: &[Row<'_>], clause: &'static str) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin().await?;
+        insert(&mut transaction, namespace, rows, clause).await?;
+        Ok(transaction.commit().await?)
     }
 }
 
@@ -191,7 +163,7 @@ async fn insert(
                 .push_bind(row.unreadable.as_deref());
         });
         statement.push("\n").push(clause);
-        written += statement.build().execute(&mut *transaction).await.map_err(judge)?.rows_affected();
+        written += statement.build().execute(&mut *transaction).await?.rows_affected();
     }
     Ok(written)
 }
@@ -214,21 +186,19 @@ impl Lifecycle for SqliteStore {
         }
         // The migrator takes no lock in SQLite: the transaction around it is one.
         let mut transaction = self.begin().await?;
-        MIGRATIONS.run_direct(None, &mut *transaction, false).await.map_err(judge_migration)?;
-        transaction.commit().await.map_err(judge)
+        MIGRATIONS.run_direct(None, &mut *transaction, false).await?;
+        Ok(transaction.commit().await?)
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        let applied: Vec<i64> = sqlx::query_scalar("SELECT version FROM store_migrations WHERE success")
-            .fetch_all(&self.readers)
-            .await
-            .map_err(judge)?;
+        let applied: Vec<i64> =
+            sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(&self.readers).await?;
         compare(&applied, &MIGRATIONS)?;
         sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0")
             .execute(&self.readers)
             .await
             .map(drop)
-            .map_err(judge)
+            .map_err(StoreError::from)
     }
 
     async fn record(
@@ -250,8 +220,7 @@ impl Lifecycle for SqliteStore {
         .bind(namespace)
         .bind(&ids)
         .fetch_one(&mut *transaction)
-        .await
-        .map_err(judge)?;
+        .await?;
         let written = insert(&mut transaction, namespace, &rows, include_str!("sql/revive.sql")).await?;
         sqlx::query(
             "INSERT INTO tweet_way SELECT ?1, value, ?3, ?4, ?5, ?6 FROM json_each(?2) WHERE TRUE ON CONFLICT DO NOTHING",
@@ -263,9 +232,8 @@ impl Lifecycle for SqliteStore {
         .bind(way.query.as_deref().map(clean))
         .bind(at)
         .execute(&mut *transaction)
-        .await
-        .map_err(judge)?;
-        transaction.commit().await.map_err(judge)?;
+        .await?;
+        transaction.commit().await?;
         let new = rows.len() as u64 - number(there);
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
     }
@@ -279,27 +247,16 @@ impl Lifecycle for SqliteStore {
         .bind(namespace)
         .bind(json(ids.iter().map(|id| clean(id))))
         .fetch_all(&self.readers)
-        .await
-        .map_err(judge)?;
+        .await?;
         rows::in_order(ids, rows)
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let mut transaction = self.begin().await?;
-        insert(&mut transaction, namespace, &rows::buried(at, ids), include_str!("sql/bury.sql")).await?;
-        transaction.commit().await.map_err(judge)
+        self.put(namespace, &rows::buried(at, ids), include_str!("sql/bury.sql")).await
     }
 
     async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
-        if tweets.is_empty() {
-            return Ok(());
-        }
-        let mut transaction = self.begin().await?;
-        insert(&mut transaction, namespace, &rows::exhumed(at, tweets), include_str!("sql/exhume.sql")).await?;
-        transaction.commit().await.map_err(judge)
+        self.put(namespace, &rows::exhumed(at, tweets), include_str!("sql/exhume.sql")).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
@@ -312,9 +269,8 @@ impl Lifecycle for SqliteStore {
             .bind(namespace)
             .bind(serde_json::json!(given).to_string())
             .execute(&mut *transaction)
-            .await
-            .map_err(judge)?;
-        transaction.commit().await.map_err(judge)
+            .await?;
+        Ok(transaction.commit().await?)
     }
 
     async fn page(
@@ -329,14 +285,13 @@ impl Lifecycle for SqliteStore {
             .bind(rows::below(below))
             .bind(limit)
             .fetch_all(&self.readers)
-            .await
-            .map_err(judge)?;
+            .await?;
         rows.into_iter().map(Listed::try_from).collect()
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
         let rows: Vec<WayRow> =
-            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await.map_err(judge)?;
+            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?;
         Ok(rows.into_iter().map(WayRow::into).collect())
     }
 
@@ -344,8 +299,7 @@ impl Lifecycle for SqliteStore {
         let rows = sqlx::query_as("SELECT state, count(*) FROM tweet WHERE namespace = ?1 GROUP BY state")
             .bind(namespace)
             .fetch_all(&self.readers)
-            .await
-            .map_err(judge)?;
+            .await?;
         rows::state_counts(rows)
     }
 }
@@ -366,21 +320,15 @@ impl Posts for SqliteStore {
         .bind(namespace)
         .bind(&ids)
         .fetch_all(&mut *transaction)
-        .await
-        .map_err(judge)?
+        .await?
         .into_iter()
         .collect();
         let repeated = rows.iter().filter(|row| stored.get(row.id.as_ref()).copied() == row.checked_at).count();
         let written = insert(&mut transaction, namespace, &rows, include_str!("sql/merge.sql")).await?;
-        let changed = sqlx::query(CONTINUE_HISTORY)
-            .bind(namespace)
-            .bind(&ids)
-            .execute(&mut *transaction)
-            .await
-            .map_err(judge)?
-            .rows_affected();
+        let changed =
+            sqlx::query(CONTINUE_HISTORY).bind(namespace).bind(&ids).execute(&mut *transaction).await?.rows_affected();
         failpoint::point("before_commit");
-        transaction.commit().await.map_err(judge)?;
+        transaction.commit().await?;
         let saved = written + repeated as u64;
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
     }
@@ -391,8 +339,7 @@ impl Posts for SqliteStore {
                 .bind(namespace)
                 .bind(clean(id))
                 .fetch_optional(&self.readers)
-                .await
-                .map_err(judge)?;
+                .await?;
         row.map(StoredTweet::try_from).transpose()
     }
 
@@ -405,32 +352,25 @@ impl Posts for SqliteStore {
         .bind(namespace)
         .bind(clean(id))
         .fetch_all(&self.readers)
-        .await
-        .map_err(judge)?;
+        .await?;
         Ok(rows.into_iter().map(MetricsAt::from).collect())
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
-        let rows: Vec<ChangeRow> = sqlx::query_as(rows::CHANGES)
-            .bind(namespace)
-            .bind(clean(id))
-            .fetch_all(&self.readers)
-            .await
-            .map_err(judge)?;
+        let rows: Vec<ChangeRow> =
+            sqlx::query_as(rows::CHANGES).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?;
         Ok(rows.into_iter().map(Change::from).collect())
     }
 
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
-        let next: Option<(String, String)> =
-            sqlx::query_as(rows::NEXT_FILL).fetch_optional(&self.readers).await.map_err(judge)?;
+        let next: Option<(String, String)> = sqlx::query_as(rows::NEXT_FILL).fetch_optional(&self.readers).await?;
         let Some((namespace, after)) = next else { return Ok(0) };
         let page: Vec<(String, Option<String>)> = sqlx::query_as(rows::FILL_PAGE)
             .bind(&namespace)
             .bind(&after)
             .bind(rows::FILL_ROWS)
             .fetch_all(&self.readers)
-            .await
-            .map_err(judge)?;
+            .await?;
         let filled = rows::filled(&namespace, &page, details_of);
         let mut transaction = self.begin().await?;
         let (end, last) = match page.last() {
@@ -439,9 +379,9 @@ impl Posts for SqliteStore {
         };
         for (statement, value) in [(FILL, &filled), (end, last)] {
             let statement = sqlx::query(statement).bind(&namespace).bind(value);
-            statement.execute(&mut *transaction).await.map_err(judge)?;
+            statement.execute(&mut *transaction).await?;
         }
-        transaction.commit().await.map_err(judge)?;
+        transaction.commit().await?;
         // An empty page is counted, too: there may be another namespace.
         Ok(page.len().max(1) as u64)
     }

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, and the exit codes.
 //!
 //! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. What several
-//! subcommands need is here and in `start.rs`.
+//! subcommands need is here and in `start.rs`: the one argument of the roles (`Listen`) among it.
 
 mod check;
 mod completions;
@@ -30,7 +30,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use self::start::{Needed, Options, duration, warn_of_exposed};
+use self::start::{Listen, Needed, Options, duration, warn_of_exposed};
 use crate::app::{self, Unavailable};
 use crate::config::{BadConfig, BadConfigs};
 use crate::engine::queue::QueueError;
@@ -71,10 +71,18 @@ pub struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Enqueue(enqueue::Arguments),
-    Updater(updater::Arguments),
-    Starter(starter::Arguments),
-    Poll(poll::Arguments),
-    Ops(ops::Arguments),
+    /// Keep tweets fresh: any number of these may run, on any number of machines.
+    #[command(after_help = updater::EXAMPLES)]
+    Updater(Listen),
+    /// Take tweets over HTTP (POST /tweets), beside an existing ingest: answers 202 when store and queue have them.
+    #[command(after_help = starter::EXAMPLES)]
+    Starter(Listen),
+    /// Ask the API for what is new in timelines, and put it into the queue: searches, users, lists, home.
+    #[command(after_help = poll::EXAMPLES)]
+    Poll(Listen),
+    /// Serve the page of the whole queue, and its figures: /metrics for Prometheus, /status as JSON. One is enough.
+    #[command(after_help = ops::EXAMPLES)]
+    Ops(Listen),
     Health(health::Arguments),
     Status(status::Arguments),
     Rebuild(rebuild::Arguments),
@@ -93,10 +101,10 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
     match command {
         Command::Demo(demo) => demo.run(options).await,
         Command::Enqueue(enqueue) => enqueue.run(options).await,
-        Command::Updater(updater) => updater.run(options).await,
-        Command::Starter(starter) => starter.run(options).await,
-        Command::Poll(poll) => poll.run(options).await,
-        Command::Ops(ops) => ops.run(options).await,
+        Command::Updater(listen) => updater::run(listen, options).await,
+        Command::Starter(listen) => starter::run(listen, options).await,
+        Command::Poll(listen) => poll::run(listen, options).await,
+        Command::Ops(listen) => ops::run(listen, options).await,
         Command::Health(health) => health.run().await,
         Command::Status(status) => status.run(options).await,
         Command::Rebuild(rebuild) => rebuild.run(options).await,

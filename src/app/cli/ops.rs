@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use tokio::sync::OnceCell;
 
-use super::Options;
+use super::{Listen, Options};
 use crate::app::{self, Service};
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
@@ -14,56 +14,46 @@ use crate::config::Settings;
 /// The address without `--listen` and `http.listen`.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
 
-/// Serve the page of the whole queue, and its figures: /metrics for Prometheus, /status as JSON. One is enough.
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at / there. Needs the queue, the store and the credentials' names, and no secret of theirs. Goes on while\nqueue or store are out."
-)]
-pub(super) struct Arguments {
-    /// The address; over http.listen. Port 0 takes a free one.
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<SocketAddr>,
-}
+/// The end of its help.
+pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at / there. Needs the queue, the store and the credentials' names, and no secret of theirs. Goes on while\nqueue or store are out.";
 
-impl Arguments {
-    pub async fn run(self, options: Options) -> Result<u8> {
-        let role = options.start(&[])?.role(self.listen, None).await?;
-        let settings = &role.settings;
-        let pipelines = role.registry.pipelines(settings)?;
-        for pipeline in &pipelines {
-            app::callers(settings, &pipeline.id.provider)?; // wrong credentials are reported before anything listens
-        }
-        settings.ops_token()?;
-        let server = role.bind(role.address()?.unwrap_or(LISTEN)).await?;
-        let service = Service::new(settings)?;
-        let mut queues = Vec::new();
-        for pipeline in pipelines {
-            let queue = service.unchecked_queue(&pipeline.namespace()).await?;
-            let terms = Reloadable::new(app::terms(settings, &pipeline));
-            let whole = app::whole_queue(settings, &service, &pipeline, queue, terms, role.health()).await?;
-            queues.push((pipeline, Arc::new(whole)));
-        }
-        let router = app::open_site(settings, &service, &queues).await?.router();
-        let checked: Vec<OnceCell<()>> = queues.iter().map(|_| OnceCell::new()).collect();
-        let contact = async |at: usize| {
-            let queue = &queues[at].1.queue;
-            let answered = match checked[at].initialized() {
-                true => queue.due().await.map(drop),
-                false => checked[at].get_or_try_init(async || queue.check().await.map(drop)).await.copied(),
-            };
-            answered.map_err(|error| error.to_string())
-        };
-        let healths: Vec<_> = queues.iter().map(|(_, whole)| whole.health.clone()).collect();
-        let shown = queues.clone();
-        let take_over = move |settings: &Settings| {
-            for (pipeline, whole) in &shown {
-                whole.terms.set(app::terms(settings, pipeline));
-                if let (Some(live), Some(budget)) = (&whole.budget, app::budget(settings, whole.capabilities)) {
-                    live.set(budget);
-                }
-            }
-        };
-        role.answer(server, router, &healths, contact, take_over).await;
-        Ok(0)
+pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
+    let role = listen.role(options, None).await?;
+    let settings = &role.settings;
+    let pipelines = role.registry.pipelines(settings)?;
+    for pipeline in &pipelines {
+        app::callers(settings, &pipeline.id.provider)?; // wrong credentials are reported before anything listens
     }
+    settings.ops_token()?;
+    let server = role.bind(role.address()?.unwrap_or(LISTEN)).await?;
+    let service = Service::new(settings)?;
+    let mut queues = Vec::new();
+    for pipeline in pipelines {
+        let queue = service.unchecked_queue(&pipeline.namespace()).await?;
+        let terms = Reloadable::new(app::terms(settings, &pipeline));
+        let whole = app::whole_queue(settings, &service, &pipeline, queue, terms, role.health()).await?;
+        queues.push((pipeline, Arc::new(whole)));
+    }
+    let router = app::open_site(settings, &service, &queues).await?.router();
+    let checked: Vec<OnceCell<()>> = queues.iter().map(|_| OnceCell::new()).collect();
+    let contact = async |at: usize| {
+        let queue = &queues[at].1.queue;
+        let answered = match checked[at].initialized() {
+            true => queue.due().await.map(drop),
+            false => checked[at].get_or_try_init(async || queue.check().await.map(drop)).await.copied(),
+        };
+        answered.map_err(|error| error.to_string())
+    };
+    let healths: Vec<_> = queues.iter().map(|(_, whole)| whole.health.clone()).collect();
+    let shown = queues.clone();
+    let take_over = move |settings: &Settings| {
+        for (pipeline, whole) in &shown {
+            whole.terms.set(app::terms(settings, pipeline));
+            if let (Some(live), Some(budget)) = (&whole.budget, app::budget(settings, whole.capabilities)) {
+                live.set(budget);
+            }
+        }
+    };
+    role.answer(server, router, &healths, contact, take_over).await;
+    Ok(0)
 }

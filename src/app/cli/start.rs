@@ -51,6 +51,31 @@ pub(super) struct Options {
     pub registry: Registry,
 }
 
+// Where a role listens. A doc comment here would replace the first line of the help.
+#[derive(Debug, clap::Args)]
+pub(super) struct Listen {
+    /// Serve /live, /ready, /metrics and what else there is at this address; over http.listen. Port 0 takes a free one.
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+}
+
+impl Listen {
+    /// The start of a role: of a process that runs until it is stopped.
+    ///
+    /// # Errors
+    /// As [`Options::start`]; a signal handler cannot be installed, or a service is still down after the time of `--wait`.
+    pub async fn role(self, options: Options, needed: Option<Needed>) -> Result<Role> {
+        let start = options.start(&[])?;
+        warn_of_exposed(&start.settings);
+        start.stop_on_signals()?;
+        if let Some(needed) = needed {
+            start.wait_for(needed).await?;
+        }
+        let (settings, stop, registry) = (start.settings.clone(), start.stop.clone(), start.registry.clone());
+        Ok(Role { settings, listen: self.listen, stop, registry, follower: start.follower()? })
+    }
+}
+
 impl Options {
     /// Reads the configuration files and finds everything that is wrong with the settings. `layers` go over the
     /// defaults and below the files.
@@ -131,20 +156,6 @@ impl Start {
             }
             stop.sleep(LOOK_EVERY).await;
         }
-    }
-
-    /// The start of a role: of a process that runs until it is stopped.
-    ///
-    /// # Errors
-    /// A signal handler cannot be installed, or a service is still down after the time of `--wait`.
-    pub async fn role(self, listen: Option<SocketAddr>, needed: Option<Needed>) -> Result<Role> {
-        warn_of_exposed(&self.settings);
-        self.stop_on_signals()?;
-        if let Some(needed) = needed {
-            self.wait_for(needed).await?;
-        }
-        let (settings, stop, registry) = (self.settings.clone(), self.stop.clone(), self.registry.clone());
-        Ok(Role { settings, listen, stop, registry, follower: self.follower()? })
     }
 
     /// Follows the configuration files from now on.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::{Needed, Options};
+use super::{Listen, Needed, Options};
 use crate::app::{self, Shared};
 use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, Settings, WithoutToken};
@@ -19,57 +19,47 @@ use crate::store::Way;
 /// The address without `--listen` and `http.listen`.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-/// Take tweets over HTTP (POST /tweets), beside an existing ingest: answers 202 when store and queue have them.
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes it. Stops at SIGTERM or SIGINT: finishes what is in work, exits with 0."
-)]
-pub(super) struct Arguments {
-    /// The address; over http.listen. Port 0 takes a free one.
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<SocketAddr>,
-}
+/// The end of its help.
+pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes it. Stops at SIGTERM or SIGINT: finishes what is in work, exits with 0.";
 
-impl Arguments {
-    pub async fn run(self, options: Options) -> Result<u8> {
-        let role = options.start(&[])?.role(self.listen, Some(Needed::Everything)).await?;
-        let settings = role.settings.clone();
-        let token = settings.starter_token()?;
-        let addr = role.address()?.unwrap_or(LISTEN);
-        if token.is_none() && settings.starter.without_token == WithoutToken::Loopback && !addr.ip().is_loopback() {
-            return Err(BadConfig(format!(
-                "{addr} is reached from elsewhere, and the starter has no token: give it one (starter.bearer_token_file), or \
-                 say that whoever reaches it may send tweets (starter.without_token = \"anybody\")"
-            ))
-            .into());
-        }
-        let server = role.bind(addr).await?;
-        let health = role.health();
-        let pipelines: Vec<Registered> = settings.providers()?.iter().map(posts_of).collect();
-        let opening = Shared::open(&settings, &pipelines);
-        let Some(opened) = role.stop.token().run_until_cancelled(opening).await else {
-            return Ok(0); // stopped while a service did not answer yet
-        };
-        let (Shared { store, .. }, queues) = opened?;
-        let ages = Reloadable::new(settings.tweet_age.clone());
-        let starter = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
-            let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), ages.clone());
-            (pipeline.id.provider.to_string(), starter.by(Way::of("http")))
-        };
-        let starters = pipelines.iter().zip(&queues).map(starter).collect();
-        let hook = Arc::new(Hook::new(starters, token, settings.starter.max_body_bytes, health.clone()));
-        let mut registry = ops::registry();
-        hook.register(&mut registry);
-        let router = hook.router().merge(ops::router(&health, registry));
-        let contact = async |_| {
-            for queue in &queues {
-                queue.due().await.map_err(|error| error.to_string())?;
-            }
-            store.check().await.map_err(|error| error.to_string())
-        };
-        health.works();
-        let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
-        role.answer(server, router, &[health], contact, take_over).await;
-        Ok(0)
+pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
+    let role = listen.role(options, Some(Needed::Everything)).await?;
+    let settings = role.settings.clone();
+    let token = settings.starter_token()?;
+    let addr = role.address()?.unwrap_or(LISTEN);
+    if token.is_none() && settings.starter.without_token == WithoutToken::Loopback && !addr.ip().is_loopback() {
+        return Err(BadConfig(format!(
+            "{addr} is reached from elsewhere, and the starter has no token: give it one (starter.bearer_token_file), or \
+             say that whoever reaches it may send tweets (starter.without_token = \"anybody\")"
+        ))
+        .into());
     }
+    let server = role.bind(addr).await?;
+    let health = role.health();
+    let pipelines: Vec<Registered> = settings.providers()?.iter().map(posts_of).collect();
+    let opening = Shared::open(&settings, &pipelines);
+    let Some(opened) = role.stop.token().run_until_cancelled(opening).await else {
+        return Ok(0); // stopped while a service did not answer yet
+    };
+    let (Shared { store, .. }, queues) = opened?;
+    let ages = Reloadable::new(settings.tweet_age.clone());
+    let starter = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
+        let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), ages.clone());
+        (pipeline.id.provider.to_string(), starter.by(Way::of("http")))
+    };
+    let starters = pipelines.iter().zip(&queues).map(starter).collect();
+    let hook = Arc::new(Hook::new(starters, token, settings.starter.max_body_bytes, health.clone()));
+    let mut registry = ops::registry();
+    hook.register(&mut registry);
+    let router = hook.router().merge(ops::router(&health, registry));
+    let contact = async |_| {
+        for queue in &queues {
+            queue.due().await.map_err(|error| error.to_string())?;
+        }
+        store.check().await.map_err(|error| error.to_string())
+    };
+    health.works();
+    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+    role.answer(server, router, &[health], contact, take_over).await;
+    Ok(0)
 }

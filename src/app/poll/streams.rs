@@ -110,7 +110,7 @@ pub async fn open(
     let mut streams = Vec::new();
     for Opening { name, fills, provider, account, stream } in openings {
         let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
-        let behind = source.sources.get(&fills).map(|timeline| timeline.behind()).unwrap_or_default();
+        let behind = source.sources.get(&fills).map(|timeline| timeline.rules().behind).unwrap_or_default();
         let query = poll.streams.get(&name).and_then(StreamSettings::asks_for);
         let way = Way { source: name.clone(), query, ..Way::of("stream") };
         let held_in = service.queue(&PipelineId::stream(&provider, &account).to_string()).await?;

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection, Sqlite, SqliteConnection, Transaction};
 
@@ -12,7 +13,14 @@ use super::BackendError;
 use crate::base::clock::Stopwatch;
 
 /// Between two tries of turning a fresh file to WAL.
-const WAL_RETRY: Duration = Duration::from_millis(20);
+const WAL_RETRY: Duration = Duration::from_millis(5);
+
+// Primary result codes: <https://www.sqlite.org/rescode.html>.
+const BUSY: u32 = 5;
+const LOCKED: u32 = 6;
+const INPUT_OUTPUT: u32 = 10;
+const FULL: u32 = 13;
+const CANNOT_OPEN: u32 = 14;
 
 /// A file that was opened, told from another one of the same name. SQLite does not notice that its file was deleted or
 /// replaced: it goes on to write where nobody reads.
@@ -38,12 +46,19 @@ pub enum Missing {
     Unknown(PathBuf, String),
 }
 
+impl Missing {
+    /// As another error, of the kind that fits.
+    pub fn sorted<E>(self, gone: fn(String) -> E, unavailable: fn(String) -> E) -> E {
+        match self {
+            Self::Gone(..) => gone(self.to_string()),
+            Self::Unknown(..) => unavailable(self.to_string()),
+        }
+    }
+}
+
 impl From<Missing> for BackendError {
     fn from(missing: Missing) -> Self {
-        match missing {
-            Missing::Gone(..) => Self::Gone(missing.to_string()),
-            Missing::Unknown(..) => Self::Unavailable(missing.to_string()),
-        }
+        missing.sorted(Self::Gone, Self::Unavailable)
     }
 }
 
@@ -78,13 +93,62 @@ impl Opened {
 /// Begins a transaction that writes.
 ///
 /// # Errors
-/// [`BackendError::Gone`] where the file was deleted or replaced; otherwise as [`decide`].
-pub async fn begin(pool: &SqlitePool, file: &Opened) -> Result<Transaction<'static, Sqlite>, BackendError> {
+/// The file was deleted or replaced, or the transaction cannot begin.
+pub async fn begin<E>(pool: &SqlitePool, file: &Opened) -> Result<Transaction<'static, Sqlite>, E>
+where
+    E: From<Missing> + From<sqlx::Error>,
+{
     file.is_there()?;
     let tx = pool.begin_with("BEGIN IMMEDIATE").await;
     // While it waited; and first, since without its file SQLite may fail in ways of its own.
     file.is_there()?;
-    tx.map_err(decide)
+    Ok(tx?)
+}
+
+/// How a file is opened: made where it is missing.
+#[must_use]
+pub fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full) // in WAL mode NORMAL may lose the last commits with the machine's power
+        .busy_timeout(busy_timeout)
+}
+
+/// A pool of connections to a file.
+#[must_use]
+pub fn pool(connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and the
+        // connection would begin no other.
+        .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
+}
+
+/// Connects to a file. Waits up to `busy_timeout` for those that are about to make it.
+///
+/// # Errors
+/// It cannot be opened, made, or stays locked.
+pub async fn connect(
+    options: SqliteConnectOptions,
+    pool: SqlitePoolOptions,
+    busy_timeout: Duration,
+) -> Result<SqlitePool, sqlx::Error> {
+    let since = Stopwatch::start();
+    loop {
+        match pool.clone().connect_with(options.clone()).await {
+            // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so processes
+            // started together refuse each other. Once only: the mode stays. A file lock has no event to wait for.
+            Err(error) if code(&error) == BUSY && since.elapsed() < busy_timeout => tokio::time::sleep(WAL_RETRY).await,
+            connected => {
+                let pool = connected?;
+                // A later connection makes no file in place of one that is gone.
+                pool.set_connect_options(options.create_if_missing(false));
+                return Ok(pool);
+            }
+        }
+    }
 }
 
 /// Opens the file, making it where it is missing.
@@ -92,56 +156,30 @@ pub async fn begin(pool: &SqlitePool, file: &Opened) -> Result<Transaction<'stat
 /// # Errors
 /// [`BackendError::Unavailable`] when it cannot be opened, made, or stays locked.
 pub async fn open(path: &Path, busy_timeout: Duration, connections: u32) -> Result<(SqlitePool, Opened), BackendError> {
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full) // what is committed stays so through a power cut
-        .busy_timeout(busy_timeout);
-    let pool = SqlitePoolOptions::new()
-        .max_connections(connections)
-        // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and the
-        // connection would begin no other.
-        .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
-    let since = Stopwatch::start();
-    loop {
-        let error = match pool.clone().connect_with(options.clone()).await {
-            Ok(pool) => {
-                // A later connection makes no file in place of one that is gone.
-                pool.set_connect_options(options.create_if_missing(false));
-                return Ok((pool, Opened::now(path)?));
-            }
-            Err(error) => error,
-        };
-        // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so processes
-        // started together refuse each other; a file lock has no event to wait for.
-        let busy = error.as_database_error().is_some_and(|error| matches!(error.code().as_deref(), Some("5" | "261")));
-        if !busy || since.elapsed() >= busy_timeout {
-            return Err(BackendError::Unavailable(format!("the file {} cannot be opened: {error}", path.display())));
-        }
-        tokio::time::sleep(WAL_RETRY).await;
-    }
+    let connected = connect(options(path, busy_timeout), pool(connections), busy_timeout).await;
+    let cannot = |error| BackendError::Unavailable(format!("the file {} cannot be opened: {error}", path.display()));
+    Ok((connected.map_err(cannot)?, Opened::now(path)?))
+}
+
+/// A SQLite error's primary result code, the low byte; 0 where it has none.
+fn code(error: &sqlx::Error) -> u32 {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.and_then(|code| code.parse::<u32>().ok()).unwrap_or(0) & 0xff
 }
 
 /// What a SQLite error means for the caller.
-#[must_use]
-#[allow(clippy::needless_pass_by_value)] // stands in `map_err`
-pub fn decide(error: sqlx::Error) -> BackendError {
-    let text = format!("the queue's file: {error}");
-    match &error {
-        sqlx::Error::Database(database) => {
-            // Primary result codes (the low byte): 5 busy, 6 locked, 10 input/output, 13 full, 14 cannot open.
-            let code = database.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or(0) & 0xff;
-            match code {
-                13 => BackendError::Full(text),
-                5 | 6 | 10 | 14 => BackendError::Unavailable(text),
-                _ => BackendError::Refused(text),
-            }
+impl From<sqlx::Error> for BackendError {
+    fn from(error: sqlx::Error) -> Self {
+        let text = format!("the queue's file: {error}");
+        match (&error, code(&error)) {
+            (_, FULL) => Self::Full(text),
+            (_, BUSY | LOCKED | INPUT_OUTPUT | CANNOT_OPEN)
+            | (
+                sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed,
+                _,
+            ) => Self::Unavailable(text),
+            _ => Self::Refused(text),
         }
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
-            BackendError::Unavailable(text)
-        }
-        _ => BackendError::Refused(text),
     }
 }
 
@@ -159,11 +197,10 @@ pub async fn add_column(
         .bind(table)
         .bind(column)
         .fetch_one(&mut *file)
-        .await
-        .map_err(decide)?;
+        .await?;
     if known == 0 {
         let add = AssertSqlSafe(format!("ALTER TABLE {table} ADD COLUMN {column} {declared}"));
-        sqlx::query(add).execute(file).await.map_err(decide)?;
+        sqlx::query(add).execute(file).await?;
     }
     Ok(())
 }
@@ -176,11 +213,10 @@ pub async fn name_first_column(file: &mut SqliteConnection, table: &str, name: &
     let known: String = sqlx::query_scalar("SELECT name FROM pragma_table_info(?) WHERE cid = 0")
         .bind(table)
         .fetch_one(&mut *file)
-        .await
-        .map_err(decide)?;
+        .await?;
     if known != name {
         let rename = AssertSqlSafe(format!("ALTER TABLE {table} RENAME COLUMN {known} TO {name}"));
-        sqlx::query(rename).execute(file).await.map_err(decide)?;
+        sqlx::query(rename).execute(file).await?;
     }
     Ok(())
 }
@@ -205,7 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
         let (pool, file) = open(&path, Duration::from_secs(5), 1).await.unwrap();
-        begin(&pool, &file).await.unwrap().commit().await.unwrap();
+        begin::<BackendError>(&pool, &file).await.unwrap().commit().await.unwrap();
         let (aside, copy) = (folder.path().join("aside.db"), folder.path().join("copy.db"));
         std::fs::copy(&path, &copy).unwrap();
         std::fs::rename(&path, &aside).unwrap();
@@ -217,6 +253,6 @@ mod tests {
         std::fs::rename(&copy, &path).unwrap();
         assert!(gone().await.contains("jobs.db was replaced"));
         std::fs::rename(&aside, &path).unwrap();
-        begin(&pool, &file).await.unwrap().commit().await.unwrap();
+        begin::<BackendError>(&pool, &file).await.unwrap().commit().await.unwrap();
     }
 }

@@ -104,13 +104,7 @@ impl StreamSettings {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use crate::config::Settings;
-
-    fn settings(text: &str) -> Result<Settings, String> {
-        Settings::load_text(Path::new("poll.toml"), text, &[]).map_err(|error| error.to_string())
-    }
+    use crate::config::poll::tests::settings;
 
     #[test]
     fn streams_have_a_filter_and_a_source_that_fills_their_gaps() {

@@ -17,9 +17,8 @@ use redis::{Cmd, RedisWrite, Script, ToRedisArgs};
 use self::words::DueWord;
 use super::keys::{self, Keys};
 use super::{
-    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Due, Fence, Inbox, Incoming, Inspection, Job, Jobs,
-    Lane, LaneDue, Lateness, MINUTES_KEPT, Minute, NewJob, Place, Promoted, QueueError, Sample, Scheduled, Settled,
-    Stats, Verdict, Workers, check_id, rank,
+    Adopted, Batch, Claim, ClaimRequest, Due, Fence, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, Promoted,
+    QueueError, Scheduled, Settled, Verdict, Workers, check_id, check_ids, rank,
 };
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::base::clock::{self, Millis, QueueTime};
@@ -81,23 +80,13 @@ impl RedisQueue {
     }
 
     async fn schedule_or_exhume(&self, word: &str, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
-        for job in jobs {
-            check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
-        }
+        check_ids(jobs.iter().map(|job| &job.id))?;
         let mut answers = Vec::with_capacity(jobs.len());
         for jobs in jobs.chunks(SCHEDULE_CHUNK) {
-            let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
             // The first of equal ids is asked for; the others follow its answer below.
             let mut first: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
-            for (at, job) in jobs.iter().enumerate() {
-                if *first.entry(&job.id).or_insert(at) != at {
-                    continue;
-                }
-                match lanes.iter_mut().find(|(lane, _)| **lane == job.lane) {
-                    Some((_, members)) => members.push(at),
-                    None => lanes.push((&job.lane, vec![at])),
-                }
-            }
+            let asked = jobs.iter().enumerate().filter(|(at, job)| *first.entry(&job.id).or_insert(*at) == *at);
+            let lanes = words::by_lane(asked.map(|(at, job)| (at, &job.lane)));
             let mut call = Call::new(&SCHEDULE, &self.keys.prefix);
             call.arg(word);
             for (lane, members) in &lanes {
@@ -111,8 +100,7 @@ impl RedisQueue {
             }
             let letters: String = self.pool.invoke(&call).await?;
             let mut of_chunk = vec![Scheduled::Known; jobs.len()];
-            let order = lanes.iter().flat_map(|(_, members)| members);
-            for (&at, letter) in order.zip(letters.bytes()) {
+            for (at, letter) in words::in_order(&lanes, &letters) {
                 of_chunk[at] = scheduled(letter);
             }
             for (at, job) in jobs.iter().enumerate() {
@@ -422,52 +410,6 @@ impl Workers for RedisQueue {
         let mut steps = Steps::draining(&self.keys.prefix);
         steps.add(&Cmd::del(self.keys.worker(worker))).add(&Cmd::zrem(self.keys.workers(), worker));
         self.pool.run::<redis::Value>(&steps).await.map(drop)
-    }
-}
-
-#[async_trait]
-impl Inspection for RedisQueue {
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        repair::dead(self, from, limit).await
-    }
-
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        stats::sample(self, most).await
-    }
-
-    async fn stats(&self) -> Result<Stats, QueueError> {
-        stats::stats(self).await
-    }
-
-    async fn due(&self) -> Result<u64, QueueError> {
-        stats::due(self).await
-    }
-
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        stats::due_by(self, offsets).await
-    }
-
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
-        stats::minutes(self, count.min(MINUTES_KEPT)).await
-    }
-
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        stats::locate(self, ids).await
-    }
-}
-
-#[async_trait]
-impl Administration for RedisQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        repair::mend(self, slack, limit).await
-    }
-
-    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
-        let command = match reason {
-            Some(reason) => Cmd::set(self.keys.paused(), reason),
-            None => Cmd::del(self.keys.paused()),
-        };
-        self.pool.run::<redis::Value>(Steps::draining(&self.keys.prefix).add(&command)).await.map(drop)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where the pages of a namespace are, and those of the others.
 
-use std::fmt::Write;
 use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What the addresses of a page begin with, and what there is beside it.
 #[derive(Debug, Clone, Default)]
@@ -75,17 +76,8 @@ impl Routes {
 /// A name as a segment of a path, or as a value of a query: bytes that may not stand in both are written in hexadecimal
 /// digits (RFC 3986, 3.3 and 3.4).
 fn escaped(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' => text.push(byte.into()),
-            _ => {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "%{byte:02X}");
-            }
-        }
-    }
-    text
+    const WRITTEN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
+    utf8_percent_encode(name, WRITTEN).to_string()
 }
 
 #[cfg(test)]

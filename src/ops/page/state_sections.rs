@@ -277,26 +277,15 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> M
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, Stats};
-    use crate::engine::schedule::age::AgeTable;
     use crate::ops::{Measured, Reading, Sampled, Terms};
     use crate::providers::twitter_v1::CAPABILITIES;
 
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
 
     fn snapshot(reading: Reading) -> Snapshot {
-        let terms = Terms {
-            schedule: Arc::new("18m: 3m".parse::<AgeTable>().unwrap()),
-            buffer_ttl: Duration::from_secs(5),
-            lookahead: 0.1,
-            unavailable_every: Duration::from_secs(21_600),
-            lease: Duration::from_secs(60),
-        };
-        Snapshot::new(reading, None, &terms, CAPABILITIES)
+        Snapshot::new(reading, None, &Terms::usual(), CAPABILITIES)
     }
 
     #[test]

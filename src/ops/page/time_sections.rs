@@ -238,27 +238,16 @@ fn flow_chart(snapshot: &Snapshot) -> Chart {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Stats};
-    use crate::engine::schedule::age::AgeTable;
     use crate::ops::{Reading, Terms};
     use crate::providers::twitter_v1::CAPABILITIES;
 
     const NOW: Millis = 1_760_000_000_000;
 
     fn snapshot(reading: Reading) -> Snapshot {
-        let terms = Terms {
-            schedule: Arc::new("18m: 3m".parse::<AgeTable>().unwrap()),
-            buffer_ttl: Duration::from_secs(5),
-            lookahead: 0.1,
-            unavailable_every: Duration::from_secs(21_600),
-            lease: Duration::from_secs(60),
-        };
         let stats = Stats { now_ms: NOW, ..reading.stats };
-        Snapshot::new(Reading { stats, ..reading }, None, &terms, CAPABILITIES)
+        Snapshot::new(Reading { stats, ..reading }, None, &Terms::usual(), CAPABILITIES)
     }
 
     /// So many idle minutes, then these.

@@ -23,10 +23,9 @@ use super::asked::{batch, share};
 use crate::base::clock::Millis;
 use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
-use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, unreadable};
-use crate::providers::lookup::Strangers;
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below};
 use crate::providers::lookup::{
-    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text,
+    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, not_json, object,
 };
 use crate::quota::{Credential, CredentialKind};
 
@@ -92,18 +91,12 @@ impl Lookup for Bluesky {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, BATCH_LIMIT)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
+        let Some(batch) = batch(ids, BATCH_LIMIT)? else { return Ok(Answer::empty()) };
         let mut address = self.endpoint.clone();
         address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
-        let reply = self.http.send(auth::get(&self.http, address, credential)?).await?;
-        if reply.status != 200 {
-            return Err(refused(&reply, &credential.kind));
-        }
-        reply.is_json()?;
-        let (outcomes, unsolicited) = read_answer(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        let reply = auth::get(&self.http, address, credential).await?;
+        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
+        let (outcomes, unsolicited) = reply.read(|body| read_answer(body, ids))?;
         Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
     }
 }
@@ -116,11 +109,8 @@ impl Api for Bluesky {
             CredentialKind::Anonymous => &self.health,
             _ => &self.session,
         };
-        let reply = self.http.send(auth::get(&self.http, address.clone(), credential)?).await?;
-        if reply.status != 200 {
-            return Err(refused(&reply, &credential.kind));
-        }
-        reply.is_json()?;
+        let reply = auth::get(&self.http, address.clone(), credential).await?;
+        reply.json(|reply| refused(reply, &credential.kind))?;
         Ok(None)
     }
 }
@@ -162,11 +152,7 @@ struct Body<'a> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
-    let body = text(body);
-    if !body.trim_start().starts_with('{') {
-        let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };
-        return Err(LookupError::BadAnswer(what.to_owned()));
-    }
+    let body = object(body)?;
     // Syntax first: what is JSON of another shape is told as that.
     let _: &RawValue = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
     let posts = serde_json::from_str::<Body<'_>>(&body).ok().and_then(|body| body.posts);

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::uri;
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet};
-use crate::providers::scalar::{self, not_a_date, present};
+use crate::providers::scalar::{self, present};
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.
 #[derive(Deserialize)]
@@ -76,7 +76,7 @@ struct Reference<'a> {
 
 impl<'a> Reference<'a> {
     fn of(field: Option<&'a RawValue>) -> Option<Self> {
-        serde_json::from_str(present(field)?.get()).ok()
+        scalar::value(field)
     }
 
     /// The uri of the post that stands in it, two levels deep at the most. Feeds, lists and others can be embedded, too.
@@ -140,8 +140,7 @@ pub fn indexed_at(raw: &str) -> Option<Millis> {
 pub fn sort_time(raw: &str) -> Option<Millis> {
     let dates: Dates<'_> = serde_json::from_str(raw).ok()?;
     let seen = date(dates.indexed_at)?;
-    let record: Option<Written<'_>> = present(dates.record).and_then(|record| serde_json::from_str(record.get()).ok());
-    match record.and_then(|record| present(record.created_at)) {
+    match scalar::value::<Written<'_>>(dates.record).and_then(|record| present(record.created_at)) {
         None => Some(seen),
         written => Some(date(written)?.min(seen)),
     }
@@ -149,10 +148,9 @@ pub fn sort_time(raw: &str) -> Option<Millis> {
 
 impl Record<'_> {
     fn details(&self, id: &str) -> Details {
-        let reply: Option<Reply<'_>> = present(self.reply).and_then(|reply| serde_json::from_str(reply.get()).ok());
+        let reply: Option<Reply<'_>> = scalar::value(self.reply);
         let post = |field: Option<&RawValue>| Reference::of(field)?.post();
-        let langs: Vec<String> =
-            present(self.langs).and_then(|langs| serde_json::from_str(langs.get()).ok()).unwrap_or_default();
+        let langs: Vec<String> = scalar::value(self.langs).unwrap_or_default();
         Details {
             lang: Some(langs.join(",")).filter(|langs| !langs.is_empty()),
             reply_to: reply.as_ref().and_then(|reply| post(reply.parent)),
@@ -169,12 +167,9 @@ impl Record<'_> {
 
 impl Post<'_> {
     fn tweet(&self, id: String, raw: &str) -> Result<Tweet, String> {
-        let record: Record<'_> = present(self.record)
-            .and_then(|record| serde_json::from_str(record.get()).ok())
-            .ok_or("the record is not an object")?;
+        let record: Record<'_> = scalar::value(self.record).ok_or("the record is not an object")?;
         let text = present(record.text).and_then(scalar::string).ok_or("the text is not a string")?;
-        let author: Author<'_> =
-            present(self.author).and_then(|author| serde_json::from_str(author.get()).ok()).unwrap_or_default();
+        let author: Author<'_> = scalar::value(self.author).unwrap_or_default();
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
         Ok(Tweet {
             created_at: self.created_at(&record, &id)?,
@@ -201,12 +196,8 @@ impl Post<'_> {
     /// after it was first seen was made when it was first seen, as Bluesky sorts it (`sortAt`). One before the
     /// epoch (recorded: the year 0) is none; then the uri tells.
     fn created_at(&self, record: &Record<'_>, id: &str) -> Result<Option<Millis>, String> {
-        let date = |raw: &RawValue| scalar::string(raw).and_then(|text| scalar::rfc3339(&text));
-        let written = match present(record.created_at) {
-            None => None,
-            Some(raw) => Some(date(raw).ok_or_else(|| not_a_date("createdAt", raw))?),
-        };
-        let seen = present(self.indexed_at).and_then(date);
+        let written = scalar::date(record.created_at, "createdAt", moment)?;
+        let seen = date(self.indexed_at);
         let earlier = [written, seen].into_iter().flatten().min().filter(|at| *at >= 0);
         Ok(earlier.or_else(|| uri::time(uri::key(id).ok()?)))
     }

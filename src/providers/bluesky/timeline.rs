@@ -40,8 +40,7 @@ use crate::providers::bluesky::{self, errors, moment};
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::Reading;
-use crate::providers::timeline::{Ask, More, Rules};
-use crate::providers::timeline::{Departure, Page, Timeline, of_target};
+use crate::providers::timeline::{Ask, More, Page, Rules, Timeline, of_target, timed};
 use crate::quota::{Credential, CredentialKind};
 
 /// Posts in a page: the lexicons' limit.
@@ -108,7 +107,16 @@ impl BlueskyApi {
     pub fn timeline(&self, kind: Kind, k: Duration) -> BlueskyTimeline {
         // Calls are what is counted, so a known post is asked for, too.
         let k = clock::millis(k);
-        let rules = Rules { layout: LAYOUT, k, count: COUNT, anchored: true, depth: None, window: None };
+        let rules = Rules {
+            endpoint: kind.endpoint(),
+            layout: LAYOUT,
+            k,
+            count: COUNT,
+            anchored: true,
+            depth: None,
+            window: None,
+            behind: Duration::ZERO,
+        };
         BlueskyTimeline { api: self.clone(), kind, rules }
     }
 }
@@ -247,19 +255,14 @@ fn is_anonymous(credential: &Credential) -> bool {
 
 #[async_trait]
 impl Timeline for BlueskyTimeline {
-    fn endpoint(&self) -> &'static str {
-        self.kind.endpoint()
-    }
-
     fn rules(&self) -> Rules {
         self.rules
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let request = get(&self.api.http, self.address(ask)?, credential)?;
-        let departure = Departure::now();
-        let reply = self.api.http.send(request).await?;
-        let reading = Reading { date: None, ..departure.reading(&reply, Duration::ZERO) };
+        let call = get(&self.api.http, self.address(ask)?, credential);
+        let (reply, reading) = timed(call, self.rules.behind).await?;
+        let reading = Reading { date: None, ..reading };
         let quota = errors::quota(&reply);
         let is_closed = self.is_closed_to(credential);
         let is_refused = is_closed && ask.token.is_some() && matches!(reply.status, 401 | 403);
@@ -267,10 +270,7 @@ impl Timeline for BlueskyTimeline {
             tracing::info!("a page's cursor is refused: going on by time");
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
         }
-        if reply.status != 200 {
-            return Err(self.refused(&reply, credential));
-        }
-        reply.is_json()?;
+        let reply = reply.json(|reply| self.refused(reply, credential))?;
         let read = read(&self.kind, &reply.body, ask.below)?;
         if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
             let why = "a page holds posts of one millisecond alone, and the next one needs a login";

@@ -23,10 +23,9 @@ use super::asked::{batch, share};
 use crate::base::clock::Millis;
 use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
-use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
-use crate::providers::lookup::Strangers;
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use crate::providers::lookup::{
-    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, not_json, text,
+    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, not_json, text,
 };
 use crate::quota::{Credential, CredentialKind};
 
@@ -180,21 +179,14 @@ impl Lookup for Mastodon {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, self.capabilities().batch_limit)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
-        let reply = self.http.send(auth::get(&self.http, self.lookup_address(&batch), credential)?).await?;
+        let Some(batch) = batch(ids, self.capabilities().batch_limit)? else { return Ok(Answer::empty()) };
+        let reply = auth::get(&self.http, self.lookup_address(&batch), credential).await?;
         let quota = errors::quota(&reply);
         if self.calls == Calls::Single && errors::means_not_there(&reply) {
             return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
         }
-        if reply.status != 200 {
-            return Err(refused(&reply, &credential.kind));
-        }
-        reply.is_json()?;
-        let (outcomes, unsolicited) =
-            read_answer(&reply.body, ids, self.calls).map_err(|error| unreadable(error, &reply))?;
+        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
+        let (outcomes, unsolicited) = reply.read(|body| read_answer(body, ids, self.calls))?;
         Ok(Answer::new(outcomes, quota, unsolicited))
     }
 }
@@ -208,11 +200,8 @@ impl Api for Mastodon {
             CredentialKind::Anonymous => &self.instance,
             _ => &self.who,
         };
-        let reply = self.http.send(auth::get(&self.http, address.clone(), credential)?).await?;
-        if reply.status != 200 {
-            return Err(refused(&reply, &credential.kind));
-        }
-        reply.is_json()?;
+        let reply = auth::get(&self.http, address.clone(), credential).await?;
+        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
         Ok(errors::quota(&reply))
     }
 }

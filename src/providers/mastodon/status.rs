@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::post::{Details, Metrics, Tweet};
-use crate::providers::scalar::{self, not_a_date, present};
+use crate::providers::scalar::{self, present};
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ struct Referred<'a> {
 
 impl<'a> Referred<'a> {
     fn of(field: Option<&'a RawValue>) -> Option<Self> {
-        serde_json::from_str(present(field)?.get()).ok()
+        scalar::value(field)
     }
 
     fn id(&self) -> Option<String> {
@@ -90,16 +90,9 @@ pub fn id_of(raw: &str) -> Option<String> {
 
 impl Status<'_> {
     fn tweet(&self, id: String, raw: &str) -> Result<Tweet, String> {
-        let created_at = match present(self.created_at) {
-            None => None,
-            Some(date) => {
-                let read = scalar::string(date).and_then(|text| scalar::rfc3339(&text));
-                Some(read.ok_or_else(|| not_a_date("created_at", date))?)
-            }
-        };
+        let created_at = scalar::date(self.created_at, "created_at", scalar::rfc3339)?;
         let content = present(self.content).and_then(scalar::string).ok_or("the content is not a string")?;
-        let account: Account<'_> =
-            present(self.account).and_then(|account| serde_json::from_str(account.get()).ok()).unwrap_or_default();
+        let account: Account<'_> = scalar::value(self.account).unwrap_or_default();
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
         Ok(Tweet {
             id,

@@ -10,7 +10,7 @@
 //! Software that speaks this API and is not Mastodon knows these two as well, and not always the third.
 //!
 //! **Caches.** Without a token these answers are for everybody, and kept on the way for 15 seconds or longer, with a `Date`
-//! that is not theirs ([`Departure::reading`]): then the ids alone are believed.
+//! that is not theirs ([`timed`]): then the ids alone are believed.
 
 use std::time::Duration;
 
@@ -24,8 +24,7 @@ use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::mastodon::{self, errors, id_of, parse_status};
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, More, Rules};
-use crate::providers::timeline::{Departure, Page, Post, Timeline, of_target, read_posts};
+use crate::providers::timeline::{Ask, More, Page, Post, Rules, Timeline, of_target, read_posts, timed};
 use crate::quota::{Credential, CredentialKind};
 
 /// Statuses in a page: the server's limit.
@@ -83,12 +82,15 @@ impl MastodonApi {
     pub fn timeline(&self, kind: Kind, k: Duration) -> MastodonTimeline {
         // Calls are what is counted, so a known status is asked for, too.
         let rules = Rules {
+            // One for all calls of an instance, and those of the lookup's are among them.
+            endpoint: "statuses",
             layout: IdLayout::MASTODON,
             k: clock::millis(k),
             count: COUNT,
             anchored: true,
             depth: None,
             window: None,
+            behind: Duration::ZERO,
         };
         MastodonTimeline { api: self.clone(), kind, rules }
     }
@@ -123,27 +125,17 @@ impl MastodonTimeline {
 
 #[async_trait]
 impl Timeline for MastodonTimeline {
-    /// One for all calls of an instance, and those of the lookup's are among them.
-    fn endpoint(&self) -> &'static str {
-        "statuses"
-    }
-
     fn rules(&self) -> Rules {
         self.rules
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let request = get(&self.api.http, self.address(ask)?, credential)?;
-        let departure = Departure::now();
-        let reply = self.api.http.send(request).await?;
-        let mut reading = departure.reading(&reply, Duration::ZERO);
+        let call = get(&self.api.http, self.address(ask)?, credential);
+        let (reply, mut reading) = timed(call, self.rules.behind).await?;
         if !is_for_us_alone(&reply) {
             reading.date = None;
         }
-        if reply.status != 200 {
-            return Err(refused(&reply, credential));
-        }
-        reply.is_json()?;
+        let reply = reply.json(|reply| refused(reply, credential))?;
         let (posts, broken) = read(&reply.body)?;
         // A page that is not full may be followed by another, and a full one by none.
         Ok(Page { posts, broken, more: More::Unsaid, reading, quota: errors::quota(&reply) })
@@ -191,17 +183,12 @@ pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
 mod tests {
     use super::*;
 
-    fn reply(status: u16, headers: &[(&'static str, &str)], body: &str) -> Reply {
-        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        Reply { status, headers, body: body.as_bytes().to_vec() }
-    }
-
     #[test]
     fn what_is_about_a_timeline_is_about_no_other() {
         let error = r#"{"error":"Record not found"}"#;
         let nobody = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
         let token = Credential { name: "token".into(), kind: CredentialKind::Bearer("t".into()) };
-        let of = |status, body, who: &Credential| refused(&reply(status, &[], body), who);
+        let of = |status, body, who: &Credential| refused(&Reply::of(status, &[], body), who);
         for (status, who) in [(404, &token), (410, &token), (422, &nobody), (401, &nobody), (403, &nobody)] {
             assert!(matches!(of(status, error, who), LookupError::BadRequest(_)), "{status}");
         }

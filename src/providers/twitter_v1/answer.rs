@@ -1,13 +1,12 @@
 //! The body of a successful answer, in both of its forms, to one outcome per asked id.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::object::{MapOrElse, Object};
+use super::object::{Fields, MapOrElse, Object};
 use crate::model::post::Tweet;
 use crate::providers::asked::{Asked, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, not_json, text};
@@ -33,7 +32,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
             }
         }
         Some(b'{') => {
-            let fields: Fields<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
+            let fields: Body<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
             names_the_missing = true;
             for (id, raw) in mapped(fields)?.0 {
                 if raw.get() != "null" {
@@ -52,7 +51,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
 }
 
 /// The map inside a map form's `id`.
-fn mapped(fields: Fields<'_>) -> Result<Pairs<'_>, LookupError> {
+fn mapped(fields: Body<'_>) -> Result<Pairs<'_>, LookupError> {
     if fields.says_error {
         return Err(LookupError::BadAnswer("a success that says error".to_owned()));
     }
@@ -84,69 +83,51 @@ fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, raw: &RawValue) {
 /// The map form's own fields, read in one go with the map in it: a second walk over the body would cost as much
 /// as reading the tweets.
 #[derive(Default)]
-struct Fields<'a> {
+struct Body<'a> {
     /// The first `id`.
     id: Option<MapOrElse<Pairs<'a>>>,
     /// Whether there is an `error` or an `errors`.
     says_error: bool,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
+impl<'de> Fields<'de> for Body<'de> {
+    type Name = Name<'de>;
 
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Fields::default();
-                while let Some(Name(name)) = map.next_key()? {
-                    fields.says_error |= name == "errors" || name == "error";
-                    if name == "id" && fields.id.is_none() {
-                        fields.id = Some(map.next_value()?);
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(fields)
-            }
+    fn take<A: MapAccess<'de>>(&mut self, Name(name): Name<'de>, map: &mut A) -> Result<(), A::Error> {
+        self.says_error |= name == "errors" || name == "error";
+        if name == "id" && self.id.is_none() {
+            self.id = Some(map.next_value()?);
+            return Ok(());
         }
+        map.next_value::<IgnoredAny>().map(drop)
+    }
+}
 
-        deserializer.deserialize_map(Entries)
+impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Body::walk(deserializer)
     }
 }
 
 /// A JSON object as it came: in order, repeated names included, values still as text.
+#[derive(Default)]
 struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 /// A field's name.
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+pub struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> Fields<'de> for Pairs<'de> {
+    type Name = Name<'de>;
+
+    fn take<A: MapAccess<'de>>(&mut self, Name(name): Name<'de>, map: &mut A) -> Result<(), A::Error> {
+        self.0.push((name, map.next_value()?));
+        Ok(())
+    }
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Pairs<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut pairs = Vec::with_capacity(100);
-                while let Some((Name(name), raw)) = map.next_entry()? {
-                    pairs.push((name, raw));
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-
-        deserializer.deserialize_map(Entries)
+        Pairs::walk(deserializer)
     }
 }

@@ -19,10 +19,9 @@ pub use self::object::{parse_ingested, parse_tweet};
 use super::asked::batch;
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
-use crate::providers::auth::{Auth, asked_as};
-use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
-use crate::providers::lookup::Strangers;
-use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
+use crate::providers::auth::Auth;
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
+use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers};
 use crate::quota::Credential;
 
 /// Ids in one call: Twitter's limit.
@@ -108,11 +107,8 @@ impl TwitterV1 {
         request.build().map_err(cannot_build)
     }
 
-    /// What a refusal means. A clock that is off is corrected by it.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
-        let error = errors::decide(reply, CAPABILITIES.endpoint);
-        self.auth.heed(&error);
-        asked_as(error, credential)
+        self.auth.refused(errors::decide(reply, CAPABILITIES.endpoint), credential)
     }
 }
 
@@ -127,20 +123,14 @@ impl Lookup for TwitterV1 {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, BATCH_LIMIT)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
+        let Some(batch) = batch(ids, BATCH_LIMIT)? else { return Ok(Answer::empty()) };
         let reply = self.auth.call(&|| self.lookup_request(&batch), credential).await?;
         let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {
             return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
         }
-        if reply.status != 200 {
-            return Err(self.refused(&reply, credential));
-        }
-        reply.is_json()?;
-        let (outcomes, unsolicited) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        let reply = reply.json(|reply| self.refused(reply, credential))?;
+        let (outcomes, unsolicited) = reply.read(|body| answer::read(body, ids))?;
         Ok(Answer::new(outcomes, quota, unsolicited))
     }
 }
@@ -148,16 +138,9 @@ impl Lookup for TwitterV1 {
 #[async_trait]
 impl Api for TwitterV1 {
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
-        let request = || {
-            let mut address = self.limits_endpoint.clone();
-            address.query_pairs_mut().append_pair("resources", "statuses");
-            self.http.client().get(address).build().map_err(cannot_build)
-        };
-        let reply = self.auth.call(&request, credential).await?;
-        if reply.status != 200 {
-            return Err(self.refused(&reply, credential));
-        }
-        reply.is_json()?;
-        limits::of_status(&reply)
+        let mut address = self.limits_endpoint.clone();
+        address.query_pairs_mut().append_pair("resources", "statuses");
+        let reply = self.auth.get(&address, credential).await?;
+        limits::of_status(&reply.json(|reply| self.refused(reply, credential))?)
     }
 }

@@ -4,7 +4,7 @@ mod fields;
 
 use serde_json::value::RawValue;
 
-pub use self::fields::MapOrElse;
+pub use self::fields::{Fields, MapOrElse};
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetId};
 use crate::providers::scalar::{self, not_a_date, present};
@@ -98,13 +98,7 @@ impl<'a> Object<'a> {
             Some(id) => id,
             None => self.id()?,
         };
-        let created_at = match present(self.created_at) {
-            None => None,
-            Some(date) => {
-                let read = scalar::string(date).and_then(|text| scalar::created_at(&text));
-                Some(read.ok_or_else(|| not_a_date("created_at", date))?)
-            }
-        };
+        let created_at = scalar::date(self.created_at, "created_at", scalar::created_at)?;
         let tweet = self.tweet(raw, id, created_at)?;
         if tweet.text.is_none() && tweet.withheld_in.is_none() {
             return Err("neither full_text nor text".to_owned());
@@ -120,8 +114,7 @@ impl<'a> Object<'a> {
             Some(MapOrElse::Else) => return Err("the user is not an object".to_owned()),
         };
         let author_name = author.screen_name.and_then(scalar::string);
-        let original: Option<Object<'_>> =
-            present(self.retweeted_status).and_then(|status| serde_json::from_str(status.get()).ok());
+        let original: Option<Object<'_>> = scalar::value(self.retweeted_status);
         let (text, truncated) = self.whole_text(original.as_ref())?;
         let withheld_in = self.withheld_in();
         // Anybody may quote the sentence.
@@ -168,8 +161,7 @@ impl<'a> Object<'a> {
     /// Objects of streams and older archives have the first 140 characters in `text` and the rest in `extended_tweet`. The
     /// text of a retweet ("RT @somebody: …") is cut to its first 140, and whole in the one it repeats, `original`.
     fn whole_text(&self, original: Option<&Object<'_>>) -> Result<(Option<String>, bool), String> {
-        let extended: Option<Object<'_>> =
-            present(self.extended_tweet).and_then(|extended| serde_json::from_str(extended.get()).ok());
+        let extended: Option<Object<'_>> = scalar::value(self.extended_tweet);
         let extended = extended.and_then(|extended| scalar::string(present(extended.full_text)?));
         let own = match present(self.full_text).or(present(self.text)) {
             None => None,
@@ -189,8 +181,7 @@ impl<'a> Object<'a> {
 
     /// Where it is withheld, by its own fields.
     fn withheld_in(&self) -> Option<String> {
-        let countries: Vec<&RawValue> =
-            self.withheld_in_countries.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let countries: Vec<&RawValue> = scalar::value(self.withheld_in_countries).unwrap_or_default();
         let countries: Vec<String> = countries.into_iter().filter_map(scalar::string).collect();
         if !countries.is_empty() {
             return Some(countries.join(","));

@@ -13,7 +13,6 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::post::Ingested;
 use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, Opened, base, below, cannot_build};
 use crate::providers::stream::{Broken, Chunks, Message, Stream};
@@ -142,10 +141,7 @@ pub fn read(line: &str) -> Message {
     };
     let part = |name: &str| object.get(name).map(|raw| raw.get());
     if object.contains_key("id_str") || object.contains_key("id") {
-        return match parse_tweet(line) {
-            Ok(tweet) => Message::Post { post: Box::new(tweet.into()), broken: None },
-            Err(why) => by_id(line, why),
-        };
+        return Message::post(line, parse_tweet, id_of);
     }
     if let Some(limit) = part("limit").and_then(|raw| serde_json::from_str::<Limit>(raw).ok()) {
         return Message::Limited(limit.track);
@@ -167,14 +163,6 @@ pub fn read(line: &str) -> Message {
         return Message::Other;
     }
     Message::Unreadable("it is neither a post nor a message we know".to_owned())
-}
-
-/// A post that cannot be read, by its id.
-fn by_id(raw: &str, why: String) -> Message {
-    match id_of(raw) {
-        Some(id) => Message::Post { post: Box::new(Ingested::bare(id)), broken: Some(why) },
-        None => Message::Unreadable(why),
-    }
 }
 
 /// What the code of a disconnect message means.

@@ -15,11 +15,10 @@ use serde_json::value::RawValue;
 
 use crate::base::clock::{self, Millis};
 use crate::providers::auth::Auth;
-use crate::providers::http::{HttpClient, base, cannot_build};
+use crate::providers::http::{HttpClient, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, More, Rules};
-use crate::providers::timeline::{Departure, Page, Post, Timeline, read_posts};
+use crate::providers::timeline::{Ask, More, Page, Post, Rules, Timeline, read_posts, timed};
 use crate::providers::twitter_v1::{errors, limits, parse_tweet};
 use crate::quota::Credential;
 
@@ -75,15 +74,15 @@ impl Kind {
             Self::List { .. } => (200, None, None),
             Self::Home => (200, Some(800), None),
         };
+        let (endpoint, behind) = (self.endpoint(), Duration::ZERO);
         // A call costs the same however much it brings.
-        Rules { layout: IdLayout::TWITTER, k, count, anchored: true, depth, window }
+        Rules { endpoint, layout: IdLayout::TWITTER, k, count, anchored: true, depth, window, behind }
     }
 }
 
 /// The API. Clones share the connections and what is known of its clock.
 #[derive(Debug, Clone)]
 pub struct TwitterApi {
-    http: HttpClient,
     /// Ends with a slash.
     base: Url,
     auth: Auth,
@@ -104,8 +103,8 @@ impl TwitterApi {
     /// It is no address, in words for the person who set it.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         let base = base(base_url)?;
-        let auth = Auth::new(http.clone(), &base, errors::means_bad_token)?;
-        Ok(Self { http, base, auth })
+        let auth = Auth::new(http, &base, errors::means_bad_token)?;
+        Ok(Self { base, auth })
     }
 
     /// A timeline of it, whose ids are out of order by no more than `k`.
@@ -136,20 +135,13 @@ impl TwitterTimeline {
 
 #[async_trait]
 impl Timeline for TwitterTimeline {
-    fn endpoint(&self) -> &'static str {
-        self.kind.endpoint()
-    }
-
     fn rules(&self) -> Rules {
         self.rules
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
         let address = self.address(ask)?;
-        let departure = Departure::now();
-        let request = || self.api.http.client().get(address.clone()).build().map_err(cannot_build);
-        let reply = self.api.auth.call(&request, credential).await?;
-        let reading = departure.reading(&reply, Duration::ZERO);
+        let (reply, reading) = timed(self.api.auth.get(&address, credential), self.rules.behind).await?;
         if reply.status != 200 {
             let error = refusal::decide(&reply, self.kind.endpoint());
             self.api.auth.heed(&error);

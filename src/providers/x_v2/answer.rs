@@ -8,10 +8,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::post::Post;
-use crate::model::post::Tweet;
-use crate::model::post::TweetId;
+use crate::model::post::{Tweet, TweetId};
 use crate::providers::asked::{Asked, not_mentioned};
-use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, text};
+use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
 
 /// What an answer says of ids it does not return: deleted or unknown; protected or suspended; taken down.
@@ -70,11 +69,7 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
-    let body = text(body);
-    if !body.trim_start().starts_with('{') {
-        let what = if body.trim().is_empty() { "it is empty" } else { "it is not an object" };
-        return Err(LookupError::BadAnswer(what.to_owned()));
-    }
+    let body = object(body)?;
     let body: Body<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
     let data: Option<Vec<&RawValue>> = match scalar::present(body.data) {
         None => None,

@@ -19,7 +19,7 @@ pub mod stream;
 pub mod timeline;
 
 use async_trait::async_trait;
-use reqwest::{Request, Url};
+use reqwest::Url;
 
 pub use self::answer::read as read_answer;
 pub use self::fields::{FieldNames, Fields};
@@ -27,8 +27,8 @@ pub use self::post::id_of;
 use super::asked::batch;
 use crate::base::clock::Millis;
 use crate::model::post::{Tweet, TweetId};
-use crate::providers::auth::{Auth, asked_as};
-use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build, unreadable};
+use crate::providers::auth::Auth;
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below};
 use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Quota, Usage};
 use crate::quota::{Credential, CredentialKind};
 
@@ -63,7 +63,6 @@ impl Default for XV2Options {
 /// The provider.
 #[derive(Debug, Clone)]
 pub struct XV2 {
-    http: HttpClient,
     endpoint: Url,
     usage: Url,
     me: Url,
@@ -76,29 +75,20 @@ impl XV2 {
     /// person who set them.
     pub fn new(options: XV2Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
-        let http = HttpClient::new(&options.http)?;
         Ok(Self {
             endpoint: below(&base, LOOKUP_PATH)?,
             usage: below(&base, USAGE_PATH)?,
             me: below(&base, ME_PATH)?,
             fields: options.fields,
             // Its 401 tells no more than that.
-            auth: Auth::new(http.clone(), &base, |reply| reply.status == 401)?,
-            http,
+            auth: Auth::new(HttpClient::new(&options.http)?, &base, |reply| reply.status == 401)?,
         })
     }
 
-    fn lookup_request(&self, ids: &[&str]) -> Result<Request, LookupError> {
-        let mut address = self.endpoint.clone();
-        address.query_pairs_mut().append_pair("ids", &ids.join(",")).extend_pairs(self.fields.parameters());
-        self.http.client().get(address).build().map_err(cannot_build)
-    }
-
-    /// What a refusal means. A clock that is off is corrected by it.
-    fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
-        let error = errors::decide(reply);
-        self.auth.heed(&error);
-        asked_as(error, credential)
+    /// The answer to a question, where it is one.
+    async fn ask(&self, address: &Url, credential: &Credential) -> Result<Reply, LookupError> {
+        let reply = self.auth.get(address, credential).await?;
+        reply.json(|reply| self.auth.refused(errors::decide(reply), credential))
     }
 }
 
@@ -126,16 +116,11 @@ impl Lookup for XV2 {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let batch = batch(ids, BATCH_LIMIT)?;
-        if batch.is_empty() {
-            return Ok(Answer::empty());
-        }
-        let reply = self.auth.call(&|| self.lookup_request(&batch), credential).await?;
-        if reply.status != 200 {
-            return Err(self.refused(&reply, credential));
-        }
-        reply.is_json()?;
-        let (outcomes, unsolicited) = answer::read(&reply.body, ids).map_err(|error| unreadable(error, &reply))?;
+        let Some(batch) = batch(ids, BATCH_LIMIT)? else { return Ok(Answer::empty()) };
+        let mut address = self.endpoint.clone();
+        address.query_pairs_mut().append_pair("ids", &batch.join(",")).extend_pairs(self.fields.parameters());
+        let reply = self.ask(&address, credential).await?;
+        let (outcomes, unsolicited) = reply.read(|body| answer::read(body, ids))?;
         Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
     }
 }
@@ -149,22 +134,11 @@ impl Api for XV2 {
             CredentialKind::User(_) => &self.me,
             CredentialKind::App(_) | CredentialKind::Bearer(_) | CredentialKind::Anonymous => &self.usage,
         };
-        let request = || self.http.client().get(address.clone()).build().map_err(cannot_build);
-        let reply = self.auth.call(&request, credential).await?;
-        if reply.status != 200 {
-            return Err(self.refused(&reply, credential));
-        }
-        reply.is_json()?;
+        self.ask(address, credential).await?;
         Ok(None)
     }
 
     async fn usage(&self, credential: &Credential) -> Result<Option<Usage>, LookupError> {
-        let request = || self.http.client().get(self.usage.clone()).build().map_err(cannot_build);
-        let reply = self.auth.call(&request, credential).await?;
-        if reply.status != 200 {
-            return Err(self.refused(&reply, credential));
-        }
-        reply.is_json()?;
-        answer::read_usage(&reply.body).map(Some).map_err(|error| unreadable(error, &reply))
+        self.ask(&self.usage, credential).await?.read(answer::read_usage).map(Some)
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::post::{Details, Metrics, Tweet, TweetId};
-use crate::providers::scalar::{self, not_a_date, present};
+use crate::providers::scalar::{self, present};
 
 /// Withheld everywhere because of a copyright complaint: as v1.1 writes it.
 const COPYRIGHT: &str = "XY";
@@ -96,7 +96,7 @@ impl<'a> Post<'a> {
     /// The ids of all its versions, its own among them.
     pub fn history(&self) -> Vec<String> {
         let ids = present(self.edit_history_tweet_ids).or(present(self.edit_history_post_ids));
-        let ids: Vec<&RawValue> = ids.and_then(|ids| serde_json::from_str(ids.get()).ok()).unwrap_or_default();
+        let ids: Vec<&RawValue> = scalar::value(ids).unwrap_or_default();
         ids.into_iter().filter_map(|id| scalar::id(id).ok()).map(|id| id.to_string()).collect()
     }
 
@@ -112,13 +112,7 @@ impl<'a> Post<'a> {
     /// Reads it whole.
     pub fn returned(&self, raw: &str) -> Result<Tweet, String> {
         let id = self.id()?;
-        let created_at = match present(self.created_at) {
-            None => None,
-            Some(date) => {
-                let read = scalar::string(date).and_then(|text| scalar::rfc3339(&text));
-                Some(read.ok_or_else(|| not_a_date("created_at", date))?)
-            }
-        };
+        let created_at = scalar::date(self.created_at, "created_at", scalar::rfc3339)?;
         let note = self.note();
         let text = match note.or(present(self.text)) {
             None => None,
@@ -147,8 +141,7 @@ impl<'a> Post<'a> {
     /// A retweet's text is cut to 140 characters, and one of a long post to 280; the rest of them is in another object.
     fn details(&self, text: Option<&str>, is_note: bool) -> Details {
         let references = present(self.referenced_tweets).or(present(self.referenced_posts));
-        let references: Vec<Reference<'_>> =
-            references.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+        let references: Vec<Reference<'_>> = scalar::value(references).unwrap_or_default();
         let to = |kinds: &[&str]| {
             let of = references.iter().find(|reference| kinds.contains(&&*reference.kind))?;
             Some(scalar::id(of.id).ok()?.to_string())
@@ -174,9 +167,7 @@ impl<'a> Post<'a> {
 
     /// Its counts. Those that it does not have, or not as numbers, are not known.
     fn metrics(&self) -> Metrics {
-        let counts: HashMap<Cow<'_, str>, &RawValue> = present(self.public_metrics)
-            .and_then(|metrics| serde_json::from_str(metrics.get()).ok())
-            .unwrap_or_default();
+        let counts: HashMap<Cow<'_, str>, &RawValue> = scalar::value(self.public_metrics).unwrap_or_default();
         let count = |name: &str| counts.get(name).and_then(|raw| scalar::count(raw));
         Metrics {
             retweet_count: count("retweet_count").or_else(|| count("repost_count")),
@@ -189,7 +180,7 @@ impl<'a> Post<'a> {
     }
 
     fn withheld_in(&self) -> Option<String> {
-        let withheld: Withheld<'_> = serde_json::from_str(present(self.withheld)?.get()).ok()?;
+        let withheld: Withheld<'_> = scalar::value(self.withheld)?;
         if !withheld.country_codes.is_empty() {
             return Some(withheld.country_codes.join(","));
         }

@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::model::post::Ingested;
 use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, Opened, base, below, cannot_build};
 use crate::providers::lookup::LookupError;
@@ -52,8 +51,7 @@ impl SearchStream {
 
     /// A stream without a rule is connected, and silent for ever.
     async fn has_rules(&self) -> Result<(), Broken> {
-        let request = || self.http.client().get(self.rules.clone()).build().map_err(cannot_build);
-        let reply = self.auth.call(&request, &self.credential).await.map_err(Broken::unanswered)?;
+        let reply = self.auth.get(&self.rules, &self.credential).await.map_err(Broken::unanswered)?;
         if reply.status != 200 {
             return Err(self.refused(errors::decide(&reply)));
         }
@@ -115,13 +113,7 @@ pub fn read(line: &str) -> Message {
         Err(error) => return Message::Unreadable(format!("it is no JSON object, at column {}", error.column())),
     };
     if let Some(data) = parts.data.map(RawValue::get) {
-        return match parse_post(data) {
-            Ok(post) => Message::Post { post: Box::new(post.into()), broken: None },
-            Err(why) => match id_of(data) {
-                Some(id) => Message::Post { post: Box::new(Ingested::bare(id)), broken: Some(why) },
-                None => Message::Unreadable(why),
-            },
-        };
+        return Message::post(data, parse_post, id_of);
     }
     let Some(error) = parts.errors.first() else {
         return Message::Unreadable("it has neither a post nor errors".to_owned());

@@ -19,12 +19,11 @@ use reqwest::Url;
 
 pub use self::body::read;
 use crate::base::clock::{self, Millis};
-use crate::providers::auth::{Auth, asked_as};
-use crate::providers::http::{HttpClient, base, cannot_build};
+use crate::providers::auth::Auth;
+use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, More, Rules};
-use crate::providers::timeline::{Departure, Page, Timeline, of_target};
+use crate::providers::timeline::{Ask, More, Page, Rules, Timeline, of_target, timed};
 use crate::providers::x_v2::{Fields, errors};
 use crate::quota::Credential;
 
@@ -59,26 +58,19 @@ impl Kind {
     }
 
     fn rules(&self, k: Millis) -> Rules {
-        let (depth, window) = match self {
-            Self::Search { .. } => (None, Some(7 * DAY_MS)),
-            Self::User { .. } => (Some(3_200), None),
+        let endpoint = self.endpoint();
+        let (depth, window, behind) = match self {
+            Self::Search { .. } => (None, Some(7 * DAY_MS), SEARCH_BEHIND),
+            Self::User { .. } => (Some(3_200), None, Duration::ZERO),
         };
         // It says which page is the last, and each post costs: no known one is asked for.
-        Rules { layout: IdLayout::TWITTER, k, count: 100, anchored: false, depth, window }
-    }
-
-    fn behind(&self) -> Duration {
-        match self {
-            Self::Search { .. } => SEARCH_BEHIND,
-            Self::User { .. } => Duration::ZERO,
-        }
+        Rules { endpoint, layout: IdLayout::TWITTER, k, count: 100, anchored: false, depth, window, behind }
     }
 }
 
 /// The API. Clones share the connections and what is known of its clock.
 #[derive(Debug, Clone)]
 pub struct XApi {
-    http: HttpClient,
     /// Ends with a slash.
     base: Url,
     fields: Fields,
@@ -100,8 +92,8 @@ impl XApi {
     /// It is no address, in words for the person who set it.
     pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, String> {
         let base = base(base_url)?;
-        let auth = Auth::new(http.clone(), &base, |reply| reply.status == 401)?;
-        Ok(Self { http, base, fields, auth })
+        let auth = Auth::new(http, &base, |reply| reply.status == 401)?;
+        Ok(Self { base, fields, auth })
     }
 
     /// A timeline of it, whose ids are out of order by no more than `k`.
@@ -140,54 +132,36 @@ impl XTimeline {
         Ok(address)
     }
 
-    /// What a refusal means. A clock that is off is corrected by it.
-    fn refused(&self, error: LookupError, credential: &Credential) -> LookupError {
-        self.api.auth.heed(&error);
-        match error {
-            LookupError::BadRequest(said) | LookupError::BatchTooLarge(said) => of_target(&said),
-            other => asked_as(other, credential),
+    /// What a refused page means for its source.
+    fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
+        use LookupError::{BadRequest, BatchTooLarge, Outage};
+
+        match self.api.auth.refused(errors::decide(reply), credential) {
+            BadRequest(said) | BatchTooLarge(said) => of_target(&said),
+            // No such user, by an answer in the API's own words.
+            Outage(said) if reply.status == 404 && body::is_problem(&reply.body) => of_target(&said),
+            other => other,
         }
     }
 }
 
 #[async_trait]
 impl Timeline for XTimeline {
-    fn endpoint(&self) -> &'static str {
-        self.kind.endpoint()
-    }
-
     fn rules(&self) -> Rules {
         self.rules
-    }
-
-    fn behind(&self) -> Duration {
-        self.kind.behind()
     }
 
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
         let word = Word::of(ask);
         let address = self.address(&word, ask.count)?;
-        let departure = Departure::now();
-        let request = || self.api.http.client().get(address.clone()).build().map_err(cannot_build);
-        let reply = self.api.auth.call(&request, credential).await?;
-        let reading = departure.reading(&reply, self.kind.behind());
+        let (reply, reading) = timed(self.api.auth.get(&address, credential), self.rules.behind).await?;
         let quota = errors::quota(&reply);
         if reply.status == 400 && ask.token.is_some() {
             // What else may be wrong with it shows without the token, too.
             tracing::info!("a page's token is refused: going on by ids");
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
         }
-        if reply.status != 200 {
-            let error = match errors::decide(&reply) {
-                // No such user, by an answer in the API's own words.
-                LookupError::Outage(said) if reply.status == 404 && body::is_problem(&reply.body) => {
-                    LookupError::BadRequest(said)
-                }
-                other => other,
-            };
-            return Err(self.refused(error, credential));
-        }
-        reply.is_json()?;
+        let reply = reply.json(|reply| self.refused(reply, credential))?;
         let body::Read { posts, broken, next_token } = read(&reply.body)?;
         let more = next_token.map_or(More::No, |token| More::Token(word.next(token).to_string()));
         Ok(Page { posts, broken, more, reading, quota })

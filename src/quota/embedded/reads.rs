@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{EmbeddedLedger, Tx, decide};
+use super::{EmbeddedLedger, Tx};
 use crate::base::clock::Millis;
 use crate::quota::budget::day;
 use crate::quota::budget::{Budget, ChargedReads, Counted, DAYS_KEPT, Period, Span};
@@ -63,7 +63,7 @@ impl EmbeddedLedger {
             self.charge(&mut tx, *day, *span, &new[at], call).await?;
         }
         self.forget(&mut tx, now).await?;
-        tx.commit().await.map_err(decide)?;
+        tx.commit().await?;
         Ok(granted)
     }
 
@@ -92,7 +92,7 @@ impl EmbeddedLedger {
                 }
             }
         }
-        tx.commit().await.map_err(decide)
+        Ok(tx.commit().await?)
     }
 
     /// [`Ledger::counted`](crate::quota::Ledger::counted) at `now` by the file's clock, ms since the epoch.
@@ -100,7 +100,7 @@ impl EmbeddedLedger {
     /// # Errors
     /// The file is out.
     pub async fn counted_at(&self, now: Millis, per: Period) -> Result<Counted, LedgerError> {
-        let mut tx = self.pool.begin().await.map_err(decide)?;
+        let mut tx = self.pool.begin().await?;
         self.counted_in(&mut tx, now, per).await
     }
 
@@ -108,15 +108,13 @@ impl EmbeddedLedger {
         let days: Vec<(i64, i64)> = sqlx::query_as("SELECT day, reads FROM quota_reads WHERE api = ?")
             .bind(&self.api)
             .fetch_all(&mut **tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         let part: Option<(i64, i64)> =
             sqlx::query_as("SELECT number, reads FROM quota_period WHERE api = ? AND length = ?")
                 .bind(&self.api)
                 .bind(per.arguments().0)
                 .fetch_optional(&mut **tx)
-                .await
-                .map_err(decide)?;
+                .await?;
         let whole = |reads: i64| u64::try_from(reads).unwrap_or(0);
         let by_day: BTreeMap<i64, u64> = days.into_iter().map(|(day, reads)| (day, whole(reads))).collect();
         Ok(Counted { now, by_day, part: part.map(|(number, reads)| (number, whole(reads))) })
@@ -134,8 +132,7 @@ impl EmbeddedLedger {
         .bind(day)
         .bind(ids)
         .fetch_all(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         Ok(rows.into_iter().collect())
     }
 
@@ -158,8 +155,7 @@ impl EmbeddedLedger {
         .bind(day(now) - 1)
         .bind(day(now) + 1)
         .fetch_all(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         for (day, length, number) in &ours {
             let placed = sqlx::query(
                 "INSERT INTO quota_charged (api, day, id, call, length, number) SELECT ?1, ?2, ?3, '', ?4, ?5
@@ -171,8 +167,7 @@ impl EmbeddedLedger {
             .bind(length)
             .bind(number)
             .execute(&mut **tx)
-            .await
-            .map_err(decide)?;
+            .await?;
             if placed.rows_affected() == 0 {
                 let part = Some((*length, *number)).filter(|(length, _)| *length > 0);
                 self.count(tx, *day, part, -1).await?;
@@ -193,8 +188,7 @@ impl EmbeddedLedger {
         .bind(day)
         .bind(serde_json::Value::from(ids).to_string())
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         Ok(())
     }
 
@@ -219,8 +213,7 @@ impl EmbeddedLedger {
         .bind(length)
         .bind(number)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         self.count(tx, day, part, i64::try_from(ids.len()).unwrap_or(i64::MAX)).await
     }
 
@@ -234,8 +227,7 @@ impl EmbeddedLedger {
         .bind(day)
         .bind(by)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         let Some((length, number)) = part else { return Ok(()) };
         let sql = if by > 0 {
             "INSERT INTO quota_period (api, length, number, reads) VALUES (?1, ?2, ?3, ?4)
@@ -243,7 +235,7 @@ impl EmbeddedLedger {
         } else {
             "UPDATE quota_period SET reads = reads + ?4 WHERE api = ?1 AND length = ?2 AND number = ?3"
         };
-        sqlx::query(sql).bind(&self.api).bind(length).bind(number).bind(by).execute(&mut **tx).await.map_err(decide)?;
+        sqlx::query(sql).bind(&self.api).bind(length).bind(number).bind(by).execute(&mut **tx).await?;
         Ok(())
     }
 
@@ -253,7 +245,7 @@ impl EmbeddedLedger {
             ("DELETE FROM quota_charged WHERE api = ? AND day < ?", 1),
             ("DELETE FROM quota_reads WHERE api = ? AND day < ?", DAYS_KEPT),
         ] {
-            sqlx::query(sql).bind(&self.api).bind(day(now) - kept).execute(&mut **tx).await.map_err(decide)?;
+            sqlx::query(sql).bind(&self.api).bind(day(now) - kept).execute(&mut **tx).await?;
         }
         Ok(())
     }

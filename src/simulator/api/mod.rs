@@ -18,7 +18,7 @@ use axum::{Json, Router};
 use serde_json::json;
 
 pub use self::connections::StreamCounts;
-pub use self::shared::{Api, Counters};
+pub use self::shared::{Api, Counters, Routes, TheApi};
 pub(crate) use self::shared::{Entered, with_slash};
 pub use self::timelines::TimelinePost;
 use super::call::Call;
@@ -36,23 +36,22 @@ use crate::base::clock;
 
 /// The addresses and what answers them.
 pub fn router(api: Arc<Api>) -> Router {
-    let lookup =
-        |dialect: Dialect| async move |State(api): State<Arc<Api>>, call: Call| api.lookup(dialect, &call).await;
-    let check = |dialect: Dialect| async move |State(api): State<Arc<Api>>, call: Call| api.check(dialect, &call);
-    let rules = async |State(api): State<Arc<Api>>| Json(api.faults.rules());
-    let set_rules = async |State(api): State<Arc<Api>>, Json(rules): Json<Vec<Rule>>| {
+    let lookup = |dialect: Dialect| async move |State(api): TheApi, call: Call| api.lookup(dialect, &call).await;
+    let check = |dialect: Dialect| async move |State(api): TheApi, call: Call| api.check(dialect, &call);
+    let rules = async |State(api): TheApi| Json(api.faults.rules());
+    let set_rules = async |State(api): TheApi, Json(rules): Json<Vec<Rule>>| {
         api.faults.replace(rules);
         StatusCode::NO_CONTENT
     };
-    let no_rules = async |State(api): State<Arc<Api>>| {
+    let no_rules = async |State(api): TheApi| {
         api.faults.clear();
         StatusCode::NO_CONTENT
     };
-    let standings = async |State(api): State<Arc<Api>>| Json(api.gate.standings());
-    let stand = async |State(api): State<Arc<Api>>, Path(name): Path<String>, Json(standing): Json<Standing>| {
+    let standings = async |State(api): TheApi| Json(api.gate.standings());
+    let stand = async |State(api): TheApi, Path(name): Path<String>, Json(standing): Json<Standing>| {
         if api.gate.set(&name, standing) { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
     };
-    let stats = async |State(api): State<Arc<Api>>| Json(api.counters());
+    let stats = async |State(api): TheApi| Json(api.counters());
     let router = Router::new()
         .route("/1.1/statuses/lookup.json", get(lookup(Dialect::TwitterV1)).post(lookup(Dialect::TwitterV1)))
         .route("/2/tweets", get(lookup(Dialect::XV2)))

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::MethodRouter;
 use serde::Serialize;
@@ -67,8 +68,13 @@ pub struct Counters {
     pub charged: u64,
 }
 
+/// Addresses that the API answers.
+pub type Routes = Router<Arc<Api>>;
+/// The API itself, for whatever answers at an address.
+pub type TheApi = State<Arc<Api>>;
+
 /// An address of Mastodon, which answers with a slash at its end, too.
-pub(crate) fn with_slash(router: Router<Arc<Api>>, path: &str, methods: MethodRouter<Arc<Api>>) -> Router<Arc<Api>> {
+pub(crate) fn with_slash(router: Routes, path: &str, methods: MethodRouter<Arc<Api>>) -> Routes {
     router.route(path, methods.clone()).route(&format!("{path}/"), methods)
 }
 
@@ -148,15 +154,21 @@ impl Api {
         }
     }
 
-    /// The same, at an endpoint whose own figures are these: calls per window of a user and of an application.
-    #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
-    pub(crate) fn enter_own(
+    /// The same after the usual time, where all calls have one window.
+    pub(crate) async fn enter_any(&self, dialect: Dialect, call: &Call) -> Result<Entered, Response> {
+        self.pause(self.options.latency).await;
+        self.enter(dialect, call, dialect.endpoint(), |pool| dialect.limit(&self.options, pool))
+    }
+
+    /// The same at an endpoint whose own figures are these: calls per window of a user and of an application.
+    pub(crate) async fn enter_own(
         &self,
         dialect: Dialect,
         call: &Call,
         endpoint: &'static str,
         calls: (u32, u32),
     ) -> Result<Entered, Response> {
+        self.pause(self.options.latency).await;
         self.enter(dialect, call, endpoint, |pool| dialect.limit_of(&self.options, pool, calls))
     }
 

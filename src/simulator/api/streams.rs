@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -19,7 +18,7 @@ use futures::stream;
 use serde_json::json;
 
 use super::connections::Place;
-use super::shared::{Api, Entered};
+use super::shared::{Api, Entered, Routes, TheApi};
 use super::timelines::{Network, Target, TimelinePost};
 use crate::base::clock::{self, Millis};
 use crate::simulator::call::Call;
@@ -38,10 +37,9 @@ const KICKED: &str =
     r#"{"disconnect":{"code":7,"stream_name":"simulated","reason":"admin logout: a newer stream of this account"}}"#;
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let answer =
-        |dialect: Dialect| async move |State(api): State<Arc<Api>>, call: Call| api.stream(dialect, &call).await;
-    let rules = async |State(api): State<Arc<Api>>, call: Call| api.stream_rules(&call);
+pub fn routes(router: Routes) -> Routes {
+    let answer = |dialect: Dialect| async move |State(api): TheApi, call: Call| api.stream(dialect, &call).await;
+    let rules = async |State(api): TheApi, call: Call| api.stream_rules(&call);
     router
         .route("/1.1/statuses/filter.json", get(answer(Dialect::TwitterV1)).post(answer(Dialect::TwitterV1)))
         .route("/2/tweets/search/stream", get(answer(Dialect::XV2)))
@@ -63,9 +61,8 @@ impl Api {
     }
 
     async fn stream(self: Arc<Self>, dialect: Dialect, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let calls = if dialect == Dialect::XV2 { (X_CONNECTS, X_CONNECTS) } else { (0, 0) };
-        let Entered { caller, window } = self.enter_own(dialect, call, "/2/tweets/search/stream", calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, "/2/tweets/search/stream", calls).await?;
         let fields = dialect
             .fields(call, &["backfill_minutes", "start_time", "end_time"])
             .map_err(|unknown| dialect.with(window, refusal_of(&unknown)))?;

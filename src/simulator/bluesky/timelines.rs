@@ -2,9 +2,6 @@
 //! also where nothing is left of it. An author feed's cursor is a time, a search's is a count of posts, and refused to
 //! whoever shows no token.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
@@ -15,7 +12,7 @@ use super::dialect::{bluesky_uri, invalid};
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
 use crate::simulator::api::timelines::{Network, Slice};
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::{View, instant, iso};
@@ -36,9 +33,9 @@ const DEEPEST: usize = 10_000;
 type Refused = String;
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let author = async |State(api): State<Arc<Api>>, call: Call| api.bluesky_page(&call, Api::author_feed).await;
-    let search = async |State(api): State<Arc<Api>>, call: Call| api.bluesky_page(&call, Api::search_posts).await;
+pub fn routes(router: Routes) -> Routes {
+    let author = async |State(api): TheApi, call: Call| api.bluesky_page(&call, Api::author_feed).await;
+    let search = async |State(api): TheApi, call: Call| api.bluesky_page(&call, Api::search_posts).await;
     router.route("/xrpc/app.bsky.feed.getAuthorFeed", get(author)).route("/xrpc/app.bsky.feed.searchPosts", get(search))
 }
 
@@ -49,9 +46,7 @@ impl Api {
         page: fn(&Self, &Call) -> Result<String, Refused>,
     ) -> Result<Response, Response> {
         let dialect = Dialect::Bluesky;
-        self.pause(self.options.latency).await;
-        let limit = |pool| dialect.limit(&self.options, pool);
-        let Entered { window, .. } = self.enter(dialect, call, dialect.endpoint(), limit)?;
+        let window = self.enter_any(dialect, call).await?.window;
         let is_members_only = call.parameter("q").is_some_and(|query| query == MEMBERS_ONLY);
         if call.authorization.is_none() && call.parameter("q").is_some() {
             // The server in front of it decides this, and knows no lexicon.

@@ -1,8 +1,5 @@
 //! Accounts of the Mastodon instance, and what it says of itself.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
@@ -10,19 +7,16 @@ use serde_json::json;
 
 use super::dialect::account;
 use crate::simulator::api::timelines::Target;
-use crate::simulator::api::{Api, Entered, with_slash};
+use crate::simulator::api::{Api, Entered, Routes, TheApi, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::success;
-use crate::simulator::text::author_with;
-
-/// Users that are not there.
-const NOBODY: [&str; 2] = ["404", "nobody"];
+use crate::simulator::text::{NOBODY, author_with};
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let account = async |State(api): State<Arc<Api>>, Path(id): Path<String>, call: Call| api.account(&id, &call).await;
-    let instance = async |State(api): State<Arc<Api>>| success(api.instance().to_string());
+pub fn routes(router: Routes) -> Routes {
+    let account = async |State(api): TheApi, Path(id): Path<String>, call: Call| api.account(&id, &call).await;
+    let instance = async |State(api): TheApi| success(api.instance().to_string());
     let router = with_slash(router, "/api/v1/accounts/{id}", get(account));
     let router = with_slash(router, "/api/v1/instance", get(instance));
     with_slash(router, "/api/v2/instance", get(instance))
@@ -43,10 +37,8 @@ impl Api {
 
     /// An account of the Mastodon instance; the caller's own is `verify_credentials`.
     async fn account(&self, id: &str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::Mastodon;
-        let limit = |pool| dialect.limit(&self.options, pool);
-        let Entered { caller, window } = self.enter(dialect, call, dialect.endpoint(), limit)?;
+        let Entered { caller, window } = self.enter_any(dialect, call).await?;
         let author = match id {
             "verify_credentials" if call.authorization.is_none() => {
                 return Err(dialect.with(window, dialect.refusal(401, 89)));

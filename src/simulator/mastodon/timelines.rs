@@ -1,9 +1,8 @@
 //! `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses`: what is gone is left out before the
 //! count is applied, and what is answered without a token may be kept on the way.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, LINK};
 use axum::http::{HeaderValue, Uri};
@@ -12,7 +11,7 @@ use axum::routing::get;
 
 use crate::base::clock;
 use crate::simulator::api::timelines::{Network, Slice};
-use crate::simulator::api::{Api, Entered, with_slash};
+use crate::simulator::api::{Api, Routes, TheApi, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::View;
@@ -27,14 +26,13 @@ const MEMBERS_ONLY: &str = "#members";
 const COUNT: (usize, usize) = (20, 40);
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let public = async |State(api): State<Arc<Api>>, uri: Uri, call: Call| api.statuses("public", &uri, &call).await;
-    let tag = async |State(api): State<Arc<Api>>, Path(tag): Path<String>, uri: Uri, call: Call| {
+pub fn routes(router: Routes) -> Routes {
+    let public = async |State(api): TheApi, uri: Uri, call: Call| api.statuses("public", &uri, &call).await;
+    let tag = async |State(api): TheApi, Path(tag): Path<String>, uri: Uri, call: Call| {
         api.statuses(&format!("#{tag}"), &uri, &call).await
     };
-    let account = async |State(api): State<Arc<Api>>, Path(id): Path<String>, uri: Uri, call: Call| {
-        api.statuses(&id, &uri, &call).await
-    };
+    let account =
+        async |State(api): TheApi, Path(id): Path<String>, uri: Uri, call: Call| api.statuses(&id, &uri, &call).await;
     let router = with_slash(router, "/api/v1/timelines/public", get(public));
     let router = with_slash(router, "/api/v1/timelines/tag/{hashtag}", get(tag));
     with_slash(router, "/api/v1/accounts/{id}/statuses", get(account))
@@ -43,9 +41,7 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 impl Api {
     async fn statuses(&self, target: &str, uri: &Uri, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Mastodon;
-        self.pause(self.options.latency).await;
-        let limit = |pool| dialect.limit(&self.options, pool);
-        let Entered { window, .. } = self.enter(dialect, call, dialect.endpoint(), limit)?;
+        let window = self.enter_any(dialect, call).await?.window;
         let is_anonymous = call.authorization.is_none();
         match target {
             NOBODY => return Err(dialect.with(window, dialect.refusal(404, 34))),

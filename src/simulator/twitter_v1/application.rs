@@ -1,10 +1,8 @@
 //! `POST /oauth2/token` and `application/rate_limit_status`: an application's token, and the windows as they stand.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -13,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::dialect::refusal;
 use super::timelines::limits;
 use crate::base::clock;
-use crate::simulator::api::Api;
+use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::faults::Endpoint;
@@ -28,9 +26,9 @@ const STATUS: &str = "/application/rate_limit_status";
 const STATUS_CALLS: u32 = 180;
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let status = async |State(api): State<Arc<Api>>, call: Call| api.rate_limit_status(&call);
-    let token = async |State(api): State<Arc<Api>>, call: Call| api.token(&call).await;
+pub fn routes(router: Routes) -> Routes {
+    let status = async |State(api): TheApi, call: Call| api.rate_limit_status(&call);
+    let token = async |State(api): TheApi, call: Call| api.token(&call).await;
     router.route("/1.1/application/rate_limit_status.json", get(status)).route("/oauth2/token", post(token))
 }
 

@@ -1,14 +1,11 @@
 //! `statuses/show` of v1.1: one tweet, and why it cannot be had.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 
 use super::dialect::refusal;
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::View;
@@ -16,22 +13,20 @@ use crate::simulator::reply::success;
 use crate::simulator::x_v2::dialect::is_hidden;
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+pub fn routes(router: Routes) -> Routes {
     let by_parameter =
-        async |State(api): State<Arc<Api>>, call: Call| api.show(call.parameter("id").unwrap_or_default(), &call).await;
-    let by_path =
-        async |State(api): State<Arc<Api>>, Path(name): Path<String>, call: Call| match name.strip_suffix(".json") {
-            Some(id) => api.show(id, &call).await,
-            None => Err(refusal(404, 34)),
-        };
+        async |State(api): TheApi, call: Call| api.show(call.parameter("id").unwrap_or_default(), &call).await;
+    let by_path = async |State(api): TheApi, Path(name): Path<String>, call: Call| match name.strip_suffix(".json") {
+        Some(id) => api.show(id, &call).await,
+        None => Err(refusal(404, 34)),
+    };
     router.route("/1.1/statuses/show.json", get(by_parameter)).route("/1.1/statuses/show/{name}", get(by_path))
 }
 
 impl Api {
     async fn show(&self, id: &str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::TwitterV1;
-        let Entered { window, .. } = self.enter_own(dialect, call, "/statuses/show/:id", (900, 900))?;
+        let window = self.enter_own(dialect, call, "/statuses/show/:id", (900, 900)).await?.window;
         let response = match self.object(dialect, id, &self.shown(self.now(), View::of(call))) {
             Some(object) => success(object),
             None if dialect.tweet_id(id).is_some() && is_hidden(id) => refusal(403, 179),

@@ -1,9 +1,6 @@
 //! `search/tweets`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline`: the count is applied first, and
 //! what is gone is left out afterwards.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +10,7 @@ use serde_json::json;
 use super::dialect::refusal;
 use crate::model::post::TweetId;
 use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::gate::Refused;
@@ -83,9 +80,9 @@ pub fn limits(options: &SimulatorOptions, pool: Pool) -> impl Iterator<Item = (&
 }
 
 /// The addresses.
-pub fn routes(mut router: Router<Arc<Api>>) -> Router<Arc<Api>> {
+pub fn routes(mut router: Routes) -> Routes {
     for endpoint in ENDPOINTS {
-        let answer = async move |State(api): State<Arc<Api>>, call: Call| api.timeline(&endpoint, &call).await;
+        let answer = async move |State(api): TheApi, call: Call| api.timeline(&endpoint, &call).await;
         router = router.route(&format!("/1.1{}.json", endpoint.path), get(answer));
     }
     router
@@ -93,9 +90,8 @@ pub fn routes(mut router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 
 impl Api {
     async fn timeline(&self, endpoint: &Endpoint, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::TwitterV1;
-        let Entered { caller, window } = self.enter_own(dialect, call, endpoint.path, endpoint.calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint.path, endpoint.calls).await?;
         if caller.pool == Pool::Applications && endpoint.calls.1 == 0 {
             return Err(refusal(403, 220));
         }

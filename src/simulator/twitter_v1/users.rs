@@ -1,30 +1,21 @@
 //! Users of API v1.1.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 
 use super::dialect::{refusal, user};
 use crate::simulator::api::timelines::Target;
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::success;
-use crate::simulator::text::{author_named, author_with};
+use crate::simulator::text::{MOST_USERS, NOBODY, author_named, author_with};
 use crate::simulator::windows::Pool;
 
-/// Users that are not there.
-const NOBODY: [&str; 2] = ["404", "nobody"];
-
-/// The most users of one call.
-const MOST: usize = 100;
-
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let users = |endpoint| async move |State(api): State<Arc<Api>>, call: Call| api.v1_users(endpoint, &call).await;
+pub fn routes(router: Routes) -> Routes {
+    let users = |endpoint| async move |State(api): TheApi, call: Call| api.v1_users(endpoint, &call).await;
     router
         .route("/1.1/account/verify_credentials.json", get(users("/account/verify_credentials")))
         .route("/1.1/users/show.json", get(users("/users/show/:id")))
@@ -34,14 +25,13 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 impl Api {
     /// Users of v1.1: one, several, or the caller.
     async fn v1_users(&self, endpoint: &'static str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let dialect = Dialect::TwitterV1;
         let calls = match endpoint {
             "/account/verify_credentials" => (75, 0),
             "/users/lookup" => (900, 300),
             _ => (900, 900),
         };
-        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls).await?;
         if caller.pool == Pool::Applications && calls.1 == 0 {
             return Err(refusal(403, 220));
         }
@@ -54,7 +44,7 @@ impl Api {
         };
         let found: Vec<String> = asked.iter().flatten().map(|author| v1_user(*author)).collect();
         let response = match (endpoint, &found[..]) {
-            _ if asked.len() > MOST => refusal(403, 18),
+            _ if asked.len() > MOST_USERS => refusal(403, 18),
             ("/users/lookup", []) => refusal(404, 17),
             ("/users/lookup", users) => success(format!("[{}]", users.join(","))),
             (_, [one, ..]) => success(one.clone()),

@@ -1,9 +1,6 @@
 //! `GET /2/tweets/search/recent`, `GET /2/users/{id}/tweets`: pages by tokens that belong to their parameters, filtered after
 //! they were cut; a search is of seven days, and behind.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
@@ -13,7 +10,7 @@ use super::dialect::{Fields, not_there, refusal_of};
 use crate::base::clock::{self, Millis};
 use crate::model::post::TweetId;
 use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::dice::mix;
@@ -64,14 +61,13 @@ const USER: Endpoint = Endpoint {
 };
 
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let search = async |State(api): State<Arc<Api>>, call: Call| {
+pub fn routes(router: Routes) -> Routes {
+    let search = async |State(api): TheApi, call: Call| {
         let query = call.parameter("query").unwrap_or_default().to_owned();
         api.x_timeline(&SEARCH, &query, &call).await
     };
-    let user = async |State(api): State<Arc<Api>>, Path(user): Path<String>, call: Call| {
-        api.x_timeline(&USER, &user, &call).await
-    };
+    let user =
+        async |State(api): TheApi, Path(user): Path<String>, call: Call| api.x_timeline(&USER, &user, &call).await;
     router.route("/2/tweets/search/recent", get(search)).route("/2/users/{id}/tweets", get(user))
 }
 
@@ -80,8 +76,7 @@ type Refused = (&'static str, &'static str);
 
 impl Api {
     async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
-        let Entered { window, .. } = self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls)?;
+        let window = self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls).await?.window;
         let own: Vec<&str> = PARAMETERS.iter().chain(endpoint.own).copied().collect();
         let fields =
             Dialect::XV2.fields(call, &own).map_err(|unknown| Dialect::XV2.with(window, refusal_of(&unknown)))?;

@@ -1,8 +1,5 @@
 //! Users of X.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
@@ -10,23 +7,17 @@ use serde_json::json;
 
 use super::dialect::{Fields, Unknown, refusal_of, users};
 use crate::simulator::api::timelines::Target;
-use crate::simulator::api::{Api, Entered};
+use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::{Shown, View};
 use crate::simulator::reply::{failure, success};
-use crate::simulator::text::{author_named, author_with};
+use crate::simulator::text::{MOST_USERS, NOBODY, author_named, author_with};
 use crate::simulator::windows::Pool;
 
-/// Users that are not there.
-const NOBODY: [&str; 2] = ["404", "nobody"];
-
-/// The most users of one call.
-const MOST: usize = 100;
-
 /// The addresses.
-pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
-    let users = |by| async move |State(api): State<Arc<Api>>, call: Call| api.x_users(by, &call).await;
+pub fn routes(router: Routes) -> Routes {
+    let users = |by| async move |State(api): TheApi, call: Call| api.x_users(by, &call).await;
     router
         .route("/2/users", get(users("ids")))
         .route("/2/users/me", get(users("me")))
@@ -38,7 +29,6 @@ pub fn routes(router: Router<Arc<Api>>) -> Router<Arc<Api>> {
 impl Api {
     /// Users of X: by `ids` or `usernames`, one by `id` or `username`, or `me`.
     async fn x_users(&self, by: &'static str, call: &Call) -> Result<Response, Response> {
-        self.pause(self.options.latency).await;
         let (endpoint, calls) = match by {
             "ids" => ("/2/users", (900, 300)),
             "usernames" => ("/2/users/by", (900, 300)),
@@ -47,7 +37,7 @@ impl Api {
             _ => ("/2/users/me", (75, 75)),
         };
         let dialect = Dialect::XV2;
-        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls)?;
+        let Entered { caller, window } = self.enter_own(dialect, call, endpoint, calls).await?;
         if by == "me" && caller.pool == Pool::Applications {
             return Err(dialect.with(window, unsupported()));
         }
@@ -79,7 +69,7 @@ fn can_be(by: &str, asked: &[&str]) -> Result<(), Unknown> {
     if asked == [""] {
         return refused(format!("The `{by}` query parameter can not be empty"));
     }
-    if asked.len() > MOST {
+    if asked.len() > MOST_USERS {
         let message = format!(
             "The number of values in the `{by}` query parameter list [{}] is not between 1 and 100",
             asked.len()

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::PostgresStore;
 use crate::base::clock::Millis;
-use crate::store::positions::{SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::positions::{GAPS, SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
 use crate::store::rows::clean;
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
@@ -87,17 +87,7 @@ impl Positions for PostgresStore {
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
         let (namespace, source) = (namespace.to_owned(), source.to_owned());
-        let rows: Vec<(String, String, String, Millis)> = self
-            .rows(|| {
-                sqlx::query(
-                    "SELECT from_id, to_id, reason, noted_at FROM source_gap WHERE namespace = $1 AND source = $2 \
-                     ORDER BY noted_at, from_id",
-                )
-                .bind(namespace.clone())
-                .bind(source.clone())
-            })
-            .await?;
-        Ok(rows.into_iter().map(|(from, to, reason, noted_at)| SourceGap { from, to, reason, noted_at }).collect())
+        self.rows(|| sqlx::query(GAPS).bind(namespace.clone()).bind(source.clone())).await
     }
 
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError> {

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{SqliteStore, judge};
+use super::SqliteStore;
 use crate::base::clock::Millis;
-use crate::store::positions::{SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::positions::{GAPS, SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
 use crate::store::rows::clean;
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
@@ -12,7 +12,7 @@ use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, Sour
 impl Positions for SqliteStore {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
         let line = sqlx::query_as(SAVED).bind(namespace).bind(source).fetch_optional(&self.readers);
-        Ok(saved(line.await.map_err(judge)?))
+        Ok(saved(line.await?))
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
@@ -29,8 +29,7 @@ impl Positions for SqliteStore {
             .bind(&gap.reason)
             .bind(gap.noted_at)
             .execute(&mut *transaction)
-            .await
-            .map_err(judge)?;
+            .await?;
         }
         sqlx::query(
             "INSERT INTO source_position (namespace, source, position, saved_at, brought_at) \
@@ -45,9 +44,8 @@ impl Positions for SqliteStore {
         .bind(page.at)
         .bind(page.brought)
         .execute(&mut *transaction)
-        .await
-        .map_err(judge)?;
-        transaction.commit().await.map_err(judge)
+        .await?;
+        Ok(transaction.commit().await?)
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
@@ -60,9 +58,8 @@ impl Positions for SqliteStore {
             .bind(clean(&trouble.error))
             .bind(trouble.at)
             .execute(&mut *transaction)
-            .await
-            .map_err(judge)?;
-        transaction.commit().await.map_err(judge)
+            .await?;
+        Ok(transaction.commit().await?)
     }
 
     async fn is_another_read(
@@ -81,24 +78,15 @@ impl Positions for SqliteStore {
         .bind(since)
         .fetch_one(&self.readers)
         .await
-        .map_err(judge)
+        .map_err(StoreError::from)
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
-        let rows: Vec<(String, String, String, Millis)> = sqlx::query_as(
-            "SELECT from_id, to_id, reason, noted_at FROM source_gap WHERE namespace = ?1 AND source = ?2 ORDER BY noted_at, from_id",
-        )
-        .bind(namespace)
-        .bind(source)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(judge)?;
-        Ok(rows.into_iter().map(|(from, to, reason, noted_at)| SourceGap { from, to, reason, noted_at }).collect())
+        Ok(sqlx::query_as(GAPS).bind(namespace).bind(source).fetch_all(&self.readers).await?)
     }
 
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError> {
-        let lines: Vec<SourceLine> =
-            sqlx::query_as(SOURCES).bind(i64::from(gaps)).fetch_all(&self.readers).await.map_err(judge)?;
+        let lines: Vec<SourceLine> = sqlx::query_as(SOURCES).bind(i64::from(gaps)).fetch_all(&self.readers).await?;
         Ok(gathered(lines))
     }
 }

@@ -96,7 +96,7 @@ async fn misses_none(running: &Running, kind: Kind, target: &str) -> Had {
     let due = due(end);
     let missed: Vec<&String> = due.iter().filter(|uri| !had.uris.contains(*uri)).collect();
     assert!(due.len() > 250 && missed.is_empty(), "{} of {}: {missed:?}", missed.len(), due.len());
-    println!("{}: {} due, {} had, {} pages", timeline.endpoint(), due.len(), had.uris.len(), had.pages);
+    println!("{}: {} due, {} had, {} pages", timeline.rules().endpoint, due.len(), had.uris.len(), had.pages);
     had
 }
 

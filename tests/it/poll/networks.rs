@@ -126,7 +126,7 @@ async fn misses(timeline: &dyn Timeline, who: &Credential, due: impl Fn(Millis, 
     assert!(due.len() > 200, "{}", due.len());
     let missed: Vec<&u64> = due.iter().filter(|id| !had.ids.contains(id)).collect();
     assert!(missed.is_empty(), "{} of {}: {missed:?}", missed.len(), due.len());
-    println!("{}: {} due, {} had, {} pages", timeline.endpoint(), due.len(), had.ids.len(), had.pages);
+    println!("{}: {} due, {} had, {} pages", timeline.rules().endpoint, due.len(), had.ids.len(), had.pages);
     had
 }
 

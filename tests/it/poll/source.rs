@@ -96,10 +96,6 @@ struct Trapped<T> {
 
 #[async_trait]
 impl<T: Timeline> Timeline for Trapped<T> {
-    fn endpoint(&self) -> &'static str {
-        self.inner.endpoint()
-    }
-
     fn rules(&self) -> Rules {
         self.inner.rules()
     }

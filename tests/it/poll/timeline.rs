@@ -171,12 +171,14 @@ impl Timeline {
 
 pub fn rules(timeline: &Timeline) -> Rules {
     Rules {
+        endpoint: "timelines",
         layout: timeline.layout,
         k: timeline.k,
         count: timeline.count,
         anchored: !timeline.says_last,
         depth: (timeline.depth != usize::MAX).then_some(timeline.depth as u64),
         window: (timeline.window < DAY * 1_000).then_some(timeline.window),
+        behind: std::time::Duration::ZERO,
     }
 }
 

@@ -101,13 +101,18 @@ impl Fake {
 
 #[async_trait]
 impl Timeline for Fake {
-    fn endpoint(&self) -> &'static str {
-        "timelines"
-    }
-
     fn rules(&self) -> Rules {
         let (_, layout, count, says_last) = self.network;
-        Rules { layout, k: 1_000, count, anchored: !says_last, depth: None, window: None }
+        Rules {
+            endpoint: "timelines",
+            layout,
+            k: 1_000,
+            count,
+            anchored: !says_last,
+            depth: None,
+            window: None,
+            behind: Duration::ZERO,
+        }
     }
 
     async fn page(&self, ask: &Ask, _: &Credential) -> Result<Page, LookupError> {

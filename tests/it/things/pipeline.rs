@@ -31,7 +31,6 @@ const CAPABILITIES: Capabilities = Capabilities { batch_limit: 20, charge: Charg
 #[derive(Debug, Clone, Deserialize)]
 pub struct Thing {
     id: String,
-    size: u32,
     #[serde(skip)]
     raw: String,
 }

@@ -7,7 +7,6 @@ use sqlx::sqlite::SqliteRow;
 use super::super::{Batch, Claim, ClaimRequest, Fence, Job, Lane, Order, QueueError};
 use super::pick::{Candidate, Pick, halved};
 use super::{EmbeddedQueue, Tx};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis, QueueTime};
 
 /// Suspects (jobs with deliveries) have a call of their own in four while others wait.
@@ -23,8 +22,7 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
         sqlx::query_as("SELECT fence, paused, turns FROM queue_namespace WHERE namespace = ?")
             .bind(&queue.namespace)
             .fetch_one(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
     if paused.is_some() {
         return Ok(Claim::Empty { wait: request.linger, paused });
     }
@@ -42,7 +40,7 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     let ran_out = if chosen.expired { chosen.jobs.len() } else { 0 };
     let counters = [("claims", 1), ("claimed", chosen.jobs.len() as i64), ("expired", ran_out as i64)];
     queue.count(&mut tx, now, &counters).await?;
-    tx.commit().await.map_err(decide)?;
+    tx.commit().await?;
     Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
 }
 
@@ -62,8 +60,7 @@ async fn claimed_before(
     .bind(now)
     .bind(token)
     .fetch_all(&mut **tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     let Some(first) = rows.first() else { return Ok(None) };
     let read = |row: &SqliteRow| Job {
         id: row.get(0),
@@ -157,15 +154,13 @@ async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, jobs: &[Job], 
     .bind(fence.deadline)
     .bind(&fence.token)
     .execute(&mut **tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     sqlx::query("UPDATE queue_namespace SET fence = ?, turns = ? WHERE namespace = ?")
         .bind(fence.deadline)
         .bind(turns)
         .bind(&queue.namespace)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
     Ok(())
 }
 
@@ -194,8 +189,7 @@ async fn expired(
     .bind(now)
     .bind(2 * limit as i64)
     .fetch_all(&mut **tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     let (lane, order) =
         lanes.first().map_or_else(|| ("default".into(), Order::default()), |lane| (lane.name.clone(), lane.order));
     let job = |row: &SqliteRow| Job {
@@ -244,8 +238,7 @@ async fn candidates(
             .bind(pick.limit as i64)
             .bind(pick.now)
             .fetch_all(&mut **tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         candidates.extend(rows.iter().map(|row| Candidate {
             id: row.get(0),
             lane,
@@ -273,8 +266,7 @@ async fn wait(
         sqlx::query_scalar("SELECT min(fence) FROM queue_job WHERE namespace = ? AND state = 1")
             .bind(&queue.namespace)
             .fetch_one(&mut **tx)
-            .await
-            .map_err(decide)?;
+            .await?;
     if let Some(fence) = next_lease {
         wait = wait.min(fence - now);
     }

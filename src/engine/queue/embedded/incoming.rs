@@ -1,88 +1,100 @@
 //! `incoming`: ids some ingest put there, read by one drainer at a time.
 
+use async_trait::async_trait;
 use serde_json::json;
 
-use super::super::{Incoming, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR};
+use super::super::{Inbox, Incoming, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR};
 use super::{EmbeddedQueue, Tx};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis};
 
 /// How long a drainer of `incoming` keeps the place after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
 
-pub(super) async fn incoming(queue: &EmbeddedQueue, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-    // A plain look first: an idle drainer takes no write lock.
-    let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM queue_incoming WHERE namespace = ?)")
-        .bind(&queue.namespace)
-        .fetch_one(&queue.pool)
-        .await
-        .map_err(decide)?;
-    if !any {
-        return Ok(Vec::new());
-    }
-    let mut tx = queue.begin().await?;
-    let now = clock::wall_ms();
-    let held = sqlx::query(
-        "UPDATE queue_namespace SET drainer = ?2, drainer_until = ?3
-         WHERE namespace = ?1 AND (drainer IS NULL OR drainer = ?2 OR drainer_until <= ?4)",
-    )
-    .bind(&queue.namespace)
-    .bind(drainer)
-    .bind(now + DRAINER_HOLD_MS)
-    .bind(now)
-    .execute(&mut *tx)
-    .await
-    .map_err(decide)?;
-    if held.rows_affected() == 0 {
-        return Ok(Vec::new());
-    }
-    let members: Vec<(String, Millis)> = sqlx::query_as(
-        "SELECT member, created_at FROM queue_incoming WHERE namespace = ? ORDER BY created_at, member LIMIT ?",
-    )
-    .bind(&queue.namespace)
-    .bind(limit as i64)
-    .fetch_all(&mut *tx)
-    .await
-    .map_err(decide)?;
-    tx.commit().await.map_err(decide)?;
-    Ok(members.into_iter().map(|(member, created_at)| Incoming { member, created_at }).collect())
-}
-
-pub(super) async fn accept_incoming(queue: &EmbeddedQueue, members: &[String]) -> Result<(), QueueError> {
-    let mut tx = queue.begin().await?;
-    sqlx::query("DELETE FROM queue_incoming WHERE namespace = ? AND member IN (SELECT value FROM json_each(?))")
-        .bind(&queue.namespace)
-        .bind(json!(members).to_string())
-        .execute(&mut *tx)
-        .await
-        .map_err(decide)?;
-    tx.commit().await.map_err(decide)
-}
-
-pub(super) async fn refuse_incoming(queue: &EmbeddedQueue, members: &[(String, String)]) -> Result<(), QueueError> {
-    let mut tx = queue.begin().await?;
-    let now = clock::wall_ms();
-    for (member, reason) in members {
-        sqlx::query(
-            "INSERT INTO queue_incoming_refused (namespace, member, reason, at) VALUES (?, ?, ?, ?)
-             ON CONFLICT DO UPDATE SET reason = excluded.reason, at = excluded.at",
+#[async_trait]
+impl Inbox for EmbeddedQueue {
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+        // A plain look first: an idle drainer takes no write lock.
+        let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM queue_incoming WHERE namespace = ?)")
+            .bind(&self.namespace)
+            .fetch_one(&self.pool)
+            .await?;
+        if !any {
+            return Ok(Vec::new());
+        }
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        let held = sqlx::query(
+            "UPDATE queue_namespace SET drainer = ?2, drainer_until = ?3
+             WHERE namespace = ?1 AND (drainer IS NULL OR drainer = ?2 OR drainer_until <= ?4)",
         )
-        .bind(&queue.namespace)
-        .bind(member)
-        .bind(reason)
+        .bind(&self.namespace)
+        .bind(drainer)
+        .bind(now + DRAINER_HOLD_MS)
         .bind(now)
         .execute(&mut *tx)
-        .await
-        .map_err(decide)?;
-        sqlx::query("DELETE FROM queue_incoming WHERE namespace = ? AND member = ?")
-            .bind(&queue.namespace)
-            .bind(member)
-            .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
+        .await?;
+        if held.rows_affected() == 0 {
+            return Ok(Vec::new());
+        }
+        let members: Vec<(String, Millis)> = sqlx::query_as(
+            "SELECT member, created_at FROM queue_incoming WHERE namespace = ? ORDER BY created_at, member LIMIT ?",
+        )
+        .bind(&self.namespace)
+        .bind(limit as i64)
+        .fetch_all(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(members.into_iter().map(|(member, created_at)| Incoming { member, created_at }).collect())
     }
-    bound_refused(queue, &mut tx, now).await?;
-    tx.commit().await.map_err(decide)
+
+    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+        let mut tx = self.begin().await?;
+        sqlx::query("DELETE FROM queue_incoming WHERE namespace = ? AND member IN (SELECT value FROM json_each(?))")
+            .bind(&self.namespace)
+            .bind(json!(members).to_string())
+            .execute(&mut *tx)
+            .await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        for (member, reason) in members {
+            sqlx::query(
+                "INSERT INTO queue_incoming_refused (namespace, member, reason, at) VALUES (?, ?, ?, ?)
+                 ON CONFLICT DO UPDATE SET reason = excluded.reason, at = excluded.at",
+            )
+            .bind(&self.namespace)
+            .bind(member)
+            .bind(reason)
+            .bind(now)
+            .execute(&mut *tx)
+            .await?;
+            sqlx::query("DELETE FROM queue_incoming WHERE namespace = ? AND member = ?")
+                .bind(&self.namespace)
+                .bind(member)
+                .execute(&mut *tx)
+                .await?;
+        }
+        bound_refused(self, &mut tx, now).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+        let mut tx = self.begin().await?;
+        let rows: Vec<_> = members.iter().map(|incoming| json!([incoming.member, incoming.created_at])).collect();
+        sqlx::query(
+            "INSERT INTO queue_incoming (namespace, member, created_at)
+             SELECT ?1, value ->> 0, value ->> 1 FROM json_each(?2) WHERE true
+             ON CONFLICT DO UPDATE SET created_at = excluded.created_at",
+        )
+        .bind(&self.namespace)
+        .bind(json!(rows).to_string())
+        .execute(&mut *tx)
+        .await?;
+        Ok(tx.commit().await?)
+    }
 }
 
 /// Keeps what was refused lately, and no more than so many.
@@ -93,8 +105,7 @@ async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Resul
         .bind(now - 1)
         .bind(namespace)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
     sqlx::query(
         "DELETE FROM queue_incoming_refused WHERE namespace = ?1 AND (at <= ?2 OR member IN (
              SELECT member FROM queue_incoming_refused WHERE namespace = ?1 ORDER BY at DESC, member LIMIT -1 OFFSET ?3))",
@@ -103,23 +114,6 @@ async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Resul
     .bind(now - clock::millis(REFUSED_KEPT_FOR))
     .bind(REFUSED_KEPT as i64)
     .execute(&mut **tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     Ok(())
-}
-
-pub(super) async fn put_incoming(queue: &EmbeddedQueue, members: &[Incoming]) -> Result<(), QueueError> {
-    let mut tx = queue.begin().await?;
-    let rows: Vec<_> = members.iter().map(|incoming| json!([incoming.member, incoming.created_at])).collect();
-    sqlx::query(
-        "INSERT INTO queue_incoming (namespace, member, created_at)
-         SELECT ?1, value ->> 0, value ->> 1 FROM json_each(?2) WHERE true
-         ON CONFLICT DO UPDATE SET created_at = excluded.created_at",
-    )
-    .bind(&queue.namespace)
-    .bind(json!(rows).to_string())
-    .execute(&mut *tx)
-    .await
-    .map_err(decide)?;
-    tx.commit().await.map_err(decide)
 }

@@ -22,11 +22,10 @@ use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue,
-    Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, Place, Promoted, QueueError, Sample, Scheduled, Settled,
-    Stats, Verdict, Workers,
+    Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Promoted,
+    QueueError, Scheduled, Settled, Verdict, Workers,
 };
-use crate::base::backend::sqlite::{self, Opened, decide};
+use crate::base::backend::sqlite::{self, Opened};
 use crate::base::clock::{self, Millis};
 
 const DELAYED: i64 = 0;
@@ -59,7 +58,7 @@ impl EmbeddedQueue {
         let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
         let queue = Self { pool, file, namespace: namespace.to_owned() };
         let mut tx = queue.begin().await?;
-        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await.map_err(decide)?;
+        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await?;
         for (table, column, declared) in [
             ("queue_job", "failures", "INTEGER NOT NULL DEFAULT 0"),
             ("queue_job", "trial", "INTEGER"),
@@ -75,9 +74,8 @@ impl EmbeddedQueue {
         sqlx::query("INSERT INTO queue_namespace (namespace) VALUES (?) ON CONFLICT DO NOTHING")
             .bind(namespace)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
-        tx.commit().await.map_err(decide)?;
+            .await?;
+        tx.commit().await?;
         Ok(queue)
     }
 
@@ -92,8 +90,7 @@ impl EmbeddedQueue {
         )
         .bind(&self.namespace)
         .fetch_all(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         let lane = |row: &SqliteRow| Lane {
             name: row.get::<String, _>(0).into(),
             patience: row.get(1),
@@ -115,8 +112,7 @@ impl EmbeddedQueue {
         .bind(lane.tier)
         .bind(lane.order.word())
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         Ok(())
     }
 
@@ -127,8 +123,7 @@ impl EmbeddedQueue {
             .bind(lane)
             .bind(UNKNOWN_PATIENCE_MS)
             .execute(&mut **tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         Ok(())
     }
 
@@ -144,7 +139,7 @@ impl EmbeddedQueue {
         .bind(&self.namespace)
         .fetch_all(&mut **tx)
         .await
-        .map_err(decide)
+        .map_err(QueueError::from)
     }
 
     /// Adds to counters, for ever (minute 0) and for this minute.
@@ -164,14 +159,12 @@ impl EmbeddedQueue {
         .bind(json!(counters).to_string())
         .bind(minute)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         sqlx::query("DELETE FROM queue_counter WHERE namespace = ? AND minute > 0 AND minute <= ?")
             .bind(&self.namespace)
             .bind(minute - Millis::from(MINUTES_KEPT))
             .execute(&mut **tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         Ok(())
     }
 
@@ -191,14 +184,12 @@ impl EmbeddedQueue {
         .bind(minute)
         .bind(json!(rows).to_string())
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         sqlx::query("DELETE FROM queue_lateness WHERE namespace = ? AND minute <= ?")
             .bind(&self.namespace)
             .bind(minute - Millis::from(MINUTES_KEPT))
             .execute(&mut **tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         Ok(())
     }
 }
@@ -210,8 +201,7 @@ impl Jobs for EmbeddedQueue {
     }
 
     async fn check(&self) -> Result<Vec<String>, QueueError> {
-        let version: String =
-            sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&self.pool).await.map_err(decide)?;
+        let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&self.pool).await?;
         Ok(vec![format!("embedded queue in one file, SQLite {version}, every commit synced to disk")])
     }
 
@@ -258,25 +248,6 @@ impl Jobs for EmbeddedQueue {
 }
 
 #[async_trait]
-impl Inbox for EmbeddedQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
-        incoming::incoming(self, drainer, limit).await
-    }
-
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
-        incoming::accept_incoming(self, members).await
-    }
-
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
-        incoming::refuse_incoming(self, members).await
-    }
-
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
-        incoming::put_incoming(self, members).await
-    }
-}
-
-#[async_trait]
 impl Workers for EmbeddedQueue {
     async fn heartbeat(
         &self,
@@ -298,17 +269,15 @@ impl Workers for EmbeddedQueue {
         .bind(now)
         .bind(serde_json::Value::Object(fields).to_string())
         .execute(&mut *tx)
-        .await
-        .map_err(decide)?;
+        .await?;
         sqlx::query("DELETE FROM queue_worker WHERE namespace = ? AND beat <= ?")
             .bind(&self.namespace)
             .bind(now - WORKER_EXPIRY_MS)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         self.count(&mut tx, now, counters).await?;
         self.count_lateness(&mut tx, now, lateness).await?;
-        tx.commit().await.map_err(decide)
+        Ok(tx.commit().await?)
     }
 
     async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
@@ -317,56 +286,7 @@ impl Workers for EmbeddedQueue {
             .bind(&self.namespace)
             .bind(worker)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
-        tx.commit().await.map_err(decide)
-    }
-}
-
-#[async_trait]
-impl Inspection for EmbeddedQueue {
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        repair::dead(self, from, limit).await
-    }
-
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
-        stats::sample(self, most).await
-    }
-
-    async fn stats(&self) -> Result<Stats, QueueError> {
-        stats::stats(self).await
-    }
-
-    async fn due(&self) -> Result<u64, QueueError> {
-        stats::due(self).await
-    }
-
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
-        stats::due_by(self, offsets).await
-    }
-
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
-        stats::minutes(self, count.min(MINUTES_KEPT)).await
-    }
-
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
-        stats::locate(self, ids).await
-    }
-}
-
-#[async_trait]
-impl Administration for EmbeddedQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        repair::mend(self, slack, limit).await
-    }
-
-    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
-        sqlx::query("UPDATE queue_namespace SET paused = ? WHERE namespace = ?")
-            .bind(reason)
-            .bind(&self.namespace)
-            .execute(&self.pool)
-            .await
-            .map_err(decide)?;
-        Ok(())
+            .await?;
+        Ok(tx.commit().await?)
     }
 }

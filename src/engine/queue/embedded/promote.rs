@@ -3,15 +3,12 @@
 use serde_json::json;
 
 use super::super::promote::Wishes;
-use super::super::{Lane, NewJob, Promoted, QueueError, check_id};
+use super::super::{Lane, NewJob, Promoted, QueueError, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock;
 
 pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
-    for job in jobs {
-        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
-    }
+    check_ids(jobs.iter().map(|job| &job.id))?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let wishes = Wishes::of(jobs);
@@ -46,10 +43,9 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     .bind(&rows)
     .bind(&queue.namespace)
     .execute(&mut *tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     let promoted = answers.iter().filter(|answer| is_promoted(answer)).count();
     queue.count(&mut tx, now, &[("promoted", promoted as i64)]).await?;
-    tx.commit().await.map_err(decide)?;
+    tx.commit().await?;
     Ok(wishes.answers(&answers))
 }

@@ -1,13 +1,13 @@
-//! What a rebuild, a person who looks after the dead, and the repair of due times do to the queue.
+//! What a rebuild, a person and the repair of due times do to the queue.
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::json;
 use sqlx::Row;
 
-use super::super::{Adopted, Buried, Fence, PAGE_LIMIT, QueueError, Scheduled, check_id};
+use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, QueueError, Scheduled, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED, Tx};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock::{self, Millis};
 
 /// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
@@ -19,17 +19,14 @@ pub(super) async fn adopt(
     ids: &[String],
     lease: Duration,
 ) -> Result<Adopted, QueueError> {
-    for id in ids {
-        check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
-    }
+    check_ids(ids)?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let taken = taken_before(queue, &mut tx, now, token).await?;
     let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
         .bind(&queue.namespace)
         .fetch_one(&mut *tx)
-        .await
-        .map_err(decide)?;
+        .await?;
     let deadline = taken.unwrap_or_else(|| (now + clock::millis(lease).max(1)).max(last_fence + 1));
     let rows = json!(ids).to_string();
     let found = sqlx::query(
@@ -40,8 +37,7 @@ pub(super) async fn adopt(
     .bind(&rows)
     .bind(&queue.namespace)
     .fetch_all(&mut *tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     let adopted = sqlx::query(
         "INSERT INTO queue_job (namespace, id, state, lane, due, fence, token)
          SELECT ?2, value, 1, ?3, ?4, ?5, ?6 FROM json_each(?1) WHERE true
@@ -54,19 +50,17 @@ pub(super) async fn adopt(
     .bind(deadline)
     .bind(token)
     .execute(&mut *tx)
-    .await
-    .map_err(decide)?
+    .await?
     .rows_affected();
     if adopted > 0 {
         sqlx::query("UPDATE queue_namespace SET fence = max(fence, ?) WHERE namespace = ?")
             .bind(deadline)
             .bind(&queue.namespace)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
+            .await?;
         queue.count(&mut tx, now, &[("adopted", adopted as i64)]).await?;
     }
-    tx.commit().await.map_err(decide)?;
+    tx.commit().await?;
     let answer = |row: &sqlx::sqlite::SqliteRow| match row.get::<Option<i64>, _>(0) {
         None => Scheduled::Scheduled,
         Some(DELAYED) => Scheduled::Known,
@@ -93,20 +87,7 @@ async fn taken_before(
     .bind(token)
     .fetch_optional(&mut **tx)
     .await
-    .map_err(decide)
-}
-
-pub(super) async fn dead(queue: &EmbeddedQueue, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-    let rows: Vec<(String, Millis, Option<String>)> = sqlx::query_as(
-        "SELECT id, due, reason FROM queue_job WHERE namespace = ? AND state = 2 ORDER BY due, id LIMIT ? OFFSET ?",
-    )
-    .bind(&queue.namespace)
-    .bind(limit)
-    .bind(i64::try_from(from).unwrap_or(i64::MAX))
-    .fetch_all(&queue.pool)
-    .await
-    .map_err(decide)?;
-    Ok(rows.into_iter().map(|(id, at, reason)| Buried { id, at, reason: reason.unwrap_or_default() }).collect())
+    .map_err(QueueError::from)
 }
 
 pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), QueueError> {
@@ -117,46 +98,56 @@ pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), 
          WHERE namespace = ? AND id IN (SELECT value FROM json_each(?)) AND promoted_due IS NOT NULL",
     ] {
         let ids = json!(ids).to_string();
-        sqlx::query(forget).bind(&queue.namespace).bind(ids).execute(&mut *tx).await.map_err(decide)?;
+        sqlx::query(forget).bind(&queue.namespace).bind(ids).execute(&mut *tx).await?;
     }
-    tx.commit().await.map_err(decide)
+    Ok(tx.commit().await?)
 }
 
-pub(super) async fn mend(queue: &EmbeddedQueue, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-    let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
-    let mut tx = queue.begin().await?;
-    let now = clock::wall_ms();
-    let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
-        .bind(&queue.namespace)
-        .fetch_one(&mut *tx)
-        .await
-        .map_err(decide)?;
-    if last_fence - now > slack {
-        return Ok(0);
+#[async_trait]
+impl Administration for EmbeddedQueue {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
+            .bind(&self.namespace)
+            .fetch_one(&mut *tx)
+            .await?;
+        if last_fence - now > slack {
+            return Ok(0);
+        }
+        let mut mended = 0;
+        for lane in self.lanes(&mut tx).await?.into_iter().filter(|lane| lane.order.is_timed()) {
+            // The n-th of `all` is due n/all of the patience from now, rounded up.
+            mended += sqlx::query(
+                "WITH far AS MATERIALIZED (
+                     SELECT id, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
+                     FROM (SELECT id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
+                           ORDER BY due, id LIMIT ?4))
+                 UPDATE queue_job SET due = ?5 + max(1, (?6 * far.n + far.all_of - 1) / far.all_of)
+                 FROM far WHERE queue_job.namespace = ?1 AND queue_job.id = far.id",
+            )
+            .bind(&self.namespace)
+            .bind(&*lane.name)
+            .bind(now.saturating_add(lane.patience).saturating_add(slack))
+            .bind((limit - mended) as i64)
+            .bind(now)
+            .bind(lane.patience)
+            .execute(&mut *tx)
+            .await?
+            .rows_affected();
+        }
+        self.count(&mut tx, now, &[("mended", mended as i64)]).await?;
+        tx.commit().await?;
+        Ok(mended)
     }
-    let mut mended = 0;
-    for lane in queue.lanes(&mut tx).await?.into_iter().filter(|lane| lane.order.is_timed()) {
-        // The n-th of `all` is due n/all of the patience from now, rounded up.
-        mended += sqlx::query(
-            "WITH far AS MATERIALIZED (
-                 SELECT id, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
-                 FROM (SELECT id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
-                       ORDER BY due, id LIMIT ?4))
-             UPDATE queue_job SET due = ?5 + max(1, (?6 * far.n + far.all_of - 1) / far.all_of)
-             FROM far WHERE queue_job.namespace = ?1 AND queue_job.id = far.id",
-        )
-        .bind(&queue.namespace)
-        .bind(&*lane.name)
-        .bind(now.saturating_add(lane.patience).saturating_add(slack))
-        .bind((limit - mended) as i64)
-        .bind(now)
-        .bind(lane.patience)
-        .execute(&mut *tx)
-        .await
-        .map_err(decide)?
-        .rows_affected();
+
+    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+        sqlx::query("UPDATE queue_namespace SET paused = ? WHERE namespace = ?")
+            .bind(reason)
+            .bind(&self.namespace)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
     }
-    queue.count(&mut tx, now, &[("mended", mended as i64)]).await?;
-    tx.commit().await.map_err(decide)?;
-    Ok(mended)
 }

@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use super::super::{Lane, NewJob, QueueError, Scheduled, check_id};
+use super::super::{Lane, NewJob, QueueError, Scheduled, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock;
 
 pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
@@ -16,9 +15,7 @@ pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec
 }
 
 async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>, QueueError> {
-    for job in jobs {
-        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
-    }
+    check_ids(jobs.iter().map(|job| &job.id))?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let mut lanes: Vec<&Lane> = Vec::new();
@@ -40,8 +37,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
         .bind(&queue.namespace)
         .bind(json!(ids).to_string())
         .execute(&mut *tx)
-        .await
-        .map_err(decide)?
+        .await?
         .rows_affected();
     }
     // Where each is already; then all that are nowhere go in, the first of equal ids.
@@ -54,8 +50,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     .bind(&rows)
     .bind(&queue.namespace)
     .execute(&mut *tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     let mut seen = std::collections::HashSet::new();
     let answers: Vec<Scheduled> = jobs
         .iter()
@@ -69,6 +64,6 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
         .collect();
     let scheduled = answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count();
     queue.count(&mut tx, now, &[("scheduled", scheduled as i64), ("exhumed", exhumed as i64)]).await?;
-    tx.commit().await.map_err(decide)?;
+    tx.commit().await?;
     Ok(answers)
 }

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::super::{Fence, Job, Lane, QueueError, Settled, Verdict};
 use super::{EmbeddedQueue, Tx};
-use crate::base::backend::sqlite::decide;
 use crate::base::clock;
 
 // A promoted job takes its noted lane and the earlier due. `apply` deletes the note, whatever the verdict is.
@@ -89,7 +88,7 @@ pub(super) async fn settle(
     }
     let lost = verdicts.len() as u64 - settled;
     queue.count(&mut tx, now, &[("lost", lost as i64)]).await?;
-    tx.commit().await.map_err(decide)?;
+    tx.commit().await?;
     Ok(Settled { settled, lost })
 }
 
@@ -104,7 +103,7 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
     }
     let lost = jobs.len() as u64 - settled;
     queue.count(&mut tx, now, &[("released", settled as i64), ("lost", lost as i64)]).await?;
-    tx.commit().await.map_err(decide)?;
+    tx.commit().await?;
     Ok(Settled { settled, lost })
 }
 
@@ -128,9 +127,8 @@ pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bo
             .bind(&fence.token)
             .bind(now)
             .execute(&mut *tx)
-            .await
-            .map_err(decide)?;
-    tx.commit().await.map_err(decide)?;
+            .await?;
+    tx.commit().await?;
     Ok(noted.rows_affected() > 0)
 }
 
@@ -149,8 +147,7 @@ async fn remove(
     .bind(fence.deadline)
     .bind(rows.to_string())
     .execute(&mut **tx)
-    .await
-    .map_err(decide)?;
+    .await?;
     Ok(done.rows_affected())
 }
 
@@ -177,7 +174,6 @@ async fn apply(
         .bind(&queue.namespace)
         .bind(fence.deadline)
         .execute(&mut **tx)
-        .await
-        .map_err(decide)?;
+        .await?;
     Ok(done.rows_affected())
 }

@@ -5,26 +5,18 @@ use std::sync::LazyLock;
 use redis::Script;
 
 use super::super::promote::{Wish, Wishes};
-use super::super::{Lane, NewJob, Promoted, QueueError, check_id};
+use super::super::{NewJob, Promoted, QueueError, check_ids};
 use super::{RedisQueue, SCHEDULE_CHUNK, words};
 use crate::base::backend::redis::{Call, DENY_OOM, script};
 
 static PROMOTE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/promote.lua")));
 
 pub(super) async fn promote(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
-    for job in jobs {
-        check_id(&job.id).map_err(|why| QueueError::Refused(format!("{why}: {:?}", job.id)))?;
-    }
+    check_ids(jobs.iter().map(|job| &job.id))?;
     let mut answers = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(SCHEDULE_CHUNK) {
         let wishes = Wishes::of(jobs);
-        let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
-        for (at, wish) in wishes.distinct.iter().enumerate() {
-            match lanes.iter_mut().find(|(lane, _)| *lane == wish.lane) {
-                Some((_, members)) => members.push(at),
-                None => lanes.push((wish.lane, vec![at])),
-            }
-        }
+        let lanes = words::by_lane(wishes.distinct.iter().map(|wish| wish.lane).enumerate());
         let mut call = Call::new(&PROMOTE, &queue.keys.prefix);
         for (lane, members) in &lanes {
             let of = |at: &usize| -> &Wish<'_> { &wishes.distinct[*at] };
@@ -34,8 +26,7 @@ pub(super) async fn promote(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<P
         }
         let letters: String = queue.pool.invoke(&call).await?;
         let mut of_distinct = vec![Promoted::Absent; wishes.distinct.len()];
-        let order = lanes.iter().flat_map(|(_, members)| members);
-        for (&at, letter) in order.zip(letters.bytes()) {
+        for (at, letter) in words::in_order(&lanes, &letters) {
             of_distinct[at] = promoted(letter);
         }
         answers.extend(wishes.answers(&of_distinct));

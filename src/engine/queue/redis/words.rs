@@ -43,6 +43,23 @@ pub(super) fn earlier(delay: Option<Millis>, moment: Option<Millis>) -> String {
     delay + &moment
 }
 
+/// The places of jobs by their lanes, in the order in which the lanes first come.
+pub(super) fn by_lane<'a>(jobs: impl Iterator<Item = (usize, &'a Lane)>) -> Vec<(&'a Lane, Vec<usize>)> {
+    let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
+    for (at, lane) in jobs {
+        match lanes.iter_mut().find(|(known, _)| *known == lane) {
+            Some((_, members)) => members.push(at),
+            None => lanes.push((lane, vec![at])),
+        }
+    }
+    lanes
+}
+
+/// What a script's letters say of jobs that it was given by lane: each job's place, and its letter.
+pub(super) fn in_order(lanes: &[(&Lane, Vec<usize>)], letters: &str) -> impl Iterator<Item = (usize, u8)> {
+    lanes.iter().flat_map(|(_, members)| members.iter().copied()).zip(letters.bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -11,7 +11,7 @@ use super::{Author, Object};
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
-enum Field {
+pub enum Field {
     Id,
     IdStr,
     CreatedAt,
@@ -34,60 +34,80 @@ enum Field {
     Other,
 }
 
+/// What an object is read into, in one walk over its text: field by field, repeated ones included.
+pub trait Fields<'de>: Default {
+    /// A field's name.
+    type Name: Deserialize<'de>;
+
+    /// Takes the field of that name, whose value has to be read from `map`.
+    fn take<A: MapAccess<'de>>(&mut self, name: Self::Name, map: &mut A) -> Result<(), A::Error>;
+
+    /// Reads an object.
+    fn walk<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Walk(PhantomData))
+    }
+}
+
+struct Walk<T>(PhantomData<T>);
+
+impl<'de, T: Fields<'de>> Visitor<'de> for Walk<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        let mut object = T::default();
+        while let Some(name) = map.next_key()? {
+            object.take(name, &mut map)?;
+        }
+        Ok(object)
+    }
+}
+
+impl<'de> Fields<'de> for Object<'de> {
+    type Name = Field;
+
+    fn take<A: MapAccess<'de>>(&mut self, name: Field, map: &mut A) -> Result<(), A::Error> {
+        let slot = match name {
+            Field::Id => &mut self.id,
+            Field::IdStr => &mut self.id_str,
+            Field::CreatedAt => &mut self.created_at,
+            Field::FullText => &mut self.full_text,
+            Field::Text => &mut self.text,
+            Field::RetweetCount => &mut self.retweet_count,
+            Field::FavoriteCount => &mut self.favorite_count,
+            Field::ReplyCount => &mut self.reply_count,
+            Field::QuoteCount => &mut self.quote_count,
+            Field::WithheldCopyright => &mut self.withheld_copyright,
+            Field::WithheldInCountries => &mut self.withheld_in_countries,
+            Field::Lang => &mut self.lang,
+            Field::InReplyToStatusIdStr => &mut self.in_reply_to_status_id_str,
+            Field::QuotedStatusIdStr => &mut self.quoted_status_id_str,
+            Field::RetweetedStatus => &mut self.retweeted_status,
+            Field::ExtendedTweet => &mut self.extended_tweet,
+            Field::Truncated => &mut self.truncated,
+            Field::User => {
+                self.author = map.next_value()?;
+                return Ok(());
+            }
+            Field::Other => return map.next_value::<IgnoredAny>().map(drop),
+        };
+        *slot = Some(map.next_value()?);
+        Ok(())
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut object = Object::default();
-                while let Some(field) = map.next_key()? {
-                    let slot = match field {
-                        Field::Id => &mut object.id,
-                        Field::IdStr => &mut object.id_str,
-                        Field::CreatedAt => &mut object.created_at,
-                        Field::FullText => &mut object.full_text,
-                        Field::Text => &mut object.text,
-                        Field::RetweetCount => &mut object.retweet_count,
-                        Field::FavoriteCount => &mut object.favorite_count,
-                        Field::ReplyCount => &mut object.reply_count,
-                        Field::QuoteCount => &mut object.quote_count,
-                        Field::WithheldCopyright => &mut object.withheld_copyright,
-                        Field::WithheldInCountries => &mut object.withheld_in_countries,
-                        Field::Lang => &mut object.lang,
-                        Field::InReplyToStatusIdStr => &mut object.in_reply_to_status_id_str,
-                        Field::QuotedStatusIdStr => &mut object.quoted_status_id_str,
-                        Field::RetweetedStatus => &mut object.retweeted_status,
-                        Field::ExtendedTweet => &mut object.extended_tweet,
-                        Field::Truncated => &mut object.truncated,
-                        Field::User => {
-                            object.author = map.next_value()?;
-                            continue;
-                        }
-                        Field::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    *slot = Some(map.next_value()?);
-                }
-                Ok(object)
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
+        Object::walk(deserializer)
     }
 }
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "snake_case")]
-enum AuthorField {
+pub enum AuthorField {
     Id,
     IdStr,
     ScreenName,
@@ -95,36 +115,24 @@ enum AuthorField {
     Other,
 }
 
+impl<'de> Fields<'de> for Author<'de> {
+    type Name = AuthorField;
+
+    fn take<A: MapAccess<'de>>(&mut self, name: AuthorField, map: &mut A) -> Result<(), A::Error> {
+        let slot = match name {
+            AuthorField::Id => &mut self.id,
+            AuthorField::IdStr => &mut self.id_str,
+            AuthorField::ScreenName => &mut self.screen_name,
+            AuthorField::Other => return map.next_value::<IgnoredAny>().map(drop),
+        };
+        *slot = Some(map.next_value()?);
+        Ok(())
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Author<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Author<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut author = Author::default();
-                while let Some(field) = map.next_key()? {
-                    let slot = match field {
-                        AuthorField::Id => &mut author.id,
-                        AuthorField::IdStr => &mut author.id_str,
-                        AuthorField::ScreenName => &mut author.screen_name,
-                        AuthorField::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    *slot = Some(map.next_value()?);
-                }
-                Ok(author)
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
+        Author::walk(deserializer)
     }
 }
 

@@ -31,14 +31,10 @@ mod tests {
         decide(reply, "lists/statuses")
     }
 
-    fn reply(status: u16, headers: &[(&'static str, &str)], body: &str) -> Reply {
-        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        Reply { status, headers, body: body.as_bytes().to_vec() }
-    }
-
     #[test]
     fn what_is_about_the_target_is_about_nobody_else() {
-        let coded = |status, code: u32| refused(&reply(status, &[], &format!(r#"{{"errors":[{{"code":{code}}}]}}"#)));
+        let coded =
+            |status, code: u32| refused(&Reply::of(status, &[], &format!(r#"{{"errors":[{{"code":{code}}}]}}"#)));
         for (status, code) in [(404, 34), (404, 50), (403, 63), (403, 179), (401, 136), (404, 17), (403, 25)] {
             assert!(matches!(coded(status, code), LookupError::BadRequest(_)), "{status} {code}");
         }
@@ -50,13 +46,15 @@ mod tests {
         }
         assert!(matches!(coded(403, 453), LookupError::Stop(_)));
         assert!(matches!(coded(429, 88), LookupError::Throttled { status: 429, .. }));
-        let protected = reply(401, &[], r#"{"request":"/1.1/x.json","error":"Not authorized."}"#);
+        let protected = Reply::of(401, &[], r#"{"request":"/1.1/x.json","error":"Not authorized."}"#);
         assert!(matches!(refused(&protected), LookupError::BadRequest(_)));
-        assert!(matches!(refused(&reply(401, &[], "canary")), LookupError::Credential(why) if !why.contains("canary")));
-        assert!(matches!(refused(&reply(403, &[], "")), LookupError::Unready(_)));
-        assert!(matches!(refused(&reply(302, &[], "")), LookupError::BadAnswer(_)));
-        assert!(matches!(refused(&reply(204, &[], "")), LookupError::BadAnswer(_)));
-        let late = reply(401, &[("date", "Fri, 20 Nov 2026 20:00:00 GMT")], r#"{"errors":[{"code":135}]}"#);
+        assert!(
+            matches!(refused(&Reply::of(401, &[], "canary")), LookupError::Credential(why) if !why.contains("canary"))
+        );
+        assert!(matches!(refused(&Reply::of(403, &[], "")), LookupError::Unready(_)));
+        assert!(matches!(refused(&Reply::of(302, &[], "")), LookupError::BadAnswer(_)));
+        assert!(matches!(refused(&Reply::of(204, &[], "")), LookupError::BadAnswer(_)));
+        let late = Reply::of(401, &[("date", "Fri, 20 Nov 2026 20:00:00 GMT")], r#"{"errors":[{"code":135}]}"#);
         assert!(matches!(refused(&late), LookupError::Clock(_)));
     }
 
@@ -67,7 +65,7 @@ mod tests {
         let headers = |reset: i64, remaining: &str| {
             let reset = reset.to_string();
             let all = [("date", date), ("x-rate-limit-limit", "180"), ("x-rate-limit-remaining", remaining)];
-            refused(&reply(429, &[&all[..], &[("x-rate-limit-reset", reset.as_str())]].concat(), ""))
+            refused(&Reply::of(429, &[&all[..], &[("x-rate-limit-reset", reset.as_str())]].concat(), ""))
         };
         let pause = |error| match error {
             LookupError::Throttled { pause, .. } => pause.as_secs(),
@@ -76,7 +74,7 @@ mod tests {
         assert!((299..=300).contains(&pause(headers(at + 300, "0"))));
         assert_eq!(pause(headers(at + 300, "7")), 5);
         assert_eq!(pause(headers(at + 1_000_000, "0")), 16 * 60);
-        assert_eq!(pause(refused(&reply(429, &[("retry-after", "42")], ""))), 42);
-        assert_eq!(pause(refused(&reply(420, &[], ""))), 60);
+        assert_eq!(pause(refused(&Reply::of(429, &[("retry-after", "42")], ""))), 42);
+        assert_eq!(pause(refused(&Reply::of(420, &[], ""))), 60);
     }
 }
