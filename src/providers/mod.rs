@@ -7,6 +7,7 @@ pub mod http;
 pub mod limits;
 pub mod lookup;
 pub mod mastodon;
+pub mod metered;
 pub mod registry;
 pub mod scalar;
 pub mod since;

@@ -17,21 +17,42 @@ use crate::base::reload::Reloadable;
 /// How long a worker waits, at the most, before it asks again whether the budget has room: somebody may raise it.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Acquired to make one call with one credential. It is used up by an answer or a failed call, and goes
-/// back by [`Credentials::give_back`] alone: when its worker dies it counts as spent, since the call
-/// may have gone out.
+/// Acquired to make one call with one credential. It is used up by an answer or a failed call. Dropped before its call
+/// [begins](Permit::begin), it goes back by itself; when its process dies it counts as spent, since the call may have
+/// gone out.
 #[derive(Debug)]
 pub struct Permit {
     /// Whose call it is.
     pub credential: Arc<Credential>,
     endpoint: &'static str,
     id: String,
+    /// Where it goes back to; `None` once its call has begun.
+    from: Option<Arc<dyn Ledger>>,
 }
 
 impl Permit {
     /// Its name: no other has it.
     fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The call is made: from here on it may reach the API, whatever becomes of us.
+    pub fn begin(&mut self) {
+        self.from = None;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let (Some(ledger), Ok(runtime)) = (self.from.take(), tokio::runtime::Handle::try_current()) else { return };
+        let (credential, endpoint, id) = (self.credential.clone(), self.endpoint, std::mem::take(&mut self.id));
+        runtime.spawn(async move { give_back(&*ledger, &credential.name, endpoint, &id).await });
+    }
+}
+
+async fn give_back(ledger: &dyn Ledger, name: &str, endpoint: &str, id: &str) {
+    if let Err(error) = ledger.give_back(name, endpoint, id).await {
+        tracing::warn!(error = %error, credential = name, "a permit could not be given back: it counts as spent");
     }
 }
 
@@ -123,7 +144,10 @@ impl Credentials {
         Ok(match grant {
             Grant::Wait(wait) => Acquired::Wait(wait),
             Grant::Granted(name) => match self.credentials.iter().find(|credential| credential.name == name) {
-                Some(credential) => Acquired::Granted(Permit { credential: credential.clone(), endpoint, id }),
+                Some(credential) => {
+                    let from = Some(self.ledger.clone());
+                    Acquired::Granted(Permit { credential: credential.clone(), endpoint, id, from })
+                }
                 // Only names that were asked for are granted.
                 None => return Err(LedgerError::Refused(format!("the ledger granted an unknown credential {name:?}"))),
             },
@@ -132,19 +156,18 @@ impl Credentials {
 
     /// The call was made: what its answer said of the window, and whether the credential is to be left
     /// alone. A ledger that is out loses no quota by it: the permit expires, and counts as spent.
-    pub async fn used(&self, permit: Permit, used: Used) {
-        let Permit { credential, endpoint, id } = permit;
-        if let Err(error) = self.ledger.used(&credential.name, endpoint, &id, &used).await {
+    pub async fn used(&self, mut permit: Permit, used: Used) {
+        permit.begin();
+        let Permit { credential, endpoint, id, .. } = &permit;
+        if let Err(error) = self.ledger.used(&credential.name, endpoint, id, &used).await {
             tracing::warn!(error = %error, credential = credential.name, "the ledger did not hear of an answer");
         }
     }
 
-    /// The call was not made.
-    pub async fn give_back(&self, permit: Permit) {
-        let Permit { credential, endpoint, id } = permit;
-        if let Err(error) = self.ledger.give_back(&credential.name, endpoint, &id).await {
-            tracing::warn!(error = %error, credential = credential.name, "a permit could not be given back: it counts as spent");
-        }
+    /// The call is not made: the permit is back when this returns.
+    pub async fn give_back(&self, mut permit: Permit) {
+        permit.begin();
+        give_back(&*self.ledger, &permit.credential.name, permit.endpoint, &permit.id).await;
     }
 
     /// A call elsewhere, without a permit, told this of the credential at `endpoint`.

@@ -19,7 +19,8 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
 use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome};
-use crate::quota::{Acquired, ChargedReads, Credentials, Permit, Used, Window};
+use crate::providers::metered::{Told, metered};
+use crate::quota::{Acquired, ChargedReads, Credential, Credentials, Park, Permit};
 
 /// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
 /// bad id among a hundred is alone after seven halvings, its eighth request.
@@ -355,35 +356,40 @@ impl<T: Item> Calls<'_, T> {
         Some((part, permit))
     }
 
-    /// One call. What its answer, or its failure, says of the credential goes to the ledger, and which ids were not
-    /// read after all.
+    /// One call, with what is counted and logged of it.
     async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer<T>, LookupError> {
         let counters = &self.metrics.counters;
-        let watch = Stopwatch::start();
-        counters.requests.add(1);
-        failpoint::soon("during_lookup");
-        let answer = self.lookup.look_up(&ids, &permit.credential).await;
-        self.metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
-        counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
-        failpoint::point("after_answer");
-        failpoint::poison(&ids);
-        tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
-        let used = match &answer {
-            Ok(answer) => {
-                self.suspicions.others_answered.store(true, Ordering::Relaxed);
-                counters.looked_up.add(ids.len());
-                counters.unsolicited.add(answer.unsolicited);
-                self.tell_what_is_odd(&ids, answer);
-                Used { window: Some(answer.quota.unwrap_or_else(Window::unmetered)), park: None }
-            }
-            Err(error) => {
-                counters.requests_failed.add(1);
-                self.used_in_vain(error, &permit.credential.name)
+        let call = async |credential: &Credential| {
+            let watch = Stopwatch::start();
+            counters.requests.add(1);
+            failpoint::soon("during_lookup");
+            let answer = self.lookup.look_up(&ids, credential).await;
+            self.metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
+            counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
+            failpoint::point("after_answer");
+            failpoint::poison(&ids);
+            tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
+            answer
+        };
+        let told = async |credential: &Credential, answer: &Result<Answer<T>, LookupError>| {
+            let charged = charged(&ids, answer);
+            match answer {
+                Ok(answer) => {
+                    self.suspicions.others_answered.store(true, Ordering::Relaxed);
+                    counters.looked_up.add(ids.len());
+                    counters.unsolicited.add(answer.unsolicited);
+                    self.tell_what_is_odd(&ids, answer);
+                    Told { quota: answer.quota, park: None, charged }
+                }
+                Err(error) => {
+                    counters.requests_failed.add(1);
+                    let park = error.park();
+                    tell_of_failure(error, &credential.name, park.as_ref());
+                    Told { quota: None, park, charged }
+                }
             }
         };
-        self.credentials.charge(&permit, &charged(&ids, &answer)).await;
-        self.credentials.used(permit, used).await;
-        answer
+        metered(self.credentials, permit, call, told).await
     }
 
     /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
@@ -414,35 +420,6 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    fn used_in_vain(&self, error: &LookupError, name: &str) -> Used {
-        let park = error.park();
-        let pause_ms = park.as_ref().map_or(0, |park| clock::millis(park.pause));
-        match error {
-            LookupError::Throttled { quota, .. } => {
-                tracing::warn!(credential = name, error = %error, pause_ms, "out of quota: the credential is parked");
-                Used { window: *quota, park }
-            }
-            LookupError::Credential(why) => {
-                tracing::error!(
-                    credential = name,
-                    error = why,
-                    pause_ms,
-                    "refused by the API: the credential is parked"
-                );
-                Used { window: None, park }
-            }
-            LookupError::Unready(_) => {
-                tracing::warn!(credential = name, error = %error, pause_ms, "the credential is parked");
-                Used { window: None, park }
-            }
-            LookupError::Clock(offset_ms) => {
-                tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");
-                Used::default()
-            }
-            _ => Used::default(),
-        }
-    }
-
     /// Acquired for a further call, if there is any right now.
     async fn permit_at_once(&self) -> Option<Permit> {
         match self.credentials.acquire(self.lookup.capabilities().endpoint, 0).await {
@@ -459,6 +436,24 @@ impl<T: Item> Calls<'_, T> {
     fn time_is_up(&self, batch: &Batch) -> bool {
         let needed = clock::millis(self.time_for_one);
         batch.fence.deadline - batch.now.now() <= needed
+    }
+}
+
+/// A line for people about a call whose credential is left alone, or whose clock is off.
+fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
+    let pause_ms = park.map_or(0, |park| clock::millis(park.pause));
+    match error {
+        LookupError::Throttled { .. } => {
+            tracing::warn!(credential = name, %error, pause_ms, "out of quota: the credential is parked");
+        }
+        LookupError::Credential(why) => {
+            tracing::error!(credential = name, error = why, pause_ms, "refused by the API: the credential is parked");
+        }
+        LookupError::Unready(_) => tracing::warn!(credential = name, %error, pause_ms, "the credential is parked"),
+        LookupError::Clock(offset_ms) => {
+            tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");
+        }
+        _ => {}
     }
 }
 

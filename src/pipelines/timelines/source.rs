@@ -31,8 +31,9 @@ use crate::engine::queue::{Batch, Job, Jobs, NewJob, QueueError, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::ingest::{Starter, StarterError};
 use crate::providers::lookup::LookupError;
+use crate::providers::metered::{Told, metered};
 use crate::providers::timeline::{Ask, Page, Timeline};
-use crate::quota::{Acquired, Credentials, Permit, Used, Window};
+use crate::quota::{Acquired, Credential, Credentials, Permit};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
 
 /// The sources of one endpoint, and what is done with their posts.
@@ -250,22 +251,21 @@ impl SourcePoll {
                 return Err(Ended::Later(Outlook::Outage(error.to_string())));
             }
         }
-        let answer = tokio::time::timeout(self.call_timeout, timeline.page(ask, &permit.credential)).await;
-        let answer = answer.unwrap_or_else(|_| {
-            Err(LookupError::Outage(format!("no whole answer within {} ms", self.call_timeout.as_millis())))
-        });
-        let window = match &answer {
-            Ok(page) => Some(page.quota.unwrap_or_else(Window::unmetered)),
-            Err(LookupError::Throttled { quota, .. }) => *quota,
-            Err(_) => None,
+        let call = async |credential: &Credential| {
+            let answer = tokio::time::timeout(self.call_timeout, timeline.page(ask, credential)).await;
+            let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
+            answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
         };
-        let believed = self.in_common.refusals.are_believed(&permit.credential.name, name, &answer);
-        let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
-        if park.is_some() && self.fails_alone(name, trouble).await {
-            park = None;
-        }
-        self.credentials.charge(&permit, &reservation.settled(&answer)).await;
-        self.credentials.used(permit, Used { window, park }).await;
+        let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
+            let believed = self.in_common.refusals.are_believed(&credential.name, name, answer);
+            let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
+            if park.is_some() && self.fails_alone(name, trouble).await {
+                park = None;
+            }
+            let quota = answer.as_ref().ok().and_then(|page| page.quota);
+            Told { quota, park, charged: reservation.settled(answer) }
+        };
+        let answer = metered(&self.credentials, permit, call, told).await;
         answer.map_err(|error| match error {
             LookupError::Outage(_) | LookupError::BadAnswer(_) => {
                 Ended::Failed { why: error.to_string(), is_out: true }

@@ -1,0 +1,39 @@
+//! One metered call: made with a permit, charged, and told of in the ledger.
+
+use crate::providers::lookup::{LookupError, Quota};
+use crate::quota::{ChargedReads, Credential, Credentials, Park, Permit, Used, Window};
+
+/// What an answer, or its failure, says of the quota.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// What an answer said of the window, if it did.
+    pub quota: Option<Quota>,
+    /// How the credential is to be left alone.
+    pub park: Option<Park>,
+    /// What was read of what was reserved.
+    pub charged: ChargedReads,
+}
+
+/// Makes a call with that permit; `told` says what comes of it. Dropped before it is polled, the permit goes back; dropped
+/// later, it counts as spent.
+///
+/// # Errors
+/// Those of the call.
+pub async fn metered<T>(
+    credentials: &Credentials,
+    mut permit: Permit,
+    call: impl AsyncFnOnce(&Credential) -> Result<T, LookupError>,
+    told: impl AsyncFnOnce(&Credential, &Result<T, LookupError>) -> Told,
+) -> Result<T, LookupError> {
+    permit.begin();
+    let answer = call(&permit.credential).await;
+    let Told { quota, park, charged } = told(&permit.credential, &answer).await;
+    let window = match &answer {
+        Ok(_) => Some(quota.unwrap_or_else(Window::unmetered)),
+        Err(LookupError::Throttled { quota, .. }) => *quota,
+        Err(_) => None,
+    };
+    credentials.charge(&permit, &charged).await;
+    credentials.used(permit, Used { window, park }).await;
+    answer
+}
