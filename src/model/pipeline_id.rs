@@ -63,8 +63,7 @@ impl PipelineId {
     }
 
     /// The polled sources of all endpoints: each endpoint's name begins with this one.
-    #[must_use]
-    pub fn all_timelines(provider: &Provider) -> Self {
+    fn all_timelines(provider: &Provider) -> Self {
         Self { provider: provider.clone(), kind: Kind::Timelines, partition: None }
     }
 
