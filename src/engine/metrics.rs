@@ -183,7 +183,7 @@ pub struct Metrics {
     /// What the queue has not heard of yet.
     untold_lateness: Mutex<Lateness>,
     /// What is counted beside them, by namespace.
-    beside: Mutex<BTreeMap<String, Arc<dyn CounterSet>>>,
+    beside: Mutex<Vec<(String, Arc<dyn CounterSet>)>>,
     /// Answers that could not be read, by the reason.
     unreadable: Mutex<BTreeMap<String, u64>>,
 }
@@ -216,12 +216,12 @@ impl Metrics {
     /// Has these counters shown, too, under that namespace.
     pub fn also_show(&self, namespace: &str, counters: Arc<dyn CounterSet>) {
         let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
-        beside.insert(namespace.to_owned(), counters);
+        beside.push((namespace.to_owned(), counters));
     }
 
     /// What is shown beside the process's own counters, by namespace.
     #[must_use]
-    pub fn beside(&self) -> BTreeMap<String, Arc<dyn CounterSet>> {
+    pub fn beside(&self) -> Vec<(String, Arc<dyn CounterSet>)> {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -95,8 +95,7 @@ impl Pipelines {
 
     /// What is counted beside, each under a namespace of its own.
     fn beside(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let all: BTreeMap<String, Arc<dyn CounterSet>> =
-            self.0.iter().flat_map(|(_, metrics)| metrics.beside()).collect();
+        let all: Vec<(String, Arc<dyn CounterSet>)> = self.0.iter().flat_map(|(_, metrics)| metrics.beside()).collect();
         let mut families: BTreeMap<(&str, &str), Vec<(&str, &Counter)>> = BTreeMap::new();
         for (namespace, counters) in &all {
             for (name, what, counter) in counters.described() {
