@@ -142,7 +142,7 @@ impl House {
     fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(arguments);
         let (out, error) = (text(&output.stdout), text(&output.stderr));
-        let line = out.lines().find(|line| line.starts_with('{'));
+        let line = out.lines().find_map(|line| line.find('{').map(|at| &line[at..]));
         serde_json::from_str(line.unwrap_or_else(|| panic!("{arguments:?}: {out}{error}"))).unwrap()
     }
 
@@ -161,7 +161,7 @@ impl House {
         let file = self.folder.path().join("ids.txt");
         std::fs::write(&file, lines.join("\n")).unwrap();
         let put_in = self.json(&["enqueue", "--pipeline", NAME, "--json", file.to_str().unwrap()]);
-        assert_eq!((&put_in["queued"], &put_in["refused"]), (&json!(52), &json!(1)), "{put_in}");
+        assert_eq!((&put_in["scheduled"], &put_in["refused"]), (&json!(52), &json!(1)), "{put_in}");
     }
 
     async fn dead(&self) {
@@ -224,7 +224,7 @@ impl House {
         assert_eq!(self.queue.stats().await.unwrap().delayed, 0);
         let output = text(&self.run(&["rebuild", "--json"]).stdout);
         let of_things = output.lines().find(|line| line.contains(NAME)).unwrap_or_else(|| panic!("{output}"));
-        let rebuilt: Value = serde_json::from_str(of_things).unwrap();
+        let rebuilt: Value = serde_json::from_str(&of_things[of_things.find('{').unwrap()..]).unwrap();
         assert_eq!(rebuilt["put_back"], 51, "the dead one stays dead: {rebuilt}");
     }
 }
