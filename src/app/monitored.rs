@@ -51,8 +51,8 @@ impl Monitored {
         if let (Err(error), false) = (&ended, alone) {
             let error = format!("{error:#}");
             self.health.ended(&error);
-            let (namespace, provider) = (&self.namespace, self.items.id.provider.to_string());
-            tracing::error!(namespace, provider, error, "stopped for good; the others go on");
+            let (namespace, provider) = (&self.namespace, &self.items.id.provider);
+            tracing::error!(namespace, %provider, error, "stopped for good; the others go on");
         }
         ended
     }

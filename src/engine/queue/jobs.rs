@@ -268,7 +268,7 @@ pub fn rank(lane: &Lane, due: Millis, now: Millis) -> (u32, f64) {
 }
 
 /// Refuses a call in which one of the ids cannot be a job's.
-pub(super) fn check_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> Result<(), QueueError> {
+pub(crate) fn check_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> Result<(), QueueError> {
     for id in ids {
         check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
     }

@@ -77,7 +77,7 @@ pub use self::due::Due;
 pub use self::embedded::EmbeddedQueue;
 pub use self::inbox::{Inbox, Incoming, REFUSED_KEPT, REFUSED_KEPT_FOR};
 pub use self::inspection::{Buried, Inspection, LaneStats, Place, Sample, Stats, WorkerStats};
-use self::jobs::check_ids;
+pub(crate) use self::jobs::check_ids;
 pub use self::jobs::{
     Adopted, Batch, Claim, ClaimRequest, Fence, Job, Jobs, MAX_ID_BYTES, NewJob, Promoted, Scheduled, Settled, Verdict,
     check_id, rank, suspect_limit, worker_of,
