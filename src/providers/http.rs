@@ -249,7 +249,7 @@ impl Reply {
     /// Itself, where it is a success that holds JSON.
     ///
     /// # Errors
-    /// What `refused` makes of any other status; as [`is_json`](Self::is_json).
+    /// What `refused` makes of any other status; [`LookupError::BadAnswer`] where it calls itself something else than JSON.
     pub fn json(self, refused: impl FnOnce(&Self) -> LookupError) -> Result<Self, LookupError> {
         if self.status != 200 {
             return Err(refused(&self));

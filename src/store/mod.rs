@@ -61,7 +61,7 @@ impl Way {
     }
 }
 
-/// What [`Store::record`] did.
+/// What [`Lifecycle::record`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Rows that were not there.
@@ -165,7 +165,7 @@ pub enum Seen<T = Tweet> {
     Broken(String),
 }
 
-/// What [`Store::save`] did.
+/// What [`Posts::save`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Saved {
     /// Rows written (repeated ones included).
