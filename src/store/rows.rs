@@ -30,7 +30,7 @@ macro_rules! history_columns {
     };
 }
 
-/// Columns that [`super::Store::standing`] reads.
+/// Columns that [`super::Lifecycle::standing`] reads.
 macro_rules! standing_columns {
     () => {
         "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable"
@@ -177,24 +177,24 @@ pub(super) fn one_per_id<'a>(
     kept.into_values().collect()
 }
 
-/// The rows of [`super::Store::record`]: of an id given twice, the first that has a due time.
+/// The rows of [`super::Lifecycle::record`]: of an id given twice, the first that has a due time.
 pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
     one_per_id(tweets.iter().map(|new| Row::recorded(at, new)), |new, kept| {
         kept.next_due.is_none() && new.next_due.is_some()
     })
 }
 
-/// The rows of [`super::Store::save`]: of an id given twice, the newest answer.
+/// The rows of [`super::Posts::save`]: of an id given twice, the newest answer.
 pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
     one_per_id(observations.iter().map(Row::observed), |new, kept| new.checked_at > kept.checked_at)
 }
 
-/// The rows of [`super::Store::bury`]: of an id given twice, the first.
+/// The rows of [`super::Lifecycle::bury`]: of an id given twice, the first.
 pub(super) fn buried<'a>(at: Millis, ids: &'a [(String, String)]) -> Vec<Row<'a>> {
     one_per_id(ids.iter().map(|(id, reason)| Row::buried(at, id, reason)), |_, _| false)
 }
 
-/// The rows of [`super::Store::exhume`]: of an id given twice, the first.
+/// The rows of [`super::Lifecycle::exhume`]: of an id given twice, the first.
 pub(super) fn exhumed(at: Millis, tweets: &[Exhumed]) -> Vec<Row<'_>> {
     one_per_id(tweets.iter().map(|tweet| Row::exhumed(at, tweet)), |_, _| false)
 }
@@ -362,7 +362,7 @@ pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Result<Vec<O
     Ok(asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect())
 }
 
-/// The statement of [`super::Store::page`]; its parameters are the namespace, [`below`] and the limit.
+/// The statement of [`super::Lifecycle::page`]; its parameters are the namespace, [`below`] and the limit.
 /// The conditions are those of the indexes, word for word: SQLite compares them so.
 pub(super) fn page(of: Listing) -> &'static str {
     macro_rules! page {
@@ -435,11 +435,11 @@ impl From<ChangeRow> for Change {
     }
 }
 
-/// The statement of [`super::Store::changes`]. Of what changed at the same time the state stands last.
+/// The statement of [`super::Posts::changes`]. Of what changed at the same time the state stands last.
 pub(super) const CHANGES: &str = "SELECT at, field, old_value, new_value FROM tweet_change \
      WHERE namespace = $1 AND id = $2 ORDER BY at, field = 'state', field";
 
-/// The statement of [`super::Store::ways`].
+/// The statement of [`super::Lifecycle::ways`].
 pub(super) const WAYS: &str = "SELECT pipeline, source, query, first_at FROM tweet_way \
      WHERE namespace = $1 AND id = $2 ORDER BY first_at, pipeline, source";
 
