@@ -49,6 +49,15 @@ async fn survives(backends: Backends) {
     ]));
     let log = folder.path().join("poll.log");
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    // A source begins with its newest page; what is made after its first reading is never left out.
+    let first = Process::start(&["poll"], &world.settings, &log);
+    until_true("each source was read", WITHIN, async || {
+        ["statuses/user_timeline", "search/tweets"]
+            .iter()
+            .all(|endpoint| logged().lines().any(|line| line.contains(&polled(endpoint)) && line.contains("settled=1")))
+    })
+    .await;
+    assert_eq!(first.terminate().code(), Some(0), "{}", logged());
     let begun = wall_ms();
     for point in POINTS {
         let mut poller = Process::start(&["poll"], &world.with("TWITTER_UPDATER_CRASH_AT", point), &log);
