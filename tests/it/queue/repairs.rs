@@ -113,6 +113,16 @@ pub(super) async fn the_forgotten_are_nowhere_unless_leased(world: World) {
     bury(queue, &["1"]).await;
     queue.forget(&[]).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().dead, 2);
+    // Put in again, it is a new job: its failures are forgotten, too.
+    for round in ["b", "c"] {
+        schedule(queue, &old(), 0, &["failed"]).await;
+        let claimed = batch(queue, request(round)).await;
+        assert_eq!((claimed.jobs.len(), claimed.jobs[0].deliveries, claimed.jobs[0].failures), (1, 0, 0));
+        let retry = Verdict::Retry { after: 0, counted: true };
+        let settled = queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), retry)], &[]).await;
+        assert_eq!(settled.unwrap().settled, 1);
+        queue.forget(&names(&["failed"])).await.unwrap();
+    }
 }
 
 pub(super) async fn the_dead_are_listed_page_by_page(world: World) {

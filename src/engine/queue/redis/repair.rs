@@ -12,6 +12,7 @@ use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, Steps, script};
 use crate::base::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
+static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/forget.lua")));
 static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/mend.lua")));
 
 pub(super) async fn adopt(
@@ -29,16 +30,9 @@ pub(super) async fn adopt(
 }
 
 pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), QueueError> {
-    let lanes = queue.lanes().await?;
     for ids in ids.chunks(SCHEDULE_CHUNK) {
-        let mut steps = Steps::draining(&queue.keys.prefix);
-        for lane in &lanes {
-            steps.add(redis::cmd("ZREM").arg(queue.keys.delayed(lane)).arg(ids));
-        }
-        steps.add(redis::cmd("ZREM").arg(queue.keys.dead()).arg(ids));
-        steps.add(redis::cmd("HDEL").arg(queue.keys.dead_why()).arg(ids));
-        steps.add(redis::cmd("HDEL").arg(queue.keys.promoted()).arg(ids));
-        let _: Vec<redis::Value> = queue.pool.run(&steps).await?;
+        let mut call = Call::new(&FORGET, &queue.keys.prefix);
+        let _: i64 = queue.pool.invoke(call.arg(ids)).await?;
     }
     Ok(())
 }
