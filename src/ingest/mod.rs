@@ -205,12 +205,15 @@ impl Starter {
     ///
     /// ```
     /// # use std::{sync::Arc, time::Duration};
-    /// use twitter_updater::model::provider::Provider;
+    /// use twitter_updater::app;
+    /// use twitter_updater::base::clock;
     /// use twitter_updater::engine::queue::EmbeddedQueue;
-    /// use twitter_updater::ingest::{Ingested, Queued};
-    /// use twitter_updater::store::{SqliteStore, Store};
     /// use twitter_updater::engine::schedule::age::AgeTable;
-    /// use twitter_updater::{app, clock, tweet::TweetId};
+    /// use twitter_updater::ingest::Queued;
+    /// use twitter_updater::model::post::{Ingested, TweetId};
+    /// use twitter_updater::model::provider::Provider;
+    /// use twitter_updater::pipelines::posts::posts_of;
+    /// use twitter_updater::store::{Lifecycle, SqliteStore};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -220,7 +223,8 @@ impl Starter {
     /// let store = SqliteStore::open(&file, patience).await?;
     /// store.migrate().await?;
     /// let ages: AgeTable = "18m: 3m, 60m: 10m".parse()?;
-    /// let starter = app::starter(&Provider::Twitter, Arc::new(queue), Some(Arc::new(store)), ages);
+    /// let posts = posts_of(&Provider::Twitter);
+    /// let starter = app::starter(&posts, Arc::new(queue), Some(Arc::new(store)), ages);
     ///
     /// let a_minute_old = TweetId::at(clock::wall_ms() - 60_000, 1).to_string();
     /// assert_eq!(starter.queue_tweet(Ingested::bare(&*a_minute_old)).await?, Queued::Scheduled);
