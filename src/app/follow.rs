@@ -17,6 +17,7 @@ use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Change, Files, Settings};
 use crate::engine::metrics::Metrics;
+use crate::engine::schedule::Schedule;
 use crate::pipelines::kind::Registered;
 use crate::pipelines::registry::Registry;
 
@@ -56,6 +57,18 @@ impl InForce {
     pub fn needs_restart(&self) -> String {
         self.waiting.iter().map(|change| change.setting.as_str()).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// An error of the settings as one, whatever found it.
+pub(super) fn as_bad_config(error: anyhow::Error) -> BadConfig {
+    error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}")))
+}
+
+/// What takes over changed settings for the schedules of these pipelines.
+pub(super) fn schedules_in_force(
+    all: Vec<(Registered, Reloadable<Arc<dyn Schedule>>)>,
+) -> impl Fn(&Settings) + Send + 'static {
+    move |settings| all.iter().for_each(|(pipeline, schedule)| schedule.set(pipeline.schedule(settings)))
 }
 
 /// Follows the files that `--config` names.
@@ -170,8 +183,7 @@ impl Follower {
         let settings = Settings::load(&self.layers, files, self.providers.as_deref())?;
         logging::filter(&settings)?;
         for Registered { id, kind } in self.registry.pipelines(&settings)? {
-            let wrong = kind.check(&id, &settings);
-            wrong.map_err(|error| error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}"))))?;
+            kind.check(&id, &settings).map_err(as_bad_config)?;
         }
         Ok(settings)
     }

@@ -12,6 +12,7 @@ use axum::Router;
 use futures::future::{BoxFuture, join_all, try_join_all};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::follow::schedules_in_force;
 use super::heartbeat::Heartbeat;
 use super::monitored::{LIVE_SLACK, Monitored};
 use super::{Follower, Shared, Unavailable};
@@ -88,10 +89,7 @@ impl Role {
         let metrics = pipelines.iter().map(|(one, _)| one.metrics.clone()).collect();
         let in_force = shared.in_force.clone();
         let schedules: Vec<_> = pipelines.iter().map(|(one, _)| (one.items.clone(), one.schedule.clone())).collect();
-        let take_over = move |settings: &Settings| {
-            schedules.iter().for_each(|(items, schedule)| schedule.set(items.schedule(settings)));
-        };
-        tokio::spawn(follower.run(in_force, take_over, metrics, stop.clone()));
+        tokio::spawn(follower.run(in_force, schedules_in_force(schedules), metrics, stop.clone()));
         tokio::spawn(shared.service.clone().keep_picture(stop.token()));
         let alone = pipelines.len() == 1;
         let working = pipelines.into_iter().zip(queues).map(async |((one, own), queue)| {

@@ -20,9 +20,7 @@ pub fn starter(
     store: Option<Arc<dyn Store>>,
     schedule: impl Into<Arc<dyn Schedules>>,
 ) -> Starter {
-    let Registered { id, kind } = pipeline.clone();
-    let parse = kind.parse(&id);
-    Starter::new(queue, store, schedule, Arc::new(move |item: &str| kind.date_of(&id, item)), parse)
+    Starter::new(queue, store, schedule, pipeline.id_date(), pipeline.kind.parse(&pipeline.id))
 }
 
 /// What puts back into that queue what it has lost.

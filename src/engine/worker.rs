@@ -288,7 +288,7 @@ impl Worker {
                 Err(error) => {
                     let why = passing(error)?;
                     self.health.is_out(&why);
-                    turn.pause = Some(turn.failed(&why).min(LONGEST_PAUSE));
+                    turn.pause = Some(turn.failed(&why));
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::Lane;
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::engine::worker::Handler;
-use crate::ingest::Lanes;
+use crate::ingest::{IdDate, Lanes};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::wave::Wave;
 use crate::pipelines::refresh::{Judge, Refresher, Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
@@ -154,9 +154,14 @@ impl Registered {
     /// The lane of each item, chosen as its handler chooses it.
     #[must_use]
     pub fn lanes(&self, settings: &Settings, schedule: Arc<dyn Schedules>) -> Lanes {
+        Lanes { schedule, unavailable: unavailable_lane(settings), id_date: self.id_date() }
+    }
+
+    /// How the date of an item is read from its id.
+    #[must_use]
+    pub fn id_date(&self) -> IdDate {
         let Self { id, kind } = self.clone();
-        let id_date = Arc::new(move |item: &str| kind.date_of(&id, item));
-        Lanes { schedule, unavailable: unavailable_lane(settings), id_date }
+        Arc::new(move |item: &str| kind.date_of(&id, item))
     }
 }
 

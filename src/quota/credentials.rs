@@ -166,8 +166,9 @@ impl Credentials {
 
     /// The call is not made: the permit is back when this returns.
     pub async fn give_back(&self, mut permit: Permit) {
-        permit.begin();
-        give_back(&*self.ledger, &permit.credential.name, permit.endpoint, &permit.id).await;
+        if let Some(ledger) = permit.from.take() {
+            give_back(&*ledger, &permit.credential.name, permit.endpoint, &permit.id).await;
+        }
     }
 
     /// A call elsewhere, without a permit, told this of the credential at `endpoint`.

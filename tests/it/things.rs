@@ -5,7 +5,7 @@ mod pipeline;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,10 +22,10 @@ use twitter_updater::engine::queue::{EmbeddedQueue, Place, Queue, RedisQueue};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::Standing;
 
-use crate::support::process::{Process, Variables, text, variables};
+use crate::support::process::{Process, Variables, command_of, text, variables};
 use crate::support::redis::pool;
-use crate::support::role::{client, value};
-use crate::support::wait::{until, until_true};
+use crate::support::role::{Role, value};
+use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
 const NAME: &str = "things:twitter";
@@ -49,9 +49,9 @@ fn as_a_process() {
 }
 
 fn command(arguments: &[&str], settings: &Variables) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = command_of(&std::env::current_exe().unwrap(), settings);
     command.args(["--exact", "things::as_a_process", "--ignored", "--nocapture", "--test-threads", "1"]);
-    command.env(ARGUMENTS, arguments.join("\n")).envs(settings.iter().cloned()).stdin(Stdio::null());
+    command.env(ARGUMENTS, arguments.join("\n"));
     command
 }
 
@@ -117,21 +117,11 @@ impl House {
         Self { api, world, queue, settings, ids, folder }
     }
 
-    /// A role with its page or its metrics at this address: the log says where.
-    async fn role(&self, name: &str) -> (Process, String) {
-        let log = self.folder.path().join(format!("{name}.log"));
-        let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        let from = file.metadata().unwrap().len() as usize;
-        let mut command = command(&[name, "--listen", "127.0.0.1:0"], &self.settings);
-        let process = Process::of(command.stdout(Stdio::null()).stderr(file).spawn().unwrap());
-        let said = || std::fs::read_to_string(&log).unwrap_or_default().split_off(from);
-        let what = format!("{name} says where it listens");
-        let port = until(&what, PATIENCE, async || {
-            let said = said();
-            let (_, rest) = said.split_once("serves HTTP")?.1.split_once("127.0.0.1:")?;
-            rest.find(|c: char| !c.is_ascii_digit()).map(|end| rest[..end].to_owned())
-        });
-        (process, format!("http://127.0.0.1:{}", port.await))
+    /// A role, with a log of its own.
+    async fn role(&self, name: &str) -> Role {
+        let log = tempfile::Builder::new().prefix(name).tempfile_in(self.folder.path()).unwrap();
+        let (_, log) = log.keep().unwrap();
+        Role::of(Process::start_by(command(&[name, "--listen", "127.0.0.1:0"], &self.settings), &log), &log).await
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -177,9 +167,8 @@ impl House {
         assert_eq!(retried["done"], 1, "{retried}");
     }
 
-    async fn seen(&self, updater: &str) {
-        let fetch = async |url: String| client().get(url).send().await.unwrap().text().await.unwrap();
-        let metrics = fetch(format!("{updater}/metrics")).await;
+    async fn seen(&self, updater: &Role) {
+        let metrics = updater.get("/metrics").await.1;
         let of = |name: &str, namespace: &str| value(&metrics, &format!("{name}{{namespace=\"{namespace}\"}}"));
         assert!(of("twitter_updater_found_total", NAME).unwrap() >= 100.0, "{metrics}");
         assert_eq!(of("twitter_updater_found_total", "tweet:update"), Some(0.0), "the posts' own");
@@ -199,17 +188,17 @@ impl House {
         assert!(whole["quota"]["supply_calls_per_15_min"].as_f64().unwrap() > 0.0, "{status}");
         assert_eq!(of("tweet:update")["quota"]["unknown"], 1, "{status}");
 
-        let (ops, page) = self.role("ops").await;
-        let overview = fetch(format!("{page}/")).await;
+        let ops = self.role("ops").await;
+        let overview = ops.get("/").await.1;
         assert!(overview.contains(NAME) && overview.contains("tweet:update"), "{overview}");
-        let own = fetch(format!("{page}/n/{NAME}/")).await;
+        let own = ops.get(&format!("/n/{NAME}/")).await.1;
         assert!(own.contains("often"), "{own}");
-        let thing = fetch(format!("{page}/n/{NAME}/tweet?id=1000")).await;
+        let thing = ops.get(&format!("/n/{NAME}/tweet?id=1000")).await.1;
         assert!(thing.contains("often, every 2s") || thing.contains("often, every 2 s"), "{thing}");
-        let gauges = fetch(format!("{page}/metrics")).await;
+        let gauges = ops.get("/metrics").await.1;
         assert_eq!(value(&gauges, &format!("twitter_updater_queue_up{{namespace=\"{NAME}\"}}")), Some(1.0), "{gauges}");
         assert!(gauges.contains(&format!("lane=\"often\",namespace=\"{NAME}\"")) || gauges.contains(NAME));
-        assert!(ops.terminate().success());
+        assert_eq!(ops.stopped().await, Some(0));
     }
 
     /// The queue is gone; the store knows all of them.
@@ -235,17 +224,17 @@ impl House {
 async fn runs_through_the_house(backends: Backends) {
     let mut house = House::new(backends).await;
     house.enqueue().await;
-    let (updater, _) = house.role("updater").await;
+    let updater = house.role("updater").await;
     house.rounds(2).await;
-    updater.kill(); // -9
-    let (updater, at) = house.role("updater").await;
+    updater.process.kill(); // -9
+    let updater = house.role("updater").await;
     house.dead().await;
     house.rounds(4).await;
-    house.seen(&at).await;
+    house.seen(&updater).await;
     // It was due again, was refused again, and is dead for the second time.
     until_true("the retried one is dead", PATIENCE, async || house.world.store.counts(NAME).await.unwrap().dead == 1)
         .await;
-    assert!(updater.terminate().success());
+    assert_eq!(updater.stopped().await, Some(0));
 
     let standings = house.standings(&house.ids).await;
     assert!(standings.iter().flatten().all(|known| known.state == TweetState::Live && known.lookups >= 2));
@@ -257,10 +246,10 @@ async fn runs_through_the_house(backends: Backends) {
     assert!(places.iter().all(|places| matches!(&places[..], [Place::Delayed { .. }])), "{places:?}");
 
     house.rebuilt().await;
-    let (updater, _) = house.role("updater").await;
+    let updater = house.role("updater").await;
     let before = house.api.least(&house.ids);
     house.rounds(before + 1).await;
-    assert!(updater.terminate().success());
+    assert_eq!(updater.stopped().await, Some(0));
     assert_eq!(house.queue.stats().await.unwrap().leased, 0);
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use super::{Options, warn_of_exposed, write_answer};
+use crate::app::follow::as_bad_config;
 use crate::app::{self, Service};
 use crate::config::{BadConfig, BadConfigs, Examined, Settings};
 use crate::model::provider::Provider;
@@ -94,8 +95,4 @@ fn wrong_secrets(settings: &Settings, provider: &Provider, offline: bool) -> Vec
         Err(BadConfigs(all)) => all,
         Ok(_) => error(app::credentials(settings, provider).map(drop)).into_iter().collect::<Vec<_>>(),
     }
-}
-
-fn as_bad_config(error: Error) -> BadConfig {
-    error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}")))
 }

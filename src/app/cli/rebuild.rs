@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Needed, Options, duration, write_answer};
+use crate::app::follow::schedules_in_force;
 use crate::app::{self, Shared};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
@@ -44,19 +45,19 @@ impl Arguments {
         start.stop_on_signals()?;
         start.wait_for(Needed::Everything).await?;
         let (settings, stop) = (start.settings.clone(), start.stop.clone());
-        let pipelines = start.registry.pipelines(&settings)?;
-        let schedules: Vec<_> = pipelines.iter().map(|one| Reloadable::new(one.schedule(&settings))).collect();
-        let opening = self.open(&settings, &pipelines, &schedules);
+        let scheduled = |one: Registered| {
+            let schedule = Reloadable::new(one.schedule(&settings));
+            (one, schedule)
+        };
+        let schedules: Vec<_> = start.registry.pipelines(&settings)?.into_iter().map(scheduled).collect();
+        let opening = self.open(&settings, &schedules);
         let Some(rebuilds) = stop.token().run_until_cancelled(opening).await else {
             return Ok(0); // stopped while a service did not answer yet
         };
         let rebuilds = rebuilds?;
         if self.every.is_some() {
             // Each round goes by the schedules of its time.
-            let take_over = move |settings: &Settings| {
-                pipelines.iter().zip(&schedules).for_each(|(one, schedule)| schedule.set(one.schedule(settings)));
-            };
-            start.follower()?.spawn(&settings, take_over, stop.clone());
+            start.follower()?.spawn(&settings, schedules_in_force(schedules), stop.clone());
         }
         tokio::select! {
             done = self.rebuild(&rebuilds, &stop) => done?,
@@ -73,15 +74,15 @@ impl Arguments {
     async fn open(
         &self,
         settings: &Settings,
-        pipelines: &[Registered],
-        schedules: &[Reloadable<Arc<dyn Schedule>>],
+        schedules: &[(Registered, Reloadable<Arc<dyn Schedule>>)],
     ) -> Result<Vec<Rebuild>> {
-        let (Shared { store, .. }, queues) = Shared::open(settings, pipelines).await?;
-        let rebuild = |((pipeline, schedule), queue): ((_, &Reloadable<_>), _)| {
+        let (Shared { store, .. }, queues) =
+            Shared::open(settings, schedules.iter().map(|(pipeline, _)| pipeline)).await?;
+        let rebuild = |((pipeline, schedule), queue): (&(Registered, Reloadable<_>), _)| {
             let rebuild = app::rebuild_of(settings, pipeline, queue, store.clone(), schedule.clone());
             Rebuild { rate: self.rate.unwrap_or(rebuild.rate), ..rebuild }
         };
-        Ok(pipelines.iter().zip(schedules).zip(queues).map(rebuild).collect())
+        Ok(schedules.iter().zip(queues).map(rebuild).collect())
     }
 
     /// Rebuilds one queue after the other, once or with a pause between the rounds until it is stopped.

@@ -55,7 +55,17 @@ impl<S: Schedule + 'static> Schedules for Reloadable<S> {
     }
 }
 
-impl<S: Schedule + 'static> From<Reloadable<S>> for Arc<dyn Schedules> {
+/// One that is made anew from changed settings.
+impl Schedules for Reloadable<Arc<dyn Schedule>> {
+    fn in_force(&self) -> Arc<dyn Schedule> {
+        (*self.load()).clone()
+    }
+}
+
+impl<S> From<Reloadable<S>> for Arc<dyn Schedules>
+where
+    Reloadable<S>: Schedules + 'static,
+{
     fn from(schedule: Reloadable<S>) -> Self {
         Arc::new(schedule)
     }
@@ -64,25 +74,6 @@ impl<S: Schedule + 'static> From<Reloadable<S>> for Arc<dyn Schedules> {
 impl From<AgeTable> for Arc<dyn Schedules> {
     fn from(ages: AgeTable) -> Self {
         Reloadable::new(ages).into()
-    }
-}
-
-/// A schedule that is made anew from changed settings.
-impl Schedule for Arc<dyn Schedule> {
-    fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
-        (**self).next(item, now)
-    }
-
-    fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
-        (**self).first(item, now)
-    }
-
-    fn needs_date(&self) -> bool {
-        (**self).needs_date()
-    }
-
-    fn ages(&self) -> Option<&AgeTable> {
-        (**self).ages()
     }
 }
 

@@ -22,8 +22,15 @@ pub fn variables(settings: &[(&str, &str)]) -> Variables {
 /// The binary with these arguments and settings, and nothing of this process's environment that
 /// would set it up.
 pub fn command(arguments: &[&str], variables: &Variables) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twitter-updater"));
-    command.args(arguments).stdin(Stdio::null());
+    let mut command = command_of(Path::new(env!("CARGO_BIN_EXE_twitter-updater")), variables);
+    command.args(arguments);
+    command
+}
+
+/// Another program with these settings, in the same way.
+pub fn command_of(program: &Path, variables: &Variables) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TWITTER_UPDATER")) {
         command.env_remove(name);
     }
@@ -55,9 +62,13 @@ pub struct Process {
 
 impl Process {
     pub fn start(arguments: &[&str], variables: &Variables, log: &Path) -> Self {
+        Self::start_by(command(arguments, variables), log)
+    }
+
+    /// The same of another command.
+    pub fn start_by(mut command: Command, log: &Path) -> Self {
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
-        let child = command(arguments, variables).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        Self { child }
+        Self { child: command.stdout(Stdio::null()).stderr(log).spawn().unwrap() }
     }
 
     /// Starts one that says on standard output where it is to be found: it, and that line.

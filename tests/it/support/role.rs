@@ -40,10 +40,14 @@ impl Role {
     }
 
     async fn launch(arguments: &[&str], settings: &Variables, log: &Path) -> Self {
-        let mut process = Process::start(arguments, settings, log);
+        Self::of(Process::start(arguments, settings, log), log).await
+    }
+
+    /// Of a process that is one, once it says where it listens.
+    pub async fn of(mut process: Process, log: &Path) -> Self {
         let said = || std::fs::read_to_string(log).unwrap_or_default();
         let port = until("it says where it listens", PATIENCE, async || {
-            assert!(process.runs(), "{arguments:?}: {}", said());
+            assert!(process.runs(), "{}", said());
             let said = said();
             let (_, rest) = said.split_once("serves HTTP")?.1.split_once("127.0.0.1:")?;
             rest.find(|c: char| !c.is_ascii_digit()).map(|end| rest[..end].to_owned())
