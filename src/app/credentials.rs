@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::{Service, tuning};
 use crate::base::reload::Reloadable;
-use crate::config::{BEARER, BadConfig, Secrets, Settings};
+use crate::config::{BEARER, BadConfig, Settings};
 use crate::model::provider::Provider;
 use crate::providers::registry::capabilities;
-use crate::quota::{AppToken, Budget, Caller, Credential, CredentialKind, Credentials, UserKeys};
+use crate::quota::{Budget, Caller, Credential, CredentialKind, Credentials};
 
 /// The name of the anonymous credential.
 const ANONYMOUS: &str = "anonymous";
@@ -21,8 +21,7 @@ const ANONYMOUS: &str = "anonymous";
 pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Credential>> {
     let named = settings.every_credential(provider)?;
     if !named.is_empty() {
-        let credential = |(name, secrets)| Credential { name, kind: kind(secrets) };
-        return Ok(named.into_iter().map(credential).collect());
+        return Ok(named);
     }
     let (_, api) = settings.api(provider)?;
     if needs_credential(provider, api) {
@@ -35,19 +34,6 @@ pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Crede
         .into());
     }
     Ok(vec![Credential { name: ANONYMOUS.to_owned(), kind: CredentialKind::Anonymous }])
-}
-
-/// The credential that the secrets make.
-fn kind(secrets: Secrets) -> CredentialKind {
-    match secrets {
-        Secrets::User { consumer_key, consumer_secret, token, token_secret } => {
-            CredentialKind::User(UserKeys { consumer_key, consumer_secret, token, token_secret })
-        }
-        Secrets::App { consumer_key, consumer_secret } => {
-            CredentialKind::App(AppToken::new(consumer_key, consumer_secret))
-        }
-        Secrets::Bearer(token) => CredentialKind::Bearer(token),
-    }
 }
 
 /// The names of the [`credentials`] and as whom each calls, in the same order. Reads no secret; a bearer token that only

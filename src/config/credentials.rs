@@ -13,7 +13,7 @@ use super::findings::{BadConfigs, Findings};
 use super::masking::masked_secret;
 use super::variables::variable;
 use super::{BadConfig, files, word};
-use crate::quota::Caller;
+use crate::quota::{AppToken, Caller, Credential, CredentialKind, UserKeys};
 
 /// The name of the credential that a provider's `bearer_token` gives.
 pub const BEARER: &str = "bearer";
@@ -73,40 +73,14 @@ impl fmt::Display for CredentialUse {
     }
 }
 
-/// A credential's secrets, complete for its kind.
-#[derive(Debug, Clone)]
-pub enum Secrets {
-    /// What signs for a user.
-    User {
-        /// The application's key.
-        consumer_key: SecretString,
-        /// The application's secret.
-        consumer_secret: SecretString,
-        /// The user's token.
-        token: SecretString,
-        /// The user's secret.
-        token_secret: SecretString,
-    },
-    /// What an application's token is had for.
-    App {
-        /// The application's key.
-        consumer_key: SecretString,
-        /// The application's secret.
-        consumer_secret: SecretString,
-    },
-    /// An application's token.
-    Bearer(SecretString),
-}
-
-impl Secrets {
-    /// By what the API counts it: the part's name, and the secret.
-    fn counted_by(&self) -> (&'static str, &SecretString) {
-        match self {
-            Self::User { token, .. } => ("token", token),
-            Self::App { consumer_key, .. } => ("consumer_key", consumer_key),
-            Self::Bearer(token) => ("bearer_token", token),
-        }
-    }
+/// By what the API counts a credential: the part's name, and the secret.
+fn counted_by(kind: &CredentialKind) -> Option<(&'static str, &str)> {
+    Some(match kind {
+        CredentialKind::User(keys) => ("token", keys.token.expose_secret()),
+        CredentialKind::App(app) => ("consumer_key", app.consumer_key.expose_secret()),
+        CredentialKind::Bearer(token) => ("bearer_token", token.expose_secret()),
+        CredentialKind::Anonymous => return None,
+    })
 }
 
 /// What a provider's section names.
@@ -125,11 +99,11 @@ impl Named<'_> {
     /// # Errors
     /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
     /// have one name.
-    pub(super) fn all_credentials(&self) -> Result<Vec<(String, Secrets)>, BadConfigs> {
+    pub(super) fn all_credentials(&self) -> Result<Vec<Credential>, BadConfigs> {
         let mut found = Findings::default();
-        let mut all: Vec<(String, Secrets)> = Vec::new();
+        let mut all = Vec::new();
         let token = found.take(&format!("{}.bearer_token", self.at), self.single_bearer_token()).flatten();
-        all.extend(token.map(|token| (BEARER.to_owned(), Secrets::Bearer(token))));
+        all.extend(token.map(|token| Credential { name: BEARER.to_owned(), kind: CredentialKind::Bearer(token) }));
         for (name, settings) in self.credentials {
             all.extend(settings.read(&self.at, name, &mut found));
         }
@@ -143,22 +117,17 @@ impl Named<'_> {
     }
 
     /// Two names for one token would be two windows in the ledger, where the API counts one.
-    fn no_secret_twice(&self, all: &[(String, Secrets)], found: &mut Findings) {
-        for (at, (name, secrets)) in all.iter().enumerate() {
-            let (part, secret) = secrets.counted_by();
-            let is_same = |(_, other): &&(String, Secrets)| {
-                let (of, other) = other.counted_by();
-                of == part && other.expose_secret() == secret.expose_secret()
-            };
-            if let Some((other, _)) = all[..at].iter().find(is_same) {
-                found.add(
-                    format!("{}.credentials.{name}", self.at),
-                    format!(
-                        "{}: the credentials {other:?} and {name:?} have the same {part}: the API counts them as one, so \
-                         its quota would be counted twice; take one of them out",
-                        self.at
-                    ),
+    fn no_secret_twice(&self, all: &[Credential], found: &mut Findings) {
+        let mut names = BTreeMap::new();
+        for Credential { name, kind } in all {
+            let Some(counted_by) = counted_by(kind) else { continue };
+            if let Some(other) = names.insert(counted_by, name) {
+                let (at, part) = (&self.at, counted_by.0);
+                let why = format!(
+                    "{at}: the credentials {other:?} and {name:?} have the same {part}: the API counts them as one, so its \
+                     quota would be counted twice; take one of them out"
                 );
+                found.add(format!("{at}.credentials.{name}"), why);
             }
         }
     }
@@ -224,7 +193,8 @@ impl CredentialSettings {
     }
 
     /// What it gives; nothing where a part is wrong, which is noted.
-    fn read(&self, section: &str, name: &str, found: &mut Findings) -> Vec<(String, Secrets)> {
+    fn read(&self, section: &str, name: &str, found: &mut Findings) -> Vec<Credential> {
+        let of = |name: &str, kind| Credential { name: name.to_owned(), kind };
         let at = format!("{section}.credentials.{name}");
         let Some(kind) = found.take(&at, self.known_kind(section, name)) else { return Vec::new() };
         let [consumer_key, consumer_secret, token, token_secret, bearer_token] =
@@ -240,7 +210,7 @@ impl CredentialSettings {
                     let why = format!("both {at}.bearer_token and consumer keys to fetch one with are given; keep one");
                     found.add(at, why);
                 }
-                return vec![(name.to_owned(), Secrets::Bearer(bearer_token))];
+                return vec![of(name, CredentialKind::Bearer(bearer_token))];
             }
         } else {
             bearer_token.is_of_no_use(found);
@@ -248,16 +218,17 @@ impl CredentialSettings {
         let keys = (consumer_key.needed(found), consumer_secret.needed(found));
         if kind == CredentialUse::App {
             let (Some(consumer_key), Some(consumer_secret)) = keys else { return Vec::new() };
-            return vec![(name.to_owned(), Secrets::App { consumer_key, consumer_secret })];
+            return vec![of(name, CredentialKind::App(AppToken::new(consumer_key, consumer_secret)))];
         }
         let tokens = (token.needed(found), token_secret.needed(found));
         let ((Some(consumer_key), Some(consumer_secret)), (Some(token), Some(token_secret))) = (keys, tokens) else {
             return Vec::new();
         };
-        let app = Secrets::App { consumer_key: consumer_key.clone(), consumer_secret: consumer_secret.clone() };
-        let mut all = vec![(name.to_owned(), Secrets::User { consumer_key, consumer_secret, token, token_secret })];
+        let app = AppToken::new(consumer_key.clone(), consumer_secret.clone());
+        let user = UserKeys { consumer_key, consumer_secret, token, token_secret };
+        let mut all = vec![of(name, CredentialKind::User(user))];
         if kind == CredentialUse::Both {
-            all.push((app_of(name), app));
+            all.push(of(&app_of(name), CredentialKind::App(app)));
         }
         all
     }

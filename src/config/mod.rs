@@ -26,7 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use self::change::{Change, Changed, LIVE};
 pub use self::contradictions::allowed;
-pub use self::credentials::{BEARER, CredentialSettings, CredentialUse, Secrets};
+pub use self::credentials::{BEARER, CredentialSettings, CredentialUse};
 pub use self::files::Files;
 pub use self::findings::BadConfigs;
 pub use self::loading::Examined;
@@ -400,6 +400,7 @@ mod tests {
 
     use super::*;
     use crate::model::provider::Provider;
+    use crate::quota::{Credential, CredentialKind};
 
     fn with(file: &str, variables: &[(&str, &str)]) -> Result<Settings, BadConfig> {
         let mut temporary = tempfile::NamedTempFile::new().unwrap();
@@ -471,7 +472,7 @@ mod tests {
         let token = |token| Settings::load_with(&[], None, &[("TWITTER_UPDATER__TWITTER__BEARER_TOKEN", token)]);
         let credentials = |settings: Settings| settings.credentials(&Provider::Twitter);
         let given = credentials(token(" word\n").unwrap()).unwrap();
-        let [(name, Secrets::Bearer(secret))] = &given[..] else { panic!("{given:?}") };
+        let [Credential { name, kind: CredentialKind::Bearer(secret) }] = &given[..] else { panic!("{given:?}") };
         assert_eq!((name.as_str(), secret.expose_secret()), (BEARER, "word"));
         let none = Settings::load_with(&[], None, &[]).unwrap();
         assert!(none.shown().contains("bearer_token = \"(not set)\"") && credentials(none).unwrap().is_empty());
@@ -489,7 +490,7 @@ mod tests {
         )
         .unwrap();
         let given = settings.credentials(&Provider::Twitter).unwrap();
-        assert!(matches!(&given[0].1, Secrets::Bearer(secret) if secret.expose_secret() == "canary"));
+        assert!(matches!(&given[0].kind, CredentialKind::Bearer(secret) if secret.expose_secret() == "canary"));
         for shown in [settings.shown(), format!("{settings:?}")] {
             assert!(!shown.contains("canary"), "{shown}");
         }

@@ -11,10 +11,10 @@ use super::credentials::{self, Named, secret};
 use super::findings::{BadConfigs, Findings};
 use super::masking::{masked, masked_secret};
 use super::variables::variable;
-use super::{BadConfig, CredentialSettings, Secrets, Settings, as_text, names, word};
+use super::{BadConfig, CredentialSettings, Settings, as_text, names, word};
 use crate::model::provider::Provider;
 use crate::providers::x_v2::{FieldNames, Fields};
-use crate::quota::{Caller, ReadsPer};
+use crate::quota::{Caller, Credential, ReadsPer};
 
 /// What stands in `providers` for every instance of Mastodon in the settings.
 const EVERY_INSTANCE: &str = "mastodon";
@@ -211,7 +211,7 @@ impl Settings {
     /// # Errors
     /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
     /// have one name.
-    pub fn credentials(&self, provider: &Provider) -> Result<Vec<(String, Secrets)>, BadConfig> {
+    pub fn credentials(&self, provider: &Provider) -> Result<Vec<Credential>, BadConfig> {
         Ok(self.every_credential(provider)?)
     }
 
@@ -219,7 +219,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::credentials`].
-    pub fn every_credential(&self, provider: &Provider) -> Result<Vec<(String, Secrets)>, BadConfigs> {
+    pub fn every_credential(&self, provider: &Provider) -> Result<Vec<Credential>, BadConfigs> {
         let named = self.named(provider).map_err(|wrong| BadConfigs(vec![wrong]))?;
         named.map_or_else(|| Ok(Vec::new()), |named| named.all_credentials())
     }
@@ -441,7 +441,7 @@ mod tests {
         let settings = Settings::load_text(Path::new("a.toml"), TWO, &[(token, "canary")]).unwrap();
         let names = |of: &str| {
             let named = settings.credentials(&Provider::Mastodon(of.to_owned())).unwrap();
-            named.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+            named.into_iter().map(|credential| credential.name).collect::<Vec<_>>()
         };
         assert_eq!((names("social"), names("old")), (vec!["bearer".to_owned()], vec![]));
         assert!(!settings.shown().contains("canary") && settings.shown().contains("bearer_token = \"(set)\""));

@@ -118,7 +118,7 @@ impl fmt::Display for TweetId {
 
 /// The counts of a tweet. A network that does not give one leaves it `None`; a `None` never
 /// overwrites a stored count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, sqlx::FromRow)]
 pub struct Metrics {
     /// Retweets, reposts, reblogs.
     pub retweet_count: Option<i64>,
@@ -136,7 +136,7 @@ pub struct Metrics {
 
 /// What a tweet says beside its text and its counts: what researchers filter by. `None` where the network has no such
 /// thing, or the object does not say; it never overwrites what is stored.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, sqlx::FromRow)]
 pub struct Details {
     /// Its language, as the network calls it (`en`, `pt`; several of Bluesky's are comma separated).
     pub lang: Option<String>,
@@ -205,11 +205,16 @@ impl TweetState {
             Self::Dead => "dead",
         }
     }
+}
 
-    /// The state of that word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::Live, Self::Unavailable, Self::Ended, Self::Dead].into_iter().find(|state| state.as_str() == word)
+/// The state of that word.
+impl TryFrom<String> for TweetState {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        let states = [Self::Live, Self::Unavailable, Self::Ended, Self::Dead];
+        let known = states.into_iter().find(|state| state.as_str() == word);
+        known.ok_or_else(|| format!("the table has an unknown state: {word:?}"))
     }
 }
 

@@ -13,8 +13,10 @@ use super::oauth1::encoded;
 /// An application's keys, and the token they were last exchanged for. An API answers the same token
 /// until it is invalidated, so one exchange lasts.
 pub struct AppToken {
-    consumer_key: SecretString,
-    consumer_secret: SecretString,
+    /// The application's key.
+    pub consumer_key: SecretString,
+    /// The application's secret.
+    pub consumer_secret: SecretString,
     /// Held during an exchange: whoever comes meanwhile waits for its token instead of asking, too.
     token: Mutex<Option<SecretString>>,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::base::clock::Millis;
+use crate::quota::UserKeys;
 
 /// What is simulated.
 #[derive(Debug, Clone)]
@@ -134,16 +135,7 @@ pub struct SimulatedCredential {
 #[derive(Debug, Clone)]
 pub enum SimulatedKeys {
     /// A user's: signs its calls (OAuth 1.0a, HMAC-SHA1).
-    User {
-        /// The application's key.
-        consumer_key: SecretString,
-        /// The application's secret.
-        consumer_secret: SecretString,
-        /// The user's token.
-        token: SecretString,
-        /// The user's secret.
-        token_secret: SecretString,
-    },
+    User(UserKeys),
     /// An application's: gets a bearer token from `/oauth2/token`.
     App {
         /// The application's key.

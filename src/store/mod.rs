@@ -43,7 +43,7 @@ pub struct NewTweet {
 }
 
 /// By which way tweets came.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
 pub struct Way {
     /// What brought them: `enqueue`, `http`, `incoming`, `poll`, `stream`, `rebuild`.
     pub pipeline: String,
@@ -73,21 +73,24 @@ pub struct Recorded {
 }
 
 /// What the store knows of a tweet before an answer is judged.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, sqlx::FromRow)]
 pub struct Standing {
     /// Its state.
+    #[sqlx(try_from = "String")]
     pub state: TweetState,
     /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,
     /// When the newest answer about it was given, ms since the epoch; `None` before the first.
     pub checked_at: Option<Millis>,
     /// How often in a row it was not returned.
+    #[sqlx(try_from = "i64")]
     pub misses: u32,
     /// Since when it is not returned, ms since the epoch.
     pub missing_since: Option<Millis>,
     /// When it was recorded, ms since the epoch.
     pub first_seen: Millis,
     /// Answers stored about it, misses included.
+    #[sqlx(try_from = "i64")]
     pub lookups: u64,
     /// The id of the version that is to be asked for, where it differs (edits).
     pub current_id: Option<String>,
@@ -177,11 +180,12 @@ pub struct Saved {
 }
 
 /// A stored tweet, whole.
-#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, sqlx::FromRow)]
 pub struct StoredTweet {
     /// The id under which it is looked up.
     pub id: String,
     /// Its state.
+    #[sqlx(try_from = "String")]
     pub state: TweetState,
     /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,
@@ -194,9 +198,11 @@ pub struct StoredTweet {
     /// The author's handle.
     pub author_name: Option<String>,
     /// Its counts.
+    #[sqlx(flatten)]
     pub metrics: Metrics,
     /// What it says beside its text and its counts.
     #[serde(flatten)]
+    #[sqlx(flatten)]
     pub details: Details,
     /// Countries in which it is withheld, comma separated; `None` when it is not.
     pub withheld_in: Option<String>,
@@ -209,8 +215,10 @@ pub struct StoredTweet {
     /// When it is due again, ms since the epoch.
     pub next_due: Option<Millis>,
     /// Answers stored about it.
+    #[sqlx(try_from = "i64")]
     pub lookups: u64,
     /// Misses in a row.
+    #[sqlx(try_from = "i64")]
     pub misses: u32,
     /// Since when it is missing, ms since the epoch.
     pub missing_since: Option<Millis>,
@@ -221,24 +229,27 @@ pub struct StoredTweet {
 }
 
 /// One change of a tweet itself, beside its counts.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
 pub struct Change {
     /// When the answer was given that showed it, ms since the epoch.
     pub at: Millis,
     /// What changed: `text`, `current_id`, `withheld_in`, `reply_settings` or `state`.
     pub field: String,
     /// As it was.
+    #[sqlx(rename = "old_value")]
     pub old: Option<String>,
     /// As it is from then on.
+    #[sqlx(rename = "new_value")]
     pub new: Option<String>,
 }
 
 /// One row of a tweet's history: its counts from `checked_at` on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct MetricsAt {
     /// When the answer was given, ms since the epoch.
     pub checked_at: Millis,
     /// The counts then.
+    #[sqlx(flatten)]
     pub metrics: Metrics,
 }
 
@@ -265,11 +276,12 @@ pub enum Listing {
 }
 
 /// A tweet on a page.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Listed {
     /// The id under which it is looked up.
     pub id: String,
     /// Its state.
+    #[sqlx(try_from = "String")]
     pub state: TweetState,
     /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,

@@ -19,10 +19,7 @@ use sqlx::{ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
-use super::rows::{
-    self, ChangeRow, HistoryRow, ListedRow, Row, TweetRow, WayRow, clean, columns, history_columns, number,
-    standing_columns,
-};
+use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
     Standing, StateCounts, StoreError, StoredTweet, Way,
@@ -319,7 +316,7 @@ impl Lifecycle for PostgresStore {
         let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
         let statement =
             || sqlx::query(STANDING).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
-        rows::in_order(ids, self.rows(statement).await?)
+        Ok(rows::in_order(ids, self.rows(statement).await?))
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
@@ -356,18 +353,16 @@ impl Lifecycle for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Listed>, StoreError> {
         let statement = || sqlx::query(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(i64::from(limit));
-        let rows: Vec<ListedRow> = self.rows(statement).await?;
-        rows.into_iter().map(Listed::try_from).collect()
+        self.rows(statement).await
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
         let rows: Vec<WayRow> = self.rows(|| sqlx::query(rows::WAYS).bind(namespace).bind(clean(id))).await?;
-        Ok(rows.into_iter().map(WayRow::into).collect())
+        Ok(rows.into_iter().map(|WayRow { first_at, way }| (first_at, way)).collect())
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
-        rows::state_counts(self.rows(|| sqlx::query(COUNTS).bind(namespace)).await?)
+        rows::state_counts(self.rows(|| sqlx::query(rows::COUNTS).bind(namespace)).await?)
     }
 }
 
@@ -385,24 +380,15 @@ impl Posts for PostgresStore {
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
-        const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2");
-        let mut rows: Vec<TweetRow> = self.rows(|| sqlx::query(TWEET).bind(namespace).bind(clean(id))).await?;
-        rows.pop().map(StoredTweet::try_from).transpose()
+        Ok(self.rows(|| sqlx::query(rows::TWEET).bind(namespace).bind(clean(id))).await?.pop())
     }
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
-        const HISTORY: &str = concat!(
-            "SELECT ",
-            history_columns!(),
-            " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at"
-        );
-        let rows: Vec<HistoryRow> = self.rows(|| sqlx::query(HISTORY).bind(namespace).bind(clean(id))).await?;
-        Ok(rows.into_iter().map(MetricsAt::from).collect())
+        self.rows(|| sqlx::query(rows::HISTORY).bind(namespace).bind(clean(id))).await
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
-        let rows: Vec<ChangeRow> = self.rows(|| sqlx::query(rows::CHANGES).bind(namespace).bind(clean(id))).await?;
-        Ok(rows.into_iter().map(Change::from).collect())
+        self.rows(|| sqlx::query(rows::CHANGES).bind(namespace).bind(clean(id))).await
     }
 
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {

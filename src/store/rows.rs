@@ -2,13 +2,10 @@
 //! (what the row already there makes of it is the clause's business, `sql/*.sql`), and coming out.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
-use super::{
-    Change, DetailsOf, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Seen, Standing, StateCounts,
-    StoreError, StoredTweet, Way,
-};
+use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Seen, Standing, StateCounts, StoreError, Way};
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
@@ -230,136 +227,18 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     })
 }
 
-/// The counts of a row, in either table.
-#[derive(sqlx::FromRow)]
-struct MetricsColumns {
-    retweet_count: Option<i64>,
-    favorite_count: Option<i64>,
-    reply_count: Option<i64>,
-    quote_count: Option<i64>,
-    bookmark_count: Option<i64>,
-    impression_count: Option<i64>,
-}
-
-impl From<MetricsColumns> for Metrics {
-    fn from(row: MetricsColumns) -> Self {
-        Self {
-            retweet_count: row.retweet_count,
-            favorite_count: row.favorite_count,
-            reply_count: row.reply_count,
-            quote_count: row.quote_count,
-            bookmark_count: row.bookmark_count,
-            impression_count: row.impression_count,
-        }
-    }
-}
-
-/// A row of `tweet`, read whole.
-#[derive(sqlx::FromRow)]
-pub(super) struct TweetRow {
-    id: String,
-    state: String,
-    created_at: Option<i64>,
-    current_id: Option<String>,
-    text: Option<String>,
-    author_id: Option<String>,
-    author_name: Option<String>,
-    #[sqlx(flatten)]
-    metrics: MetricsColumns,
-    withheld_in: Option<String>,
-    raw: Option<String>,
-    first_seen: i64,
-    checked_at: Option<i64>,
-    next_due: Option<i64>,
-    lookups: i64,
-    misses: i64,
-    missing_since: Option<i64>,
-    reason: Option<String>,
-    #[sqlx(flatten)]
-    details: DetailsColumns,
-    unreadable: Option<String>,
-}
-
-/// What a tweet says beside its text.
-#[derive(sqlx::FromRow)]
-struct DetailsColumns {
-    lang: Option<String>,
-    reply_to: Option<String>,
-    retweet_of: Option<String>,
-    quote_of: Option<String>,
-    conversation_id: Option<String>,
-    reply_settings: Option<String>,
-    truncated: Option<bool>,
-}
-
-impl From<DetailsColumns> for Details {
-    fn from(row: DetailsColumns) -> Self {
-        let DetailsColumns { lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated } = row;
-        Self { lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated }
-    }
-}
-
-impl TryFrom<TweetRow> for StoredTweet {
-    type Error = StoreError;
-
-    fn try_from(row: TweetRow) -> Result<Self, StoreError> {
-        Ok(Self {
-            state: state(&row.state)?,
-            id: row.id,
-            created_at: row.created_at,
-            current_id: row.current_id,
-            text: row.text,
-            author_id: row.author_id,
-            author_name: row.author_name,
-            metrics: row.metrics.into(),
-            withheld_in: row.withheld_in,
-            raw: row.raw,
-            first_seen: row.first_seen,
-            checked_at: row.checked_at,
-            next_due: row.next_due,
-            lookups: number(row.lookups),
-            misses: misses(row.misses),
-            missing_since: row.missing_since,
-            reason: row.reason,
-            details: row.details.into(),
-            unreadable: row.unreadable,
-        })
-    }
-}
-
 /// What is read of a tweet before an answer about it is judged.
 #[derive(sqlx::FromRow)]
 pub(super) struct StandingRow {
     id: String,
-    state: String,
-    created_at: Option<i64>,
-    checked_at: Option<i64>,
-    misses: i64,
-    missing_since: Option<i64>,
-    first_seen: i64,
-    lookups: i64,
-    current_id: Option<String>,
-    unreadable: Option<String>,
+    #[sqlx(flatten)]
+    standing: Standing,
 }
 
 /// Puts rows, in any order, into the order of the ids that were asked for.
-pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Result<Vec<Option<Standing>>, StoreError> {
-    let mut known = std::collections::HashMap::with_capacity(rows.len());
-    for row in rows {
-        let standing = Standing {
-            state: state(&row.state)?,
-            created_at: row.created_at,
-            checked_at: row.checked_at,
-            misses: misses(row.misses),
-            missing_since: row.missing_since,
-            first_seen: row.first_seen,
-            lookups: number(row.lookups),
-            current_id: row.current_id,
-            unreadable: row.unreadable,
-        };
-        known.insert(row.id, standing);
-    }
-    Ok(asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect())
+pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Vec<Option<Standing>> {
+    let known: HashMap<String, Standing> = rows.into_iter().map(|row| (row.id, row.standing)).collect();
+    asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect()
 }
 
 /// The statement of [`super::Lifecycle::page`]; its parameters are the namespace, [`below`] and the limit.
@@ -386,54 +265,15 @@ pub(super) fn below(id: Option<&str>) -> Cow<'_, str> {
     id.map_or(Cow::Borrowed("\u{10ffff}"), clean)
 }
 
-/// A row of a page.
-#[derive(sqlx::FromRow)]
-pub(super) struct ListedRow {
-    id: String,
-    state: String,
-    created_at: Option<i64>,
-    next_due: Option<i64>,
-    checked_at: Option<i64>,
-    reason: Option<String>,
-}
+/// The statement of [`super::Lifecycle::counts`].
+pub(super) const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
 
-impl TryFrom<ListedRow> for Listed {
-    type Error = StoreError;
+/// The statement of [`super::Posts::tweet`].
+pub(super) const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2");
 
-    fn try_from(row: ListedRow) -> Result<Self, StoreError> {
-        let ListedRow { id, state: word, created_at, next_due, checked_at, reason } = row;
-        Ok(Self { id, state: state(&word)?, created_at, next_due, checked_at, reason })
-    }
-}
-
-/// A row of `tweet_metrics`.
-#[derive(sqlx::FromRow)]
-pub(super) struct HistoryRow {
-    checked_at: i64,
-    #[sqlx(flatten)]
-    metrics: MetricsColumns,
-}
-
-impl From<HistoryRow> for MetricsAt {
-    fn from(row: HistoryRow) -> Self {
-        Self { checked_at: row.checked_at, metrics: row.metrics.into() }
-    }
-}
-
-/// A row of `tweet_change`.
-#[derive(sqlx::FromRow)]
-pub(super) struct ChangeRow {
-    at: i64,
-    field: String,
-    old_value: Option<String>,
-    new_value: Option<String>,
-}
-
-impl From<ChangeRow> for Change {
-    fn from(ChangeRow { at, field, old_value, new_value }: ChangeRow) -> Self {
-        Self { at, field, old: old_value, new: new_value }
-    }
-}
+/// The statement of [`super::Posts::history`].
+pub(super) const HISTORY: &str =
+    concat!("SELECT ", history_columns!(), " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at");
 
 /// The statement of [`super::Posts::changes`]. Of what changed at the same time the state stands last.
 pub(super) const CHANGES: &str = "SELECT at, field, old_value, new_value FROM tweet_change \
@@ -470,23 +310,16 @@ pub(super) fn filled(namespace: &str, page: &[(String, Option<String>)], details
 /// A row of `tweet_way`.
 #[derive(sqlx::FromRow)]
 pub(super) struct WayRow {
-    pipeline: String,
-    source: String,
-    query: Option<String>,
-    first_at: i64,
-}
-
-impl From<WayRow> for (Millis, Way) {
-    fn from(WayRow { pipeline, source, query, first_at }: WayRow) -> Self {
-        (first_at, Way { pipeline, source, query })
-    }
+    pub first_at: Millis,
+    #[sqlx(flatten)]
+    pub way: Way,
 }
 
 /// Sums rows of (state, how many).
 pub(super) fn state_counts(rows: Vec<(String, i64)>) -> Result<StateCounts, StoreError> {
     let mut counts = StateCounts::default();
-    for (word, rows) in rows {
-        *match state(&word)? {
+    for (state, rows) in rows {
+        *match state.try_into().map_err(StoreError::Refused)? {
             TweetState::Live => &mut counts.live,
             TweetState::Unavailable => &mut counts.unavailable,
             TweetState::Ended => &mut counts.ended,
@@ -496,15 +329,7 @@ pub(super) fn state_counts(rows: Vec<(String, i64)>) -> Result<StateCounts, Stor
     Ok(counts)
 }
 
-fn state(word: &str) -> Result<TweetState, StoreError> {
-    TweetState::parse(word).ok_or_else(|| StoreError::Refused(format!("the table has an unknown state: {word:?}")))
-}
-
 /// A count that the statements never let fall below zero.
 pub(super) fn number(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
-}
-
-fn misses(stored: i64) -> u32 {
-    u32::try_from(stored.max(0)).unwrap_or(u32::MAX)
 }

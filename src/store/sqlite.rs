@@ -16,10 +16,7 @@ use sqlx::migrate::Migrator;
 use sqlx::{ConnectOptions, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::error::compare;
-use super::rows::{
-    self, ChangeRow, HistoryRow, ListedRow, Row, TweetRow, WayRow, clean, columns, history_columns, number,
-    standing_columns,
-};
+use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
     Standing, StateCounts, StoreError, StoredTweet, Way,
@@ -248,7 +245,7 @@ impl Lifecycle for SqliteStore {
         .bind(json(ids.iter().map(|id| clean(id))))
         .fetch_all(&self.readers)
         .await?;
-        rows::in_order(ids, rows)
+        Ok(rows::in_order(ids, rows))
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
@@ -280,26 +277,18 @@ impl Lifecycle for SqliteStore {
         below: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Listed>, StoreError> {
-        let rows: Vec<ListedRow> = sqlx::query_as(rows::page(of))
-            .bind(namespace)
-            .bind(rows::below(below))
-            .bind(limit)
-            .fetch_all(&self.readers)
-            .await?;
-        rows.into_iter().map(Listed::try_from).collect()
+        let page = sqlx::query_as(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(limit);
+        Ok(page.fetch_all(&self.readers).await?)
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
         let rows: Vec<WayRow> =
             sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?;
-        Ok(rows.into_iter().map(WayRow::into).collect())
+        Ok(rows.into_iter().map(|WayRow { first_at, way }| (first_at, way)).collect())
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
-        let rows = sqlx::query_as("SELECT state, count(*) FROM tweet WHERE namespace = ?1 GROUP BY state")
-            .bind(namespace)
-            .fetch_all(&self.readers)
-            .await?;
+        let rows = sqlx::query_as(rows::COUNTS).bind(namespace).fetch_all(&self.readers).await?;
         rows::state_counts(rows)
     }
 }
@@ -334,32 +323,15 @@ impl Posts for SqliteStore {
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
-        let row: Option<TweetRow> =
-            sqlx::query_as(concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = ?1 AND id = ?2"))
-                .bind(namespace)
-                .bind(clean(id))
-                .fetch_optional(&self.readers)
-                .await?;
-        row.map(StoredTweet::try_from).transpose()
+        Ok(sqlx::query_as(rows::TWEET).bind(namespace).bind(clean(id)).fetch_optional(&self.readers).await?)
     }
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
-        let rows: Vec<HistoryRow> = sqlx::query_as(concat!(
-            "SELECT ",
-            history_columns!(),
-            " FROM tweet_metrics WHERE namespace = ?1 AND id = ?2 ORDER BY checked_at"
-        ))
-        .bind(namespace)
-        .bind(clean(id))
-        .fetch_all(&self.readers)
-        .await?;
-        Ok(rows.into_iter().map(MetricsAt::from).collect())
+        Ok(sqlx::query_as(rows::HISTORY).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?)
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
-        let rows: Vec<ChangeRow> =
-            sqlx::query_as(rows::CHANGES).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?;
-        Ok(rows.into_iter().map(Change::from).collect())
+        Ok(sqlx::query_as(rows::CHANGES).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?)
     }
 
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {

@@ -7,8 +7,9 @@ use anyhow::{Result, bail};
 
 use super::{Options, write_line};
 use crate::app;
-use crate::config::{Secrets, Settings};
+use crate::config::Settings;
 use crate::model::provider::Provider;
+use crate::quota::{AppToken, Credential, CredentialKind};
 use crate::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 /// Serve a simulated Twitter API: put the address it prints into twitter.api.
@@ -46,17 +47,18 @@ fn only_known(settings: &Settings, options: SimulatorOptions) -> Result<Simulato
     let instances = settings.mastodon.instances.keys().cloned().map(Provider::Mastodon);
     let (mut bearer_tokens, mut credentials) = (Vec::new(), Vec::new());
     for provider in [Provider::Twitter, Provider::X].into_iter().chain(instances) {
-        for (name, secrets) in settings.credentials(&provider)? {
+        for Credential { name, kind } in settings.credentials(&provider)? {
             let name = format!("{provider}:{name}");
-            let keys = match secrets {
-                Secrets::Bearer(token) => {
+            let keys = match kind {
+                CredentialKind::User(keys) => SimulatedKeys::User(keys),
+                CredentialKind::App(AppToken { consumer_key, consumer_secret, .. }) => {
+                    SimulatedKeys::App { consumer_key, consumer_secret }
+                }
+                CredentialKind::Bearer(token) => {
                     bearer_tokens.push(token);
                     continue;
                 }
-                Secrets::User { consumer_key, consumer_secret, token, token_secret } => {
-                    SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret }
-                }
-                Secrets::App { consumer_key, consumer_secret } => SimulatedKeys::App { consumer_key, consumer_secret },
+                CredentialKind::Anonymous => continue,
             };
             credentials.push(SimulatedCredential { name, keys });
         }
