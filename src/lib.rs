@@ -19,8 +19,8 @@
 //! - [`pipelines`] — what becomes due and what an answer means: [`pipelines::registry`] has a line
 //!   for each kind; [`pipelines::refresh`] is their machine (request, judge, save, promote), [`pipelines::posts`] the first;
 //!   [`pipelines::timelines`] polls, [`pipelines::streams`] listens
-//! - [`simulator`] — a faithful fake API, a folder per network
 //! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
+//! - [`simulator`] — a faithful fake API, a folder per network
 //! - [`ingest`] — how ids come in: library call, files, HTTP, the `incoming` set; rebuild and refresh
 //! - [`store`] — the current state of each post and the history of its counts; PostgreSQL or SQLite
 //! - [`providers`] — the seams to the networks ([`providers::lookup`], [`providers::timeline`], [`providers::stream`]), and

@@ -113,7 +113,7 @@ pub async fn run(
     settings.store.sqlite.path = file;
 
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let api = simulator::start(anywhere, app::simulator_options(&settings.simulator, None)).await?;
+    let api = simulator::start(anywhere, settings.simulator.clone()).await?;
     settings.ask_everything_at(&api.base_url());
     let provider = settings.provider()?;
 

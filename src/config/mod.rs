@@ -38,6 +38,7 @@ pub use self::providers::{
 };
 use crate::engine::schedule::age::AgeTable;
 use crate::quota::Pacing;
+use crate::simulator::SimulatorOptions;
 
 /// The compiled-in defaults.
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
@@ -69,7 +70,7 @@ pub struct Settings {
     pub ops: OpsSettings,
     pub rebuild: RebuildSettings,
     pub poll: PollSettings,
-    pub simulator: SimulatorSettings,
+    pub simulator: SimulatorOptions,
     /// As they were given, by name: the settings that are shown masked.
     #[serde(skip)]
     masked: BTreeMap<String, SecretString>,
@@ -266,34 +267,6 @@ pub struct OpsSettings {
 #[allow(missing_docs)]
 pub struct RebuildSettings {
     pub rate: u32,
-}
-
-/// `[simulator]`
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct SimulatorSettings {
-    #[serde(with = "humantime_serde")]
-    pub latency: Duration,
-    #[serde(with = "humantime_serde")]
-    pub jitter: Duration,
-    pub calls_per_window: u32,
-    pub app_calls_per_window: u32,
-    pub x_calls_per_window: u32,
-    pub x_app_calls_per_window: u32,
-    pub mastodon_calls_per_window: u32,
-    pub bluesky_calls_per_window: u32,
-    #[serde(with = "humantime_serde")]
-    pub window: Duration,
-    pub check_credentials: bool,
-    pub gzip: bool,
-    pub missing_share: f64,
-    pub withheld_share: f64,
-    pub retweet_share: f64,
-    pub edited_share: f64,
-    #[serde(with = "humantime_serde")]
-    pub growth: Duration,
-    pub seed: u64,
 }
 
 /// A configuration that cannot be: one line that names the place, the reason and what to do.

@@ -158,10 +158,14 @@ impl Gate {
             return Err(could_not_authenticate);
         }
         let user = self.known().find_map(|known| match &known.keys {
-            SimulatedKeys::User(keys) if keys.token.expose_secret() == sent => Some((&known.name, keys)),
+            SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret }
+                if token.expose_secret() == sent =>
+            {
+                Some((&known.name, consumer_key, consumer_secret, token_secret))
+            }
             _ => None,
         });
-        let (name, keys) = user.ok_or((401, 89))?;
+        let (name, consumer_key, consumer_secret, token_secret) = user.ok_or((401, 89))?;
         let timestamp: Millis = signature.get("timestamp").parse().map_err(|_| could_not_authenticate)?;
         let now_s = now.div_euclid(1000);
         if timestamp.abs_diff(now_s) > TIMESTAMP_S.unsigned_abs() {
@@ -169,8 +173,8 @@ impl Gate {
         }
         let nonce = signature.get("nonce");
         if nonce.is_empty()
-            || keys.consumer_key.expose_secret() != signature.get("consumer_key")
-            || !signature.is_of(call, keys.consumer_secret.expose_secret(), keys.token_secret.expose_secret())
+            || consumer_key.expose_secret() != signature.get("consumer_key")
+            || !signature.is_of(call, consumer_secret.expose_secret(), token_secret.expose_secret())
             || !self.is_first(timestamp, sent, nonce, now_s)
         {
             return Err(could_not_authenticate);
@@ -200,7 +204,7 @@ impl Gate {
             SimulatedKeys::App { consumer_key, consumer_secret } => {
                 Some((&*known.name, consumer_key.expose_secret(), consumer_secret.expose_secret()))
             }
-            SimulatedKeys::User(_) => None,
+            SimulatedKeys::User { .. } => None,
         })
     }
 

@@ -4,16 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Millis;
-use crate::quota::UserKeys;
 
-/// What is simulated.
-#[derive(Debug, Clone)]
+/// What is simulated: `[simulator]`, and what tests set besides.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SimulatorOptions {
     /// Every answer takes this long,
+    #[serde(with = "humantime_serde")]
     pub latency: Duration,
     /// and up to this much longer.
+    #[serde(with = "humantime_serde")]
     pub jitter: Duration,
     /// Same seed, same tweets, same dice.
     pub seed: u64,
@@ -31,21 +34,30 @@ pub struct SimulatorOptions {
     /// The same of Bluesky, for anybody, in windows a third as long.
     pub bluesky_calls_per_window: u32,
     /// What the Mastodon instance says it runs: before 4.3 it gives one status a call.
+    #[serde(skip)]
     pub mastodon_version: String,
     /// The length of a window.
+    #[serde(with = "humantime_serde")]
     pub window: Duration,
     /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
+    #[serde(skip)]
     pub replay: Option<PathBuf>,
+    /// Whether the settings' own credentials are the ones that are good, and no others.
+    pub check_credentials: bool,
     /// The bearer tokens that are good, besides those issued to `credentials`. Where both are `None`,
     /// anything is taken, also none at all.
+    #[serde(skip)]
     pub bearer_tokens: Option<Vec<SecretString>>,
     /// The credentials that are good, users' and applications'.
+    #[serde(skip)]
     pub credentials: Option<Vec<SimulatedCredential>>,
     /// With `bearer_tokens` or `credentials`: Mastodon and Bluesky answer whoever shows none, as public servers do.
+    #[serde(skip)]
     pub public: bool,
     /// Compresses answers for clients that take gzip.
     pub gzip: bool,
     /// Their clock minus ours, in ms.
+    #[serde(skip)]
     pub clock_skew: Millis,
     /// The share of tweets, 0 to 1, that are gone or will be: half were never there, the others are
     /// deleted at a mean age of six hours.
@@ -59,26 +71,37 @@ pub struct SimulatorOptions {
     /// 524287 are those of later versions, and of nothing else.
     pub edited_share: f64,
     /// The time constant of the counts' growth.
+    #[serde(with = "humantime_serde")]
     pub growth: Duration,
     /// Extra bytes in every object but X's, which has the fields that are asked for: real ones are 2 to 6 KB, unpadded ones about 2.5.
+    #[serde(skip)]
     pub body_padding: usize,
     /// Posts a second in each timeline, 0.001 to 500.
+    #[serde(skip)]
     pub posts_per_second: f64,
     /// A post of a timeline is visible this long after it was made, at the most.
+    #[serde(skip)]
     pub posts_late: Duration,
     /// A search of X shows nothing younger than this.
+    #[serde(skip)]
     pub x_search_behind: Duration,
     /// X takes the token of a page no longer than this; zero: none at all.
+    #[serde(skip)]
     pub x_tokens_last: Duration,
     /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
+    #[serde(skip)]
     pub mastodon_kept: Duration,
     /// How often a stream that has nothing to say sends a blank line, v1.1's
+    #[serde(skip)]
     pub keep_alive: Duration,
     /// and v2's.
+    #[serde(skip)]
     pub x_keep_alive: Duration,
     /// The rules of v2's stream: each is a timeline's target.
+    #[serde(skip)]
     pub stream_rules: Vec<String>,
     /// Count the lookups of every single id (memory grows with the ids).
+    #[serde(skip)]
     pub count_ids: bool,
 }
 
@@ -98,6 +121,7 @@ impl Default for SimulatorOptions {
             mastodon_version: "4.3.8".to_owned(),
             window: Duration::from_secs(15 * 60),
             replay: None,
+            check_credentials: false,
             bearer_tokens: None,
             credentials: None,
             public: false,
@@ -135,7 +159,16 @@ pub struct SimulatedCredential {
 #[derive(Debug, Clone)]
 pub enum SimulatedKeys {
     /// A user's: signs its calls (OAuth 1.0a, HMAC-SHA1).
-    User(UserKeys),
+    User {
+        /// The application's key.
+        consumer_key: SecretString,
+        /// The application's secret.
+        consumer_secret: SecretString,
+        /// The user's token.
+        token: SecretString,
+        /// The user's secret.
+        token_secret: SecretString,
+    },
     /// An application's: gets a bearer token from `/oauth2/token`.
     App {
         /// The application's key.

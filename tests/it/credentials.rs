@@ -56,8 +56,9 @@ fn app() -> Credential {
 }
 
 fn known() -> Vec<SimulatedCredential> {
-    let UserKeys { consumer_key, consumer_secret, .. } = keys();
-    let (app, user) = (SimulatedKeys::App { consumer_key, consumer_secret }, SimulatedKeys::User(keys()));
+    let UserKeys { consumer_key, consumer_secret, token, token_secret } = keys();
+    let app = SimulatedKeys::App { consumer_key: consumer_key.clone(), consumer_secret: consumer_secret.clone() };
+    let user = SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret };
     let named = |name: &str, keys| SimulatedCredential { name: name.to_owned(), keys };
     vec![named("main", user), named("main-app", app)]
 }

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use super::{Options, write_line};
-use crate::app;
 use crate::config::Settings;
 use crate::model::provider::Provider;
-use crate::quota::{AppToken, Credential, CredentialKind};
+use crate::quota::{AppToken, Credential, CredentialKind, UserKeys};
 use crate::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 /// Serve a simulated Twitter API: put the address it prints into twitter.api.
@@ -31,8 +30,8 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let settings = &start.settings;
-        let options = app::simulator_options(&settings.simulator, self.replay);
-        let options = if settings.simulator.check_credentials { only_known(settings, options)? } else { options };
+        let options = SimulatorOptions { replay: self.replay, ..settings.simulator.clone() };
+        let options = if options.check_credentials { only_known(settings, options)? } else { options };
         let running = simulator::start(self.listen, options).await?;
         // The first line: the address for twitter.api, x.api, bluesky.api, or an instance's.
         write_line(&format!("simulated API at {}", running.base_url()))?;
@@ -50,7 +49,9 @@ fn only_known(settings: &Settings, options: SimulatorOptions) -> Result<Simulato
         for Credential { name, kind } in settings.credentials(&provider)? {
             let name = format!("{provider}:{name}");
             let keys = match kind {
-                CredentialKind::User(keys) => SimulatedKeys::User(keys),
+                CredentialKind::User(UserKeys { consumer_key, consumer_secret, token, token_secret }) => {
+                    SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret }
+                }
                 CredentialKind::App(AppToken { consumer_key, consumer_secret, .. }) => {
                     SimulatedKeys::App { consumer_key, consumer_secret }
                 }

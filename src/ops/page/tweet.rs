@@ -7,6 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use humantime::parse_duration;
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -28,33 +29,10 @@ use crate::store::{MetricsAt, StoredTweet};
 const ROWS: usize = 200;
 /// Points of the chart, at the most: more cannot be told apart.
 const POINTS: usize = 400;
-/// Where the axis of time has a word, ms.
-const AGES: [(&str, Millis); 12] = [
-    ("1s", 1_000),
-    ("10s", 10_000),
-    ("1m", 60_000),
-    ("10m", 600_000),
-    ("1h", 3_600_000),
-    ("6h", 21_600_000),
-    ("1d", 86_400_000),
-    ("7d", 604_800_000),
-    ("30d", 2_592_000_000),
-    ("180d", 15_552_000_000),
-    ("2y", 63_115_200_000),
-    ("20y", 631_152_000_000),
-];
-/// And where it has one besides, as long as there would be few.
-const BETWEEN: [(&str, Millis); 9] = [
-    ("3s", 3_000),
-    ("30s", 30_000),
-    ("3m", 180_000),
-    ("30m", 1_800_000),
-    ("2h", 7_200_000),
-    ("12h", 43_200_000),
-    ("3d", 259_200_000),
-    ("14d", 1_209_600_000),
-    ("90d", 7_776_000_000),
-];
+/// The ages at which the axis of time has a word,
+const AGES: &str = "1s 10s 1m 10m 1h 6h 1d 7d 30d 180d 2y 20y";
+/// and where it has one besides, as long as there would be few.
+const BETWEEN: &str = "3s 30s 3m 30m 2h 12h 3d 14d 90d";
 /// How many are few.
 const FEW: usize = 4;
 
@@ -343,19 +321,21 @@ impl Seen {
         let last: Vec<String> = last.map(|(name, count)| format!("{count} {name}")).collect();
         let brackets = self.brackets().iter();
         let marks = brackets.map(|bracket| (bracket.under as f64, bracket.lane.name.to_string()));
-        let within = |(_, at): &(&str, Millis)| life.contains(&(*at as f64));
-        let mut ticks: Vec<_> = AGES.into_iter().filter(within).collect();
+        let within = |ages: &str| -> Vec<(f64, String)> {
+            let age = |word: &str| Some((clock::millis(parse_duration(word).ok()?) as f64, word.to_owned()));
+            ages.split(' ').filter_map(age).filter(|(at, _)| life.contains(at)).collect()
+        };
+        let mut ticks = within(AGES);
         if ticks.len() < FEW {
-            ticks.extend(BETWEEN.into_iter().filter(within));
+            ticks.extend(within(BETWEEN));
         }
-        let ticks = ticks.into_iter().map(|(word, at)| (at as f64, word.to_owned()));
         Some(Chart {
             gist: format!(
                 "Counts by the tweet's age, on a logarithmic axis of time: {} at the age of {}",
                 last.join(", "),
                 time(points.last()?.checked_at - made)
             ),
-            x: Axis::logarithmic(life.clone(), ticks.collect()),
+            x: Axis::logarithmic(life.clone(), ticks),
             y: Axis::up_to(most, brief),
             series,
             marks: marks.filter(|(at, _)| *at > life.start && *at <= life.end).collect(),

@@ -1,7 +1,6 @@
 //! `credentials`: what the ledger knows of each, and what the API says of it.
 
 use secrecy::SecretString;
-use twitter_updater::quota::UserKeys;
 use twitter_updater::simulator::{self, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
 
 use super::*;
@@ -18,7 +17,7 @@ async fn api(calls_per_window: u32) -> Running {
     let user = |name: &str| {
         let [consumer_key, consumer_secret, token, token_secret] =
             PARTS.map(|part| SecretString::from(format!("{name}-{part}")));
-        let keys = SimulatedKeys::User(UserKeys { consumer_key, consumer_secret, token, token_secret });
+        let keys = SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret };
         SimulatedCredential { name: name.to_owned(), keys }
     };
     let credentials = Some(NAMES.map(user).into());

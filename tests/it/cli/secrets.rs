@@ -3,7 +3,6 @@
 use redis::aio::MultiplexedConnection;
 use secrecy::SecretString;
 use sqlx::{AssertSqlSafe, PgPool};
-use twitter_updater::quota::UserKeys;
 use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 use super::*;
@@ -155,7 +154,7 @@ async fn keys_and_tokens_show_nowhere_accepted_or_refused() {
     let [consumer_key, consumer_secret, token, token_secret, bearer_token] =
         PARTS.map(|(_, canary)| SecretString::from(canary));
     let app = SimulatedKeys::App { consumer_key: consumer_key.clone(), consumer_secret: consumer_secret.clone() };
-    let user = SimulatedKeys::User(UserKeys { consumer_key, consumer_secret, token, token_secret });
+    let user = SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret };
     // It answers only those who sign and send what they should: so all five are known to be in use.
     let options = SimulatorOptions {
         bearer_tokens: Some(vec![bearer_token]),

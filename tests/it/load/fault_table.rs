@@ -18,7 +18,6 @@ use twitter_updater::engine::queue::{Administration, Inspection, RedisQueue};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::quota::UserKeys;
 use twitter_updater::simulator::{
     self, Fault, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing, id_of,
 };
@@ -394,7 +393,7 @@ fn answer(body: &str) -> Fault {
 async fn faults_of_the_api() -> Done {
     const SECRETS: [&str; 4] = ["consumer_key", "consumer_secret", "token", "token_secret"];
     let [consumer_key, consumer_secret, token, token_secret] = SECRETS.map(SecretString::from);
-    let keys = SimulatedKeys::User(UserKeys { consumer_key, consumer_secret, token, token_secret });
+    let keys = SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret };
     let credentials = Some(vec![SimulatedCredential { name: "main".to_owned(), keys }]);
     let options = SimulatorOptions { credentials, ..SimulatorOptions::default() };
     let mut parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), options.clone()).await;

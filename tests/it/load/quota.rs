@@ -9,7 +9,6 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Inspection, RedisQueue};
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::quota::UserKeys;
 use twitter_updater::simulator::{
     self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing,
 };
@@ -139,12 +138,12 @@ async fn api() -> Running {
         let (consumer_key, consumer_secret) = (secret("consumer_key"), secret("consumer_secret"));
         let keys = match name {
             "site" => SimulatedKeys::App { consumer_key, consumer_secret },
-            _ => SimulatedKeys::User(UserKeys {
+            _ => SimulatedKeys::User {
                 consumer_key,
                 consumer_secret,
                 token: secret("token"),
                 token_secret: secret("token_secret"),
-            }),
+            },
         };
         SimulatedCredential { name: name.to_owned(), keys }
     };

@@ -295,12 +295,12 @@ async fn a_429_rests_for_the_window_that_is_used_up() {
 async fn users_sign_and_applications_exchange_their_keys() {
     let secret = |text: &str| secrecy::SecretString::from(text);
     let app = SimulatedKeys::App { consumer_key: secret("ck"), consumer_secret: secret("cs") };
-    let user = SimulatedKeys::User(UserKeys {
+    let user = SimulatedKeys::User {
         consumer_key: secret("ck"),
         consumer_secret: secret("cs"),
         token: secret("t"),
         token_secret: secret("ts"),
-    });
+    };
     let credentials = Some(vec![
         SimulatedCredential { name: "app".to_owned(), keys: app },
         SimulatedCredential { name: "user".to_owned(), keys: user },
@@ -341,12 +341,12 @@ async fn a_wrong_clock_is_measured_and_corrected() {
         token: "t".into(),
         token_secret: "ts".into(),
     };
-    let known = SimulatedKeys::User(UserKeys {
+    let known = SimulatedKeys::User {
         consumer_key: "ck".into(),
         consumer_secret: "cs".into(),
         token: "t".into(),
         token_secret: "ts".into(),
-    });
+    };
     let options = SimulatorOptions {
         credentials: Some(vec![SimulatedCredential { name: "user".to_owned(), keys: known }]),
         clock_skew: 3_600_000,

@@ -2,7 +2,6 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::hmac;
-use twitter_updater::quota::UserKeys;
 use twitter_updater::simulator::{SimulatedCredential, SimulatedKeys};
 
 use super::*;
@@ -16,12 +15,7 @@ fn encode(text: &str) -> String {
 
 fn known() -> SimulatorOptions {
     let (consumer_key, consumer_secret) = ("ck".into(), "c s".into());
-    let keys = SimulatedKeys::User(UserKeys {
-        consumer_key,
-        consumer_secret,
-        token: "7-t".into(),
-        token_secret: "t&s".into(),
-    });
+    let keys = SimulatedKeys::User { consumer_key, consumer_secret, token: "7-t".into(), token_secret: "t&s".into() };
     SimulatorOptions {
         credentials: Some(vec![SimulatedCredential { name: "main".to_owned(), keys }]),
         bearer_tokens: Some(vec!["good".into()]),

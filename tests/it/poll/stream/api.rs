@@ -39,12 +39,12 @@ fn app() -> Credential {
 
 async fn simulated(options: SimulatorOptions) -> Running {
     let (consumer_key, consumer_secret) = (secret("ck"), secret("cs"));
-    let keys = SimulatedKeys::User(UserKeys {
+    let keys = SimulatedKeys::User {
         consumer_key: consumer_key.clone(),
         consumer_secret: consumer_secret.clone(),
         token: secret("t"),
         token_secret: secret("ts"),
-    });
+    };
     let credentials = vec![
         SimulatedCredential { name: "main".into(), keys },
         SimulatedCredential { name: "main-app".into(), keys: SimulatedKeys::App { consumer_key, consumer_secret } },
