@@ -16,7 +16,7 @@ use super::sources::sources;
 use super::updater::worker_name;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, starter};
 use crate::base::reload::Reloadable;
-use crate::config::{Settings, SourceSettings};
+use crate::config::Settings;
 use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Handling, Worker};
 use crate::model::pipeline_id::PipelineId;
@@ -27,7 +27,7 @@ use crate::pipelines::timelines::counters;
 use crate::pipelines::timelines::pace::Pace;
 use crate::pipelines::timelines::share::Share;
 use crate::pipelines::timelines::source::{InCommon, SourcePoll};
-use crate::providers::timeline::Timeline;
+use crate::providers::source::Source;
 use crate::quota::Credentials;
 
 /// Longest wait of a source once it is due.
@@ -36,7 +36,7 @@ const LINGER: Duration = Duration::from_millis(10);
 /// What a poller asks: the sources of one endpoint, and the streams whose gaps they have.
 pub struct Asked {
     endpoint: &'static str,
-    sources: BTreeMap<String, Arc<dyn Timeline>>,
+    sources: BTreeMap<String, Source>,
     openings: Vec<Opening>,
     in_common: InCommon,
     /// Opened by the first endpoint of the provider.
@@ -85,15 +85,15 @@ pub async fn open_poller(
     shared: &Shared,
     posts: Arc<dyn Queue>,
     pipeline: &Monitored,
-    Asked { endpoint, sources, openings, in_common, credentials }: Asked,
+    Asked { endpoint, sources: named, openings, in_common, credentials }: Asked,
 ) -> Result<ManagedWorker> {
     let settings = &shared.in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
+    let sources = named.len();
     let opened = async || open_credentials(settings, &shared.service, &items.id.provider).await;
     let credentials = credentials.get_or_try_init(opened).await?.clone();
     let concurrency = Reloadable::new(settings.updater.concurrency);
     let poll = &settings.poll;
-    let asked = |(name, source): (&String, &SourceSettings)| Some((name.clone(), source.asks_for()?));
     let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
     let queue = shared.service.queue(&namespace).await?;
     let (polls, streamed) = (Arc::<counters::Polls>::default(), Arc::<StreamCounters>::default());
@@ -103,10 +103,9 @@ pub async fn open_poller(
         polls,
         namespace,
         endpoint,
-        sources,
+        timelines: Arc::new(named),
         pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
         pages: poll.pages,
-        queries: poll.sources.iter().filter_map(asked).collect(),
         starter: starter(&items, posts, Some(shared.store.clone()), schedule),
         positions: shared.positions.clone(),
         credentials: credentials.clone(),
@@ -118,7 +117,7 @@ pub async fn open_poller(
     let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), &streamed).await?;
     health.works();
     handler.schedule(&*queue).await.context("the sources cannot be scheduled")?;
-    tracing::info!(namespace = handler.namespace, sources = handler.sources.len(), "polls");
+    tracing::info!(namespace = handler.namespace, sources, "polls");
     let name = worker_name(settings);
     let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queue.clone(), Counted::Polls(handler.clone()));
     let stream = |stream: StreamSource| {

@@ -32,7 +32,7 @@ pub use self::findings::BadConfigs;
 pub use self::loading::Examined;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
-pub use self::poll::{PollSettings, SourceKind, SourceSettings, StreamProvider, StreamSettings};
+pub use self::poll::{PollSettings, SourceSettings, StreamProvider, StreamSettings};
 pub use self::providers::{
     BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,
 };
@@ -327,6 +327,12 @@ impl Settings {
 
 fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
     variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
+}
+
+/// Whether a name that users give has up to 100 of a to z, 0 to 9, _ and -.
+fn is_plain_name(name: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    (1..=100).contains(&name.len()) && name.bytes().all(is_fit)
 }
 
 /// One of a few words: an error says which there are, which the `config` crate's own does not.

@@ -2,17 +2,21 @@
 
 mod streams;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use humantime::format_duration;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use self::streams::{StreamProvider, StreamSettings};
 use super::contradictions::is_within;
 use super::findings::Findings;
-use super::{BadConfig, Settings, as_text, word};
+use super::{BadConfig, Settings, as_text, is_plain_name};
 use crate::model::provider::Provider;
+use crate::providers::registry::{all_kinds, kinds};
+use crate::providers::source::Written;
 
 /// `[poll]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -39,90 +43,59 @@ pub struct PollSettings {
 
 /// `[poll.sources.NAME]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct SourceSettings {
     /// As it is named in `providers`; Twitter where nothing is said.
     #[serde(default = "twitter", with = "as_text")]
     pub provider: Provider,
-    #[serde(deserialize_with = "word")]
-    pub kind: SourceKind,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub query: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub screen_name: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub list_id: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub user_id: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub hashtag: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub account_id: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub actor: String,
-    /// Of a timeline of Mastodon: what was written on the instance, and nothing else.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub local: bool,
-    /// In place of `poll.out_of_order`, or of Bluesky's own.
+    /// Of any provider; empty where it is missing.
+    #[serde(default, deserialize_with = "word_of_a_kind", skip_serializing_if = "String::is_empty")]
+    kind: String,
+    /// In place of `poll.out_of_order`, or of the provider's own.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<Duration>,
     /// In place of `poll.quiet_after`.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub quiet_after: Option<Duration>,
+    /// What its kind takes, of any provider: which it is, the provider's folder says.
+    #[serde(flatten, deserialize_with = "keys_of_a_kind")]
+    rest: toml::Table,
 }
 
-impl SourceSettings {
-    /// The query or account that it asks for; `None` where its kind says all.
-    #[must_use]
-    pub fn asks_for(&self) -> Option<String> {
-        let accounts = [&self.screen_name, &self.list_id, &self.user_id, &self.account_id, &self.actor];
-        let texts = [&self.query, &self.hashtag].into_iter().chain(accounts);
-        texts.into_iter().find(|text| !text.is_empty()).cloned()
+/// The words for a source's kind, of all providers.
+static KINDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| unique(all_kinds().flat_map(|of| of.words)));
+
+/// The keys of a source, with those of all providers' kinds.
+pub(super) static KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let own = ["provider", "kind", "out_of_order", "quiet_after"];
+    unique(own.into_iter().chain(all_kinds().flat_map(|of| of.keys)))
+});
+
+fn unique(words: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    words.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn word_of_a_kind<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let word = String::deserialize(from)?;
+    let is_known = KINDS.contains(&&*word);
+    is_known.then_some(word.clone()).ok_or_else(|| D::Error::unknown_variant(&word, &KINDS))
+}
+
+fn keys_of_a_kind<'de, D: Deserializer<'de>>(from: D) -> Result<toml::Table, D::Error> {
+    let rest = toml::Table::deserialize(from)?;
+    for (key, value) in &rest {
+        if !KEYS.contains(&&**key) {
+            return Err(D::Error::unknown_field(key, &KEYS));
+        }
+        if value.is_array() || value.is_table() {
+            return Err(D::Error::custom(format!("invalid type: a list, expected a text in {key}")));
+        }
     }
+    Ok(rest)
 }
-
-/// `poll.sources.NAME.kind`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum SourceKind {
-    Search,
-    User,
-    List,
-    Home,
-    Public,
-    Hashtag,
-    Account,
-    Author,
-}
-
-/// The longest query that a search takes, in characters: of Twitter; of X, where most plans take 512; of Bluesky, whose
-/// server says no limit, what an address has room for.
-const LONGEST_QUERY: [(Provider, usize); 3] =
-    [(Provider::Twitter, 500), (Provider::X, 4_096), (Provider::Bluesky, 1_000)];
 
 fn twitter() -> Provider {
     Provider::Twitter
-}
-
-/// The kinds of a provider's timelines, each with the setting that says what it is a timeline of.
-fn kinds(provider: &Provider) -> &'static [(SourceKind, &'static str, Option<&'static str>)] {
-    use SourceKind::{Account, Author, Hashtag, Home, List, Public, Search, User};
-
-    match provider {
-        Provider::Twitter => &[
-            (Search, "search", Some("query")),
-            (User, "user", Some("screen_name")),
-            (List, "list", Some("list_id")),
-            (Home, "home", None),
-        ],
-        Provider::X => &[(Search, "search", Some("query")), (User, "user", Some("user_id"))],
-        Provider::Mastodon(_) => {
-            &[(Public, "public", None), (Hashtag, "hashtag", Some("hashtag")), (Account, "account", Some("account_id"))]
-        }
-        Provider::Bluesky => &[(Author, "author", Some("actor")), (Search, "search", Some("query"))],
-    }
 }
 
 impl PollSettings {
@@ -141,13 +114,11 @@ impl PollSettings {
         }
         for (name, source) in &self.sources {
             let place = format!("poll.sources.{name}");
-            let checked = check_name(&place, name);
-            found.take(&place, checked.and_then(|()| source.check().map_err(|why| BadConfig(format!("{place}{why}")))));
+            found.take(&place, check_named(&place, name, source.check()));
         }
         for (at, (name, stream)) in self.streams.iter().enumerate() {
             let place = format!("poll.streams.{name}");
-            let checked = check_name(&place, name);
-            let checked = checked.and_then(|()| stream.check().map_err(|why| BadConfig(format!("{place}{why}"))));
+            let checked = check_named(&place, name, stream.check());
             // Of sources that are wrong themselves it is not known whether they fill it.
             let is_filled = |()| if found.is_below("poll.sources") { Ok(()) } else { self.fills(at, &place, stream) };
             let checked = checked.and_then(is_filled);
@@ -185,12 +156,12 @@ impl PollSettings {
     }
 }
 
-fn check_name(place: &str, name: &str) -> Result<(), BadConfig> {
-    let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
-    if name.is_empty() || name.len() > 100 || !name.chars().all(is_fit) {
+/// What is wrong with the name, or else with what is named; the latter begins with the key.
+fn check_named(place: &str, name: &str, checked: Result<(), String>) -> Result<(), BadConfig> {
+    if !is_plain_name(name) {
         return Err(BadConfig(format!("{place}: a name has up to 100 of a to z, 0 to 9, _ and -")));
     }
-    Ok(())
+    checked.map_err(|why| BadConfig(format!("{place}{why}")))
 }
 
 impl Settings {
@@ -208,59 +179,22 @@ impl Settings {
 }
 
 impl SourceSettings {
-    /// Each kind has the one setting that says what it is a timeline of.
+    /// What is written of it, as texts. What is empty or `false` is as if it were not there.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let said = self.rest.iter().filter(|(_, value)| value.as_bool() != Some(false));
+        let said = said.map(|(key, value)| (key.clone(), text(value))).chain([("kind".to_owned(), self.kind.clone())]);
+        said.filter(|(_, text)| !text.trim().is_empty()).collect()
+    }
+
+    /// What is wrong with it; begins with the key.
     fn check(&self) -> Result<(), String> {
-        let (provider, kinds) = (&self.provider, kinds(&self.provider));
-        let Some((_, _, needed)) = kinds.iter().find(|(kind, ..)| *kind == self.kind) else {
-            let words: Vec<&str> = kinds.iter().map(|(_, word, _)| *word).collect();
-            return Err(format!(".kind: {provider} has no timeline of that kind, but {}", words.join(", ")));
-        };
-        for (key, value) in [
-            ("query", &self.query),
-            ("screen_name", &self.screen_name),
-            ("list_id", &self.list_id),
-            ("user_id", &self.user_id),
-            ("hashtag", &self.hashtag),
-            ("account_id", &self.account_id),
-            ("actor", &self.actor),
-        ] {
-            match (value.trim().is_empty(), Some(key) == *needed) {
-                (true, true) => return Err(format!(".{key} is missing: it says what is polled")),
-                (false, false) => return Err(format!(".{key} is of no use to this kind of source: leave it out")),
-                _ => {}
-            }
-        }
         for (key, own) in [("out_of_order", self.out_of_order), ("quiet_after", self.quiet_after)] {
             let within = own.map_or(Ok(()), |own| is_within(&format!("poll.{key}"), own));
             within.map_err(|why| format!(".{key}{why}"))?;
         }
-        if self.local && !matches!(self.kind, SourceKind::Public | SourceKind::Hashtag) {
-            return Err(".local is of no use to this kind of source: leave it out".to_owned());
-        }
-        let longest = LONGEST_QUERY.iter().find(|(of, _)| of == provider).map_or(0, |(_, longest)| *longest);
-        if self.query.chars().count() > longest {
-            return Err(format!(".query is longer than {longest} characters"));
-        }
-        for (key, value, sign) in
-            [("screen_name", &self.screen_name, '@'), ("hashtag", &self.hashtag, '#'), ("actor", &self.actor, '@')]
-        {
-            if value.starts_with(sign) {
-                return Err(format!(".{key} stands without its {sign}"));
-            }
-        }
-        for (key, id) in [("list_id", &self.list_id), ("user_id", &self.user_id), ("account_id", &self.account_id)] {
-            if !id.chars().all(|c| c.is_ascii_digit()) {
-                return Err(format!(".{key} is a number"));
-            }
-        }
-        let is_actor = |actor: &str| {
-            let is_fit = |c: char| c.is_ascii_alphanumeric() || "._:%-".contains(c);
-            actor.len() <= 300 && actor.chars().all(is_fit) && (actor.starts_with("did:") || actor.contains('.'))
-        };
-        if !self.actor.is_empty() && !is_actor(&self.actor) {
-            return Err(".actor is a handle, like alice.bsky.social, or a DID, like did:plc:…".to_owned());
-        }
-        Ok(())
+        (kinds(&self.provider).check)(&self.provider, &self.written())
     }
 }
 

@@ -11,7 +11,7 @@ use super::credentials::{self, Named, secret};
 use super::findings::{BadConfigs, Findings};
 use super::masking::{masked, masked_secret};
 use super::variables::variable;
-use super::{BadConfig, CredentialSettings, Settings, as_text, names, word};
+use super::{BadConfig, CredentialSettings, Settings, as_text, is_plain_name, names, word};
 use crate::model::provider::Provider;
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, Credential, ReadsPer};
@@ -339,9 +339,8 @@ impl Settings {
 
     /// Every provider that has a section is as it can be, whether it is asked or not.
     pub(super) fn providers_can_be(&self, found: &mut Findings) {
-        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
         for name in self.mastodon.instances.keys() {
-            if name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
+            if !is_plain_name(name) {
                 let why =
                     format!("mastodon.instances.{name:?}: an instance's name has up to 100 of a to z, 0 to 9, _ and -");
                 found.add_unless_it_follows(format!("mastodon.instances.{name}"), why);

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use config::{Config, Environment, File, FileFormat};
 
 use super::findings::Findings;
+use super::poll::KEYS;
 use super::{DEFAULT, ENVIRONMENT_PREFIX, Settings};
 
 /// The parts of a credential that are secret, and the rest of its settings.
@@ -25,29 +26,15 @@ const CREDENTIAL: [&str; 11] = [
 ];
 
 /// The tables whose entries a user names, with the settings of each entry.
-const TABLES: [(&str, &[&str]); 5] = [
-    ("twitter.credentials", &CREDENTIAL),
-    ("x.credentials", &CREDENTIAL),
-    ("mastodon.instances", &["api", "calls", "bearer_token_file", "bearer_token"]),
-    (
-        "poll.sources",
-        &[
-            "provider",
-            "kind",
-            "query",
-            "screen_name",
-            "list_id",
-            "user_id",
-            "hashtag",
-            "account_id",
-            "actor",
-            "local",
-            "out_of_order",
-            "quiet_after",
-        ],
-    ),
-    ("poll.streams", &["provider", "track", "follow", "locations", "credential", "fills"]),
-];
+static TABLES: LazyLock<[(&str, &[&str]); 5]> = LazyLock::new(|| {
+    [
+        ("twitter.credentials", &CREDENTIAL),
+        ("x.credentials", &CREDENTIAL),
+        ("mastodon.instances", &["api", "calls", "bearer_token_file", "bearer_token"]),
+        ("poll.sources", &KEYS),
+        ("poll.streams", &["provider", "track", "follow", "locations", "credential", "fills"]),
+    ]
+});
 
 /// Every setting outside of those tables, secrets too.
 static SETTINGS: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -181,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_tables_have_the_fields_of_their_settings() {
-        for (table, fields) in TABLES {
+        for (table, fields) in *TABLES {
             let file = format!("[{table}.a]\nno_field = 1\n");
             let error = Settings::load_text(Path::new("a.toml"), &file, &[]).unwrap_err().to_string();
             let expected = error.split_once("expected one of ").unwrap().1.split(" for key").next().unwrap();

@@ -11,6 +11,7 @@ pub mod metered;
 pub mod registry;
 pub mod scalar;
 pub mod since;
+pub mod source;
 pub mod stream;
 pub mod timeline;
 pub mod twitter_v1;

@@ -1,13 +1,23 @@
-//! What is known of a provider's posts without asking it: its ids, its objects, what a call can take.
+//! What is known of a provider without asking it: its ids, its objects, what a call can take, its kinds of sources.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::bluesky::timeline::BlueskyApi;
+use super::mastodon::timeline::MastodonApi;
+use super::source::{Source, SourceKind, Written, read, words};
+use super::twitter_v1::timeline::TwitterApi;
+use super::x_v2::Fields;
+use super::x_v2::timeline::XApi;
 use super::{bluesky, mastodon, scalar, twitter_v1, x_v2};
 use crate::base::clock::Millis;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::post::{Details, Tweet, TweetId};
 use crate::model::provider::Provider;
+use crate::providers::http::HttpClient;
 use crate::providers::lookup::Capabilities;
 
 /// Reads when a post was made from its id, ms since the epoch; `None` where the id does not say so, an error (one
@@ -26,6 +36,62 @@ pub fn capabilities(of: &Provider) -> Capabilities {
         Provider::Mastodon(_) => mastodon::CAPABILITIES,
         Provider::Bluesky => bluesky::CAPABILITIES,
     }
+}
+
+/// Makes a source of what is written: its ids are out of order by no more than that duration. An error begins with the key.
+pub type Build = Box<dyn Fn(&Provider, &Written, Duration) -> Result<Source, String>>;
+
+/// Opens the API at an address for what makes its sources; the fields are what X is asked for.
+pub type OpenSources = Box<dyn FnOnce(HttpClient, &str, Fields) -> Result<Build, String>>;
+
+/// Opens an API of one network alike.
+type Open<A> = fn(HttpClient, &str, Fields) -> Result<A, String>;
+
+/// The kinds of a provider's sources.
+pub struct Kinds {
+    /// How much out of order their posts appear at least, where a source says nothing of its own.
+    pub out_of_order: Duration,
+    /// What is wrong with what is written of a source; it begins with the key.
+    pub check: fn(&Provider, &Written) -> Result<(), String>,
+    /// Opens the API. An error is one clause.
+    pub open: OpenSources,
+    /// The words for them.
+    pub words: Vec<&'static str>,
+    /// The keys that they take beside `kind`.
+    pub keys: Vec<&'static str>,
+}
+
+impl Kinds {
+    fn of<K: SourceKind>(open: Open<K::Api>) -> Self {
+        let open = move |http: HttpClient, address: &str, fields| {
+            let api = open(http, address, fields)?;
+            let build = move |of: &Provider, written: &Written, k| {
+                let (kind, query) = read::<K>(of, written)?;
+                Ok(Source { timeline: Arc::new(kind.build(&api, k)), query })
+            };
+            Ok(Box::new(build) as Build)
+        };
+        let check = |of: &Provider, written: &Written| read::<K>(of, written).map(drop);
+        let (words, keys) = words::<K>();
+        Self { out_of_order: K::OUT_OF_ORDER, check, open: Box::new(open), words, keys }
+    }
+}
+
+/// The kinds of the provider's sources.
+#[must_use]
+pub fn kinds(of: &Provider) -> Kinds {
+    match of {
+        Provider::Twitter => Kinds::of::<twitter_v1::timeline::Kind>(|http, at, _| TwitterApi::new(http, at)),
+        Provider::X => Kinds::of::<x_v2::timeline::Kind>(XApi::new),
+        Provider::Mastodon(_) => Kinds::of::<mastodon::timeline::Kind>(|http, at, _| MastodonApi::new(http, at)),
+        Provider::Bluesky => Kinds::of::<bluesky::timeline::Kind>(|http, at, _| BlueskyApi::new(http, at)),
+    }
+}
+
+/// The kinds of every provider's sources.
+pub fn all_kinds() -> impl Iterator<Item = Kinds> {
+    let each = [Provider::Twitter, Provider::X, Provider::Mastodon(String::new()), Provider::Bluesky];
+    each.into_iter().map(|provider| kinds(&provider))
 }
 
 /// How the provider's ids are read.

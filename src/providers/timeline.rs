@@ -58,6 +58,14 @@ pub struct Rules {
     pub behind: Duration,
 }
 
+impl Rules {
+    /// Of an API that shows all posts there are at once, and does not say which page is the last.
+    #[must_use]
+    pub const fn of(endpoint: &'static str, layout: IdLayout, k: Millis, count: u32) -> Self {
+        Self { endpoint, layout, k, count, anchored: true, depth: None, window: None, behind: Duration::ZERO }
+    }
+}
+
 /// What to ask the API for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
@@ -65,8 +73,8 @@ pub struct Ask {
     pub since: Option<u64>,
     /// Only ids below this; `None`: from the newest on.
     pub below: Option<u64>,
-    /// The API's own word for this page, where it gave one.
-    pub token: Option<String>,
+    /// The API's own cursor for this page, where it gave one.
+    pub cursor: Option<String>,
     /// Posts, at the most.
     pub count: u32,
 }
@@ -79,9 +87,9 @@ pub enum More {
     Unsaid,
     /// This was the last.
     No,
-    /// Asked for with this word.
-    Token(String),
-    /// The word this page was asked for with is no longer good: nothing came, and it is to be asked for by ids.
+    /// Asked for with this cursor.
+    Cursor(String),
+    /// The cursor this page was asked for with is no longer good: nothing came, and it is to be asked for by ids.
     Anew,
 }
 

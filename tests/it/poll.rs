@@ -14,6 +14,7 @@ mod since;
 mod source;
 mod stream;
 mod timeline;
+mod timelines;
 mod worlds;
 
 use twitter_updater::model::pipeline_id::PipelineId;

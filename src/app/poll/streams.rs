@@ -20,8 +20,8 @@ use crate::pipelines::streams::hold::{Hold, HoldTerms};
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::pace::lane;
 use crate::pipelines::timelines::source::SourcePoll;
+use crate::providers::source::Source;
 use crate::providers::stream::Stream;
-use crate::providers::timeline::Timeline;
 use crate::providers::twitter_v1::stream::{Filter, FilterStream};
 use crate::providers::x_v2::stream::SearchStream;
 use crate::quota::Credential;
@@ -39,7 +39,7 @@ pub struct Opening {
 
 impl Opening {
     /// Whether one of these sources has its gaps.
-    pub(super) fn is_filled_by(&self, provider: &Provider, sources: &BTreeMap<String, Arc<dyn Timeline>>) -> bool {
+    pub(super) fn is_filled_by(&self, provider: &Provider, sources: &BTreeMap<String, Source>) -> bool {
         self.provider == *provider && sources.contains_key(&self.fills)
     }
 
@@ -106,12 +106,10 @@ pub async fn open(
     (queue, source): (&Arc<dyn Queue>, &SourcePoll),
     counters: &Arc<StreamCounters>,
 ) -> Result<Vec<StreamSource>> {
-    let poll = &settings.poll;
     let mut streams = Vec::new();
     for Opening { name, fills, provider, account, stream } in openings {
-        let out_of_order = poll.sources.get(&fills).and_then(|source| source.out_of_order).unwrap_or(poll.out_of_order);
-        let behind = source.sources.get(&fills).map(|timeline| timeline.rules().behind).unwrap_or_default();
-        let query = poll.streams.get(&name).and_then(StreamSettings::asks_for);
+        let rules = source.timelines.get(&fills).await?.map(|source| source.timeline.rules());
+        let query = settings.poll.streams.get(&name).and_then(StreamSettings::asks_for);
         let way = Way { source: name.clone(), query, ..Way::of("stream") };
         let held_in = service.queue(&PipelineId::stream(&provider, &account).to_string()).await?;
         streams.push(StreamSource {
@@ -120,7 +118,7 @@ pub async fn open(
                 queue: queue.clone(),
                 source: fills,
                 lane: lane(source.pace.first()),
-                delay: clock::millis(out_of_order + behind),
+                delay: rules.map_or(0, |rules| rules.k + clock::millis(rules.behind)),
             },
             feed: Feed {
                 name: name.clone(),

@@ -87,8 +87,8 @@ pub enum NotHeeded {
     /// The same page as before.
     #[error("the page holds no id below {0}, although it was asked for those: the API does not heed it")]
     Below(u64),
-    /// The same word for the next page, or nothing new behind any of them.
-    #[error("page after page brings nothing older: the API's word for the next page leads in a circle")]
+    /// The same cursor for the next page, or nothing new behind any of them.
+    #[error("page after page brings nothing older: the API's cursor for the next page leads in a circle")]
     Circle,
 }
 
@@ -106,7 +106,7 @@ const WINDOW_MARGIN: Millis = 60_000;
 /// `position` is `None` for a source that was never read: it begins with the newest page.
 #[must_use]
 pub fn ask(position: Option<&Position>, rules: &Rules, now: Millis) -> Ask {
-    let Some(position) = position else { return Ask { since: None, below: None, token: None, count: rules.count } };
+    let Some(position) = position else { return Ask { since: None, below: None, cursor: None, count: rules.count } };
     let open = position.open.as_ref();
     let known = match open {
         Some(span) if span.probing => position.fallback_anchor,
@@ -125,7 +125,7 @@ pub fn ask(position: Option<&Position>, rules: &Rules, now: Millis) -> Ask {
     Ask {
         since: (since > 0).then_some(since),
         below,
-        token: open.and_then(|span| span.token.clone()),
+        cursor: open.and_then(|span| span.cursor.clone()),
         count: rules.count,
     }
 }
@@ -145,7 +145,7 @@ pub fn take(
 ) -> Result<Taken, NotHeeded> {
     if more == More::Anew {
         if let Some(span) = position.as_mut().and_then(|position| position.open.as_mut()) {
-            span.token = None;
+            span.cursor = None;
         }
         return Ok(Taken::default());
     }
@@ -156,10 +156,10 @@ pub fn take(
     let made_at = |id: u64| rules.layout.made_at(id);
     let is_deeper = ask.below.is_none_or(|below| lower.iter().any(|id| made_at(*id) < made_at(below)));
     let odd = match odd(&next, ask, ids, newest.filter(|_| lower.is_empty()), &more) {
-        // By ids, then: the word would be asked for again and again.
+        // By ids, then: the cursor would be asked for again and again.
         Err(NotHeeded::Circle) if next.open.as_ref().is_some_and(|span| span.odd < ODD_PAGES) => {
             if let Some(span) = position.as_mut().and_then(|position| position.open.as_mut()) {
-                (span.token, span.odd) = (None, span.odd + 1);
+                (span.cursor, span.odd) = (None, span.odd + 1);
             }
             return Ok(Taken::default());
         }
@@ -172,12 +172,12 @@ pub fn take(
 
     let met = ids.iter().min().is_some_and(|least| *least <= next.since) && !is_first;
     let goes_on = match more {
-        More::Token(token) => {
-            span.token = Some(token);
+        More::Cursor(cursor) => {
+            span.cursor = Some(cursor);
             true
         }
         More::Unsaid if !lower.is_empty() => {
-            span.token = None;
+            span.cursor = None;
             true
         }
         said => !met && !is_first && looks_again(&next, rules, &mut span, ask, &said, lower.is_empty(), reading),
@@ -247,9 +247,9 @@ fn odd(position: &Position, ask: &Ask, ids: &[u64], repeated: Option<u64>, more:
     let is_full = ids.len() * 2 >= ask.count as usize;
     let before = position.open.as_ref().map_or(0, |span| span.odd);
     match (repeated, ask.below, more) {
-        (_, _, More::Token(token)) if Some(token) == ask.token.as_ref() => Err(NotHeeded::Circle),
-        (Some(_), Some(_), More::Token(_)) if before >= ODD_PAGES => Err(NotHeeded::Circle),
-        (Some(_), Some(_), More::Token(_)) => Ok(before + 1),
+        (_, _, More::Cursor(cursor)) if Some(cursor) == ask.cursor.as_ref() => Err(NotHeeded::Circle),
+        (Some(_), Some(_), More::Cursor(_)) if before >= ODD_PAGES => Err(NotHeeded::Circle),
+        (Some(_), Some(_), More::Cursor(_)) => Ok(before + 1),
         // A few posts from the seam are as an empty page; a page of the newest ones is what nobody asked for.
         (Some(newest), Some(below), More::Unsaid)
             if is_full && position.latest.is_none_or(|latest| newest >= latest) =>
@@ -275,11 +275,11 @@ fn looks_again(
         return false;
     }
     if *more == More::No {
-        // By the same word: not each API that has one can be asked by ids.
+        // By the same cursor: not each API that has one can be asked by ids.
         span.odd += 1;
         return span.odd <= ODD_PAGES;
     }
-    span.token = None;
+    span.cursor = None;
     let reaches = ask.since.unwrap_or(0) <= position.since;
     if rules.anchored && reaches && !span.probing && position.fallback_anchor.is_some() {
         span.probing = true;
@@ -343,7 +343,7 @@ fn begin(position: &Position, rules: &Rules, newest: Option<u64>, reading: &Read
         .max(position.since);
     Span {
         below: None,
-        token: None,
+        cursor: None,
         passed: 0,
         fresh: 0,
         known: position.latest,

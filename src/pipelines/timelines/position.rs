@@ -41,8 +41,9 @@ pub struct Span {
     /// The next page ends below this id; `None` while no post came.
     #[serde(with = "optional_text")]
     pub below: Option<u64>,
-    /// The API's own word for the next page.
-    pub token: Option<String>,
+    /// The API's own cursor for the next page.
+    #[serde(alias = "token")]
+    pub cursor: Option<String>,
     /// Posts asked for so far: not fewer than were passed.
     pub passed: u64,
     /// Posts so far that are newer than what was known when it began.

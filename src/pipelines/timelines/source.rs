@@ -32,9 +32,39 @@ use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::ingest::{Starter, StarterError};
 use crate::providers::lookup::LookupError;
 use crate::providers::metered::{Told, metered};
+use crate::providers::source::Source;
 use crate::providers::timeline::{Ask, Page, Timeline};
 use crate::quota::{Acquired, Credential, Credentials, Permit};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
+
+/// Where a poll finds the timeline of an id. How far it was read is no matter of this seam: the store keeps that, also of an
+/// id that is gone.
+#[async_trait]
+pub trait Timelines: Send + Sync {
+    /// The source of that id; `None` where it is not to be polled any more: its job ends.
+    ///
+    /// # Errors
+    /// Our own services are out: the job stays due.
+    async fn get(&self, id: &str) -> Result<Option<Source>, StoreError>;
+
+    /// The ids that every poller puts into the queue, again with each heartbeat. None where whoever adds an id schedules
+    /// it.
+    fn listed(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// As the settings name them.
+#[async_trait]
+impl Timelines for BTreeMap<String, Source> {
+    async fn get(&self, id: &str) -> Result<Option<Source>, StoreError> {
+        Ok(self.get(id).cloned())
+    }
+
+    fn listed(&self) -> Vec<String> {
+        self.keys().cloned().collect()
+    }
+}
 
 /// The sources of one endpoint, and what is done with their posts.
 pub struct SourcePoll {
@@ -42,10 +72,8 @@ pub struct SourcePoll {
     pub namespace: String,
     /// The endpoint of all of them.
     pub endpoint: &'static str,
-    /// By name.
-    pub sources: BTreeMap<String, Arc<dyn Timeline>>,
-    /// The query or account that each asks for, of those that ask for one.
-    pub queries: BTreeMap<String, String>,
+    /// Where each is found.
+    pub timelines: Arc<dyn Timelines>,
     /// How often they are polled.
     pub pace: Pace,
     /// Pages in one poll, at the most.
@@ -116,14 +144,14 @@ impl From<NotHeeded> for Ended {
 }
 
 impl SourcePoll {
-    /// Puts the sources into their queue; those that are there stay as they are.
+    /// Puts the listed sources into their queue; those that are there stay as they are.
     ///
     /// # Errors
     /// The queue is out.
     pub async fn schedule(&self, queue: &dyn Jobs) -> Result<(), QueueError> {
         let lane = lane(self.pace.first());
-        let jobs: Vec<_> =
-            self.sources.keys().map(|name| NewJob { id: name.clone(), lane: lane.clone(), due: 0.into() }).collect();
+        let ids = self.timelines.listed().into_iter();
+        let jobs: Vec<_> = ids.map(|id| NewJob { id, lane: lane.clone(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.map(drop)
     }
 
@@ -131,7 +159,7 @@ impl SourcePoll {
     async fn poll(
         &self,
         name: &str,
-        timeline: &dyn Timeline,
+        Source { timeline, query }: Source,
         saved: &SavedSource,
         batch: &Batch,
         permit: &mut Option<Permit>,
@@ -151,12 +179,12 @@ impl SourcePoll {
             let now = clock::wall_ms();
             let rules = timeline.rules();
             let ask = paging::ask(position.as_ref(), &rules, now);
-            let page = self.read(name, timeline, saved.trouble.as_ref(), &ask, leave).await?;
+            let page = self.read(name, &*timeline, saved.trouble.as_ref(), &ask, leave).await?;
             failpoint::point("after_answer");
             let promised = position.as_ref().map_or(0, |position| position.since);
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
-            let handed = self.hand_over(name).page(&rules, page, &taken, promised).await?;
+            let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
             let interval = self.paced(&mut position, &taken, rules.count);
             let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
             let text = serde_json::to_string(&position)
@@ -193,8 +221,8 @@ impl SourcePoll {
     }
 
     /// The way of a source's posts to the starter.
-    fn hand_over<'a>(&'a self, source: &'a str) -> HandOver<'a> {
-        let way = Way { source: source.to_owned(), query: self.queries.get(source).cloned(), ..Way::of("poll") };
+    fn hand_over<'a>(&'a self, source: &'a str, query: Option<String>) -> HandOver<'a> {
+        let way = Way { source: source.to_owned(), query, ..Way::of("poll") };
         let starter = self.starter.clone().by(way).within(self.save_timeout);
         HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines }
     }
@@ -297,16 +325,22 @@ impl SourcePoll {
 
     async fn handle_one(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>, handled: &mut Handled) {
         let due_in = |delay| Verdict::Reschedule { lane: lane(delay), due: delay.into() };
-        let Some(timeline) = self.sources.get(&job.id) else {
-            // Whoever has it in its settings schedules it again; its position stays.
-            tracing::info!(source = job.id, "no longer in the settings: not polled any more");
-            handled.verdicts.push((job.clone(), Verdict::Finish));
-            return;
+        let source = match self.in_time(self.timelines.get(&job.id)).await {
+            Ok(Some(source)) => source,
+            Ok(None) => {
+                // Whoever has it schedules it again; its position stays.
+                tracing::info!(source = job.id, "no longer among the sources: not polled any more");
+                return handled.verdicts.push((job.clone(), Verdict::Finish));
+            }
+            Err(outlook) => {
+                handled.outlook = outlook;
+                return handled.release.push(job.clone());
+            }
         };
         let mut saved = SavedSource::default();
         let poll = async {
             saved = self.in_time(self.positions.saved(&self.namespace, &job.id)).await?;
-            self.poll(&job.id, &**timeline, &saved, batch, permit).await
+            self.poll(&job.id, source, &saved, batch, permit).await
         };
         let Some(polled) = self.share.poll(&self.namespace, &job.id, poll).await else {
             tracing::debug!(

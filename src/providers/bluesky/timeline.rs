@@ -31,6 +31,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use reqwest::Url;
+use serde::Deserialize;
 
 pub use self::body::{Read, read};
 pub use self::order::{LAYOUT, place};
@@ -40,18 +41,16 @@ use crate::providers::bluesky::{self, errors, moment};
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::Reading;
-use crate::providers::timeline::{Ask, More, Page, Rules, Timeline, of_target, timed};
+use crate::providers::source::{AsksFor, SourceKind, TimelineOf, must, up_to, without};
+use crate::providers::timeline::{Ask, More, Page, Rules, of_target, timed};
 use crate::quota::{Credential, CredentialKind};
 
 /// Posts in a page: the lexicons' limit.
 const COUNT: u32 = 100;
 
-/// How much out of order posts appear, where nothing else is set. A post is dated by its author's clock, and appears when it
-/// was indexed: seconds later at best. Two minutes is what Bluesky's own guide allows clocks.
-pub const OUT_OF_ORDER: Duration = Duration::from_secs(120);
-
 /// Which timeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
     /// What an account posts, replies and reposts included.
     Author {
@@ -60,20 +59,9 @@ pub enum Kind {
     },
     /// What matches a query.
     Search {
-        /// In Bluesky's own syntax.
+        /// In Bluesky's own syntax. Its server says no limit: what an address has room for.
         query: String,
     },
-}
-
-impl Kind {
-    /// The endpoint's name in the quota ledger.
-    #[must_use]
-    pub fn endpoint(&self) -> &'static str {
-        match self {
-            Self::Author { .. } => "getAuthorFeed",
-            Self::Search { .. } => "searchPosts",
-        }
-    }
 }
 
 /// The API. Clones share the connections.
@@ -85,14 +73,6 @@ pub struct BlueskyApi {
     forms: Arc<Forms>,
 }
 
-/// One timeline.
-#[derive(Debug, Clone)]
-pub struct BlueskyTimeline {
-    api: BlueskyApi,
-    kind: Kind,
-    rules: Rules,
-}
-
 impl BlueskyApi {
     /// The API at that address, like `https://public.api.bsky.app`.
     ///
@@ -100,24 +80,6 @@ impl BlueskyApi {
     /// It is no address, in words for the person who set it.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         Ok(Self { http, base: base(base_url)?, forms: Arc::default() })
-    }
-
-    /// A timeline of it, whose posts are out of order by no more than `k`.
-    #[must_use]
-    pub fn timeline(&self, kind: Kind, k: Duration) -> BlueskyTimeline {
-        // Calls are what is counted, so a known post is asked for, too.
-        let k = clock::millis(k);
-        let rules = Rules {
-            endpoint: kind.endpoint(),
-            layout: LAYOUT,
-            k,
-            count: COUNT,
-            anchored: true,
-            depth: None,
-            window: None,
-            behind: Duration::ZERO,
-        };
-        BlueskyTimeline { api: self.clone(), kind, rules }
     }
 }
 
@@ -170,12 +132,12 @@ fn with_its_millisecond(cursor: &str) -> String {
     moment(cursor).map_or_else(|| cursor.to_owned(), |at| iso(at.saturating_add(1)))
 }
 
-impl BlueskyTimeline {
+impl TimelineOf<Kind> {
     fn address(&self, ask: &Ask) -> Result<Url, LookupError> {
-        let path = format!("xrpc/app.bsky.feed.{}", self.kind.endpoint());
+        let path = format!("xrpc/app.bsky.feed.{}", self.rules.endpoint);
         let mut address = self.api.base.join(&path).map_err(|error| LookupError::Stop(error.to_string()))?;
         let mut query = address.query_pairs_mut();
-        let mut cursor = ask.token.clone();
+        let mut cursor = ask.cursor.clone();
         match &self.kind {
             Kind::Author { actor } => {
                 query.append_pair("actor", actor);
@@ -202,7 +164,7 @@ impl BlueskyTimeline {
 
     /// Whether a refusal may be about the cursor. What else may be wrong shows without one, too.
     fn refuses_cursor(&self, ask: &Ask) -> bool {
-        if ask.token.is_some() {
+        if ask.cursor.is_some() {
             return true;
         }
         matches!(self.kind, Kind::Author { .. }) && ask.below.is_some() && self.api.forms.refuse()
@@ -237,12 +199,12 @@ impl BlueskyTimeline {
         let is_had = is_empty || is_stuck(ask, read);
         match (&self.kind, &read.cursor) {
             // An empty page whose cursor is its own is the end.
-            (_, Some(_)) if is_empty && read.cursor == ask.token => More::No,
-            // There is more, and no word for it that would be heeded: it is looked for further down.
+            (_, Some(_)) if is_empty && read.cursor == ask.cursor => More::No,
+            // There is more, and no cursor for it that would be heeded: it is looked for further down.
             (_, Some(_)) if is_closed && is_empty => More::Unsaid,
-            (_, Some(cursor)) if is_had => More::Token(cursor.clone()),
-            (Kind::Author { .. }, Some(cursor)) => More::Token(with_its_millisecond(cursor)),
-            (Kind::Search { .. }, None) if ask.token.is_some() => More::No,
+            (_, Some(cursor)) if is_had => More::Cursor(cursor.clone()),
+            (Kind::Author { .. }, Some(cursor)) => More::Cursor(with_its_millisecond(cursor)),
+            (Kind::Search { .. }, None) if ask.cursor.is_some() => More::No,
             (_, None) if is_had => More::No,
             _ => More::Unsaid,
         }
@@ -254,36 +216,60 @@ fn is_anonymous(credential: &Credential) -> bool {
 }
 
 #[async_trait]
-impl Timeline for BlueskyTimeline {
-    fn rules(&self) -> Rules {
-        self.rules
+impl SourceKind for Kind {
+    type Api = BlueskyApi;
+
+    /// A post is dated by its author's clock, and appears when it was indexed: seconds later at best. Two minutes is what
+    /// Bluesky's own guide allows clocks.
+    const OUT_OF_ORDER: Duration = Duration::from_secs(120);
+
+    fn asks_for(&self) -> AsksFor<'_> {
+        let actor = match self {
+            Self::Author { actor } => actor,
+            Self::Search { query } => return up_to(1_000, "query", query),
+        };
+        without('@', "actor", actor)?;
+        let is_fit = |c: char| c.is_ascii_alphanumeric() || "._:%-".contains(c);
+        let is_named = actor.starts_with("did:") || actor.contains('.');
+        must(actor.len() <= 300 && actor.chars().all(is_fit) && is_named, actor, || {
+            ".actor is a handle, like alice.bsky.social, or a DID, like did:plc:…".to_owned()
+        })
     }
 
-    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let call = get(&self.api.http, self.address(ask)?, credential);
-        let (reply, reading) = timed(call, self.rules.behind).await?;
+    fn rules(&self, k: Millis) -> Rules {
+        let endpoint = match self {
+            Self::Author { .. } => "getAuthorFeed",
+            Self::Search { .. } => "searchPosts",
+        };
+        // Calls are what is counted, so a known post is asked for, too.
+        Rules::of(endpoint, LAYOUT, k, COUNT)
+    }
+
+    async fn page(of: &TimelineOf<Self>, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let call = get(&of.api.http, of.address(ask)?, credential);
+        let (reply, reading) = timed(call, of.rules.behind).await?;
         let reading = Reading { date: None, ..reading };
         let quota = errors::quota(&reply);
-        let is_closed = self.is_closed_to(credential);
-        let is_refused = is_closed && ask.token.is_some() && matches!(reply.status, 401 | 403);
-        if is_refused || reply.status == 400 && self.refuses_cursor(ask) {
+        let is_closed = of.is_closed_to(credential);
+        let is_refused = is_closed && ask.cursor.is_some() && matches!(reply.status, 401 | 403);
+        if is_refused || reply.status == 400 && of.refuses_cursor(ask) {
             tracing::info!("a page's cursor is refused: going on by time");
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
         }
-        let reply = reply.json(|reply| self.refused(reply, credential))?;
-        let read = read(&self.kind, &reply.body, ask.below)?;
+        let reply = reply.json(|reply| of.refused(reply, credential))?;
+        let read = read(&of.kind, &reply.body, ask.below)?;
         if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
             let why = "a page holds posts of one millisecond alone, and the next one needs a login";
             return Err(LookupError::BadRequest(why.to_owned()));
         }
-        if !read.posts.is_empty() && read.cursor.is_some() && read.cursor == ask.token {
+        if !read.posts.is_empty() && read.cursor.is_some() && read.cursor == ask.cursor {
             let why = "the page's cursor is the one it was asked for with: the server goes round in circles";
             return Err(LookupError::BadRequest(why.to_owned()));
         }
         if let Some(cursor) = &read.cursor {
-            self.api.forms.heed(cursor);
+            of.api.forms.heed(cursor);
         }
-        let more = self.more(ask, &read, is_closed);
+        let more = of.more(ask, &read, is_closed);
         Ok(Page { posts: read.posts, broken: read.broken, more, reading, quota })
     }
 }

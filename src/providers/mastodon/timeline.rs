@@ -12,30 +12,33 @@
 //! **Caches.** Without a token these answers are for everybody, and kept on the way for 15 seconds or longer, with a `Date`
 //! that is not theirs ([`timed`]): then the ids alone are believed.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use reqwest::Url;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::base::clock;
+use crate::base::clock::Millis;
 use crate::providers::auth::get;
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::mastodon::{self, errors, id_of, parse_status};
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, More, Page, Post, Rules, Timeline, of_target, read_posts, timed};
+use crate::providers::source::{AsksFor, SourceKind, TimelineOf, number, without};
+use crate::providers::timeline::{Ask, More, Page, Post, Rules, of_target, read_posts, timed};
 use crate::quota::{Credential, CredentialKind};
 
 /// Statuses in a page: the server's limit.
 const COUNT: u32 = 40;
 
 /// Which timeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
     /// What the instance shows to everybody.
     Public {
         /// Only what was written there.
+        #[serde(default, deserialize_with = "yes_or_no")]
         local: bool,
     },
     /// What has a hashtag.
@@ -43,6 +46,7 @@ pub enum Kind {
         /// Without `#`.
         hashtag: String,
         /// Only what was written there.
+        #[serde(default, deserialize_with = "yes_or_no")]
         local: bool,
     },
     /// What an account wrote, boosts included.
@@ -50,6 +54,15 @@ pub enum Kind {
         /// Its id on this instance: not the handle.
         account_id: String,
     },
+}
+
+/// As the environment and the `config` crate write it.
+fn yes_or_no<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    match &*String::deserialize(from)?.to_lowercase() {
+        "true" | "1" | "on" | "yes" => Ok(true),
+        "false" | "0" | "off" | "no" => Ok(false),
+        _ => Err(D::Error::custom(".local is true or false")),
+    }
 }
 
 /// The instance. Clones share the connections.
@@ -60,14 +73,6 @@ pub struct MastodonApi {
     base: Url,
 }
 
-/// One timeline.
-#[derive(Debug, Clone)]
-pub struct MastodonTimeline {
-    api: MastodonApi,
-    kind: Kind,
-    rules: Rules,
-}
-
 impl MastodonApi {
     /// The instance at that address, like `https://mastodon.social`.
     ///
@@ -76,27 +81,9 @@ impl MastodonApi {
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         Ok(Self { http, base: base(base_url)? })
     }
-
-    /// A timeline of it, whose ids are out of order by no more than `k`.
-    #[must_use]
-    pub fn timeline(&self, kind: Kind, k: Duration) -> MastodonTimeline {
-        // Calls are what is counted, so a known status is asked for, too.
-        let rules = Rules {
-            // One for all calls of an instance, and those of the lookup's are among them.
-            endpoint: "statuses",
-            layout: IdLayout::MASTODON,
-            k: clock::millis(k),
-            count: COUNT,
-            anchored: true,
-            depth: None,
-            window: None,
-            behind: Duration::ZERO,
-        };
-        MastodonTimeline { api: self.clone(), kind, rules }
-    }
 }
 
-impl MastodonTimeline {
+impl TimelineOf<Kind> {
     fn address(&self, ask: &Ask) -> Result<Url, LookupError> {
         let (segments, is_local): (&[&str], bool) = match &self.kind {
             Kind::Public { local } => (&["timelines", "public"], *local),
@@ -124,14 +111,26 @@ impl MastodonTimeline {
 }
 
 #[async_trait]
-impl Timeline for MastodonTimeline {
-    fn rules(&self) -> Rules {
-        self.rules
+impl SourceKind for Kind {
+    type Api = MastodonApi;
+
+    fn asks_for(&self) -> AsksFor<'_> {
+        match self {
+            Self::Public { .. } => Ok(None),
+            Self::Hashtag { hashtag, .. } => without('#', "hashtag", hashtag),
+            Self::Account { account_id } => number("account_id", account_id),
+        }
     }
 
-    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let call = get(&self.api.http, self.address(ask)?, credential);
-        let (reply, mut reading) = timed(call, self.rules.behind).await?;
+    fn rules(&self, k: Millis) -> Rules {
+        // One endpoint for all calls of an instance: those of the lookup's are among them. Calls are what is counted, so a
+        // known status is asked for, too.
+        Rules::of("statuses", IdLayout::MASTODON, k, COUNT)
+    }
+
+    async fn page(of: &TimelineOf<Self>, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let call = get(&of.api.http, of.address(ask)?, credential);
+        let (reply, mut reading) = timed(call, of.rules.behind).await?;
         if !is_for_us_alone(&reply) {
             reading.date = None;
         }

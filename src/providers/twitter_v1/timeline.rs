@@ -6,26 +6,26 @@
 
 mod refusal;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::base::clock::{self, Millis};
+use crate::base::clock::Millis;
 use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, More, Page, Post, Rules, Timeline, read_posts, timed};
+use crate::providers::source::{AsksFor, SourceKind, TimelineOf, number, up_to, without};
+use crate::providers::timeline::{Ask, More, Page, Post, Rules, read_posts, timed};
 use crate::providers::twitter_v1::{errors, limits, parse_tweet};
 use crate::quota::Credential;
 
 const DAY_MS: Millis = 86_400_000;
 
 /// Which timeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
     /// What matches a query, of the last seven days.
     Search {
@@ -43,40 +43,17 @@ pub enum Kind {
         list_id: String,
     },
     /// What those wrote whom the credential's user follows: the newest 800.
-    Home,
+    Home {},
 }
 
 impl Kind {
-    /// The endpoint's name in the quota ledger.
-    #[must_use]
-    pub fn endpoint(&self) -> &'static str {
-        match self {
-            Self::Search { .. } => "search/tweets",
-            Self::User { .. } => "statuses/user_timeline",
-            Self::List { .. } => "lists/statuses",
-            Self::Home => "statuses/home_timeline",
-        }
-    }
-
     fn parameters(&self) -> Vec<(&'static str, &str)> {
         match self {
             Self::Search { query } => vec![("q", query), ("result_type", "recent")],
             Self::User { screen_name } => vec![("screen_name", screen_name), ("include_rts", "true")],
             Self::List { list_id } => vec![("list_id", list_id), ("include_rts", "true")],
-            Self::Home => vec![],
+            Self::Home {} => vec![],
         }
-    }
-
-    fn rules(&self, k: Millis) -> Rules {
-        let (count, depth, window) = match self {
-            Self::Search { .. } => (100, None, Some(7 * DAY_MS)),
-            Self::User { .. } => (200, Some(3_200), None),
-            Self::List { .. } => (200, None, None),
-            Self::Home => (200, Some(800), None),
-        };
-        let (endpoint, behind) = (self.endpoint(), Duration::ZERO);
-        // A call costs the same however much it brings.
-        Rules { endpoint, layout: IdLayout::TWITTER, k, count, anchored: true, depth, window, behind }
     }
 }
 
@@ -86,14 +63,6 @@ pub struct TwitterApi {
     /// Ends with a slash.
     base: Url,
     auth: Auth,
-}
-
-/// One timeline.
-#[derive(Debug, Clone)]
-pub struct TwitterTimeline {
-    api: TwitterApi,
-    kind: Kind,
-    rules: Rules,
 }
 
 impl TwitterApi {
@@ -106,18 +75,11 @@ impl TwitterApi {
         let auth = Auth::new(http, &base, errors::means_bad_token)?;
         Ok(Self { base, auth })
     }
-
-    /// A timeline of it, whose ids are out of order by no more than `k`.
-    #[must_use]
-    pub fn timeline(&self, kind: Kind, k: Duration) -> TwitterTimeline {
-        let rules = kind.rules(clock::millis(k));
-        TwitterTimeline { api: self.clone(), kind, rules }
-    }
 }
 
-impl TwitterTimeline {
+impl TimelineOf<Kind> {
     fn address(&self, ask: &Ask) -> Result<Url, LookupError> {
-        let path = format!("1.1/{}.json", self.kind.endpoint());
+        let path = format!("1.1/{}.json", self.rules.endpoint);
         let mut address = self.api.base.join(&path).map_err(|error| LookupError::Stop(error.to_string()))?;
         let mut query = address.query_pairs_mut();
         query.extend_pairs(self.kind.parameters());
@@ -134,17 +96,35 @@ impl TwitterTimeline {
 }
 
 #[async_trait]
-impl Timeline for TwitterTimeline {
-    fn rules(&self) -> Rules {
-        self.rules
+impl SourceKind for Kind {
+    type Api = TwitterApi;
+
+    fn asks_for(&self) -> AsksFor<'_> {
+        match self {
+            Self::Search { query } => up_to(500, "query", query),
+            Self::User { screen_name } => without('@', "screen_name", screen_name),
+            Self::List { list_id } => number("list_id", list_id),
+            Self::Home {} => Ok(None),
+        }
     }
 
-    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        let address = self.address(ask)?;
-        let (reply, reading) = timed(self.api.auth.get(&address, credential), self.rules.behind).await?;
+    fn rules(&self, k: Millis) -> Rules {
+        let (endpoint, count, depth, window) = match self {
+            Self::Search { .. } => ("search/tweets", 100, None, Some(7 * DAY_MS)),
+            Self::User { .. } => ("statuses/user_timeline", 200, Some(3_200), None),
+            Self::List { .. } => ("lists/statuses", 200, None, None),
+            Self::Home {} => ("statuses/home_timeline", 200, Some(800), None),
+        };
+        // A call costs the same however much it brings.
+        Rules { depth, window, ..Rules::of(endpoint, IdLayout::TWITTER, k, count) }
+    }
+
+    async fn page(of: &TimelineOf<Self>, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        let address = of.address(ask)?;
+        let (reply, reading) = timed(of.api.auth.get(&address, credential), of.rules.behind).await?;
         if reply.status != 200 {
-            let error = refusal::decide(&reply, self.kind.endpoint());
-            self.api.auth.heed(&error);
+            let error = refusal::decide(&reply, of.rules.endpoint);
+            of.api.auth.heed(&error);
             return Err(error);
         }
         let (posts, broken) = read(&reply.body)?;

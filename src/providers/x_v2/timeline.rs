@@ -16,14 +16,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::Url;
+use serde::Deserialize;
 
 pub use self::body::read;
-use crate::base::clock::{self, Millis};
+use crate::base::clock::Millis;
 use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::IdLayout;
-use crate::providers::timeline::{Ask, More, Page, Rules, Timeline, of_target, timed};
+use crate::providers::source::{AsksFor, SourceKind, TimelineOf, number, up_to};
+use crate::providers::timeline::{Ask, More, Page, Rules, of_target, timed};
 use crate::providers::x_v2::{Fields, errors};
 use crate::quota::Credential;
 
@@ -33,11 +35,12 @@ const DAY_MS: Millis = 86_400_000;
 const SEARCH_BEHIND: Duration = Duration::from_secs(30);
 
 /// Which timeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
     /// What matches a query, of the last seven days.
     Search {
-        /// At most 512 characters, or as many as the plan allows.
+        /// At most 4,096 characters; most plans take 512.
         query: String,
     },
     /// What a user wrote, reposts included: the newest 3,200.
@@ -47,27 +50,6 @@ pub enum Kind {
     },
 }
 
-impl Kind {
-    /// The endpoint's name in the quota ledger.
-    #[must_use]
-    pub fn endpoint(&self) -> &'static str {
-        match self {
-            Self::Search { .. } => "tweets/search/recent",
-            Self::User { .. } => "users/tweets",
-        }
-    }
-
-    fn rules(&self, k: Millis) -> Rules {
-        let endpoint = self.endpoint();
-        let (depth, window, behind) = match self {
-            Self::Search { .. } => (None, Some(7 * DAY_MS), SEARCH_BEHIND),
-            Self::User { .. } => (Some(3_200), None, Duration::ZERO),
-        };
-        // It says which page is the last, and each post costs: no known one is asked for.
-        Rules { endpoint, layout: IdLayout::TWITTER, k, count: 100, anchored: false, depth, window, behind }
-    }
-}
-
 /// The API. Clones share the connections and what is known of its clock.
 #[derive(Debug, Clone)]
 pub struct XApi {
@@ -75,14 +57,6 @@ pub struct XApi {
     base: Url,
     fields: Fields,
     auth: Auth,
-}
-
-/// One timeline.
-#[derive(Debug, Clone)]
-pub struct XTimeline {
-    api: XApi,
-    kind: Kind,
-    rules: Rules,
 }
 
 impl XApi {
@@ -95,16 +69,9 @@ impl XApi {
         let auth = Auth::new(http, &base, |reply| reply.status == 401)?;
         Ok(Self { base, fields, auth })
     }
-
-    /// A timeline of it, whose ids are out of order by no more than `k`.
-    #[must_use]
-    pub fn timeline(&self, kind: Kind, k: Duration) -> XTimeline {
-        let rules = kind.rules(clock::millis(k));
-        XTimeline { api: self.clone(), kind, rules }
-    }
 }
 
-impl XTimeline {
+impl TimelineOf<Kind> {
     fn address(&self, word: &Word, count: u32) -> Result<Url, LookupError> {
         let (segments, token_name) = match &self.kind {
             Kind::Search { .. } => (["tweets", "search", "recent"], "next_token"),
@@ -146,24 +113,38 @@ impl XTimeline {
 }
 
 #[async_trait]
-impl Timeline for XTimeline {
-    fn rules(&self) -> Rules {
-        self.rules
+impl SourceKind for Kind {
+    type Api = XApi;
+
+    fn asks_for(&self) -> AsksFor<'_> {
+        match self {
+            Self::Search { query } => up_to(4_096, "query", query),
+            Self::User { user_id } => number("user_id", user_id),
+        }
     }
 
-    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+    fn rules(&self, k: Millis) -> Rules {
+        let (endpoint, depth, window, behind) = match self {
+            Self::Search { .. } => ("tweets/search/recent", None, Some(7 * DAY_MS), SEARCH_BEHIND),
+            Self::User { .. } => ("users/tweets", Some(3_200), None, Duration::ZERO),
+        };
+        // It says which page is the last, and each post costs: no known one is asked for.
+        Rules { anchored: false, depth, window, behind, ..Rules::of(endpoint, IdLayout::TWITTER, k, 100) }
+    }
+
+    async fn page(of: &TimelineOf<Self>, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
         let word = Word::of(ask);
-        let address = self.address(&word, ask.count)?;
-        let (reply, reading) = timed(self.api.auth.get(&address, credential), self.rules.behind).await?;
+        let address = of.address(&word, ask.count)?;
+        let (reply, reading) = timed(of.api.auth.get(&address, credential), of.rules.behind).await?;
         let quota = errors::quota(&reply);
-        if reply.status == 400 && ask.token.is_some() {
+        if reply.status == 400 && ask.cursor.is_some() {
             // What else may be wrong with it shows without the token, too.
             tracing::info!("a page's token is refused: going on by ids");
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
         }
-        let reply = reply.json(|reply| self.refused(reply, credential))?;
+        let reply = reply.json(|reply| of.refused(reply, credential))?;
         let body::Read { posts, broken, next_token } = read(&reply.body)?;
-        let more = next_token.map_or(More::No, |token| More::Token(word.next(token).to_string()));
+        let more = next_token.map_or(More::No, |token| More::Cursor(word.next(token).to_string()));
         Ok(Page { posts, broken, more, reading, quota })
     }
 }
@@ -180,7 +161,7 @@ impl Word {
     /// Of what is asked: the token's own ids, where there is one, and not those that were reckoned since.
     fn of(ask: &Ask) -> Self {
         let by_ids = Self { since: ask.since, below: ask.below, token: None };
-        ask.token.as_deref().and_then(Self::read).unwrap_or(by_ids)
+        ask.cursor.as_deref().and_then(Self::read).unwrap_or(by_ids)
     }
 
     /// The page behind this one.
@@ -209,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_token_is_sent_with_what_it_was_given_for() {
-        let ask = |token: Option<String>| Ask { since: Some(7), below: Some(90), token, count: 100 };
+        let ask = |cursor: Option<String>| Ask { since: Some(7), below: Some(90), cursor, count: 100 };
         let first = Word { since: Some(5), below: None, token: None };
         let next = first.next("b26 v8".to_owned());
         assert_eq!(Word::of(&ask(Some(next.to_string()))), next, "not with 7 and 90");

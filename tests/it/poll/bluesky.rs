@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::pipelines::timelines::paging::{Position, ask, take};
-use twitter_updater::providers::bluesky::timeline::{BlueskyApi, BlueskyTimeline, Kind, LAYOUT, place};
+use twitter_updater::providers::bluesky::timeline::{BlueskyApi, Kind, LAYOUT, place};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::LookupError;
+use twitter_updater::providers::source::{SourceKind, TimelineOf};
 use twitter_updater::providers::timeline::Timeline;
 use twitter_updater::providers::timeline::{Ask, More};
 use twitter_updater::quota::Credential;
@@ -23,9 +24,9 @@ use crate::support::wait::until_true;
 /// How late a post is visible.
 const LATE: Duration = Duration::from_millis(300);
 
-fn timeline(address: &str, kind: Kind) -> BlueskyTimeline {
+fn timeline(address: &str, kind: Kind) -> TimelineOf<Kind> {
     let http = HttpClient::new(&HttpOptions::default()).unwrap();
-    BlueskyApi::new(http, address).unwrap().timeline(kind, LATE)
+    kind.build(&BlueskyApi::new(http, address).unwrap(), LATE)
 }
 
 fn author(actor: &str) -> Kind {
@@ -37,7 +38,7 @@ fn search(query: &str) -> Kind {
 }
 
 fn newest() -> Ask {
-    Ask { since: None, below: None, token: None, count: 100 }
+    Ask { since: None, below: None, cursor: None, count: 100 }
 }
 
 /// What a poller had.
@@ -212,7 +213,7 @@ async fn a_cursor_is_made_of_the_time_in_a_form_that_the_server_takes() {
 async fn it_asks_as_the_lexicons_say() {
     let server = CannedServer::start(Canned::new(200, r#"{"posts":[],"feed":[]}"#)).await;
     let at = 1_719_543_547_446;
-    let ask = Ask { since: Some(LAYOUT.first_at(at) - 1), below: Some(place(at + 5, "x")), token: None, count: 100 };
+    let ask = Ask { since: Some(LAYOUT.first_at(at) - 1), below: Some(place(at + 5, "x")), cursor: None, count: 100 };
     for kind in [author("a.example.org"), search("rust lang")] {
         timeline(&server.base_url(), kind.clone()).page(&newest(), &anonymous()).await.unwrap();
         timeline(&server.base_url(), kind).page(&ask, &anonymous()).await.unwrap();
@@ -235,14 +236,14 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
         let server = CannedServer::start(Canned::new(status, body.to_string())).await;
         timeline(&server.base_url(), kind).page(asked, &anonymous()).await.map(|page| (page.posts.len(), page.more))
     };
-    let token = |token: &str| Ask { token: Some(token.to_owned()), ..newest() };
+    let token = |token: &str| Ask { cursor: Some(token.to_owned()), ..newest() };
     let feed = author("a.example.org");
     for body in [json!({}), json!({"feed": null}), json!({"feed": [null]}), json!([]), json!({"error": "x"})] {
         let answer = of(feed.clone(), &newest(), 200, body.clone()).await;
         assert!(matches!(answer, Err(LookupError::BadAnswer(_))), "{body}: {answer:?}");
     }
     let empty = json!({"feed": [], "cursor": "next"});
-    assert_eq!(of(feed.clone(), &newest(), 200, empty.clone()).await.unwrap(), (0, More::Token("next".to_owned())));
+    assert_eq!(of(feed.clone(), &newest(), 200, empty.clone()).await.unwrap(), (0, More::Cursor("next".to_owned())));
     assert_eq!(of(feed.clone(), &token("next"), 200, empty).await.unwrap(), (0, More::No), "its own cursor: the end");
     let full = json!({"feed": [{"post": view("a", at, at)}], "cursor": "next"});
     let round = of(feed.clone(), &token("next"), 200, full).await;
@@ -256,7 +257,7 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     // The same page under another cursor is below nothing.
     let again = json!({"feed": [{"post": view("b", at + 9, at + 9)}, {"post": view("a", at, at)}], "cursor": "other"});
     let server = CannedServer::start(Canned::new(200, again.to_string())).await;
-    let asked = Ask { token: Some("c".to_owned()), ..below.clone() };
+    let asked = Ask { cursor: Some("c".to_owned()), ..below.clone() };
     let page = timeline(&server.base_url(), feed.clone()).page(&asked, &anonymous()).await.unwrap();
     assert!(page.posts.iter().any(|post| Some(post.id) >= below.below), "so that paging refuses it");
     // Of a search, whose cursor counts.

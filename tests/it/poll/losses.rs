@@ -202,7 +202,7 @@ fn plain(timeline: &mut Timeline, scenario: Scenario, after: impl Fn(u64, Millis
     let mut poll = |timeline: &mut Timeline, at: Millis, outcome: &mut Outcome| {
         let (mut now, mut below, mut fresh) = (at, None, 0);
         loop {
-            let ask = Ask { since, below, token: None, count };
+            let ask = Ask { since, below, cursor: None, count };
             let (ids, _) = timeline.page(&ask, now + CALL / 2);
             now += CALL;
             let Some(least) = ids.iter().min().copied().filter(|least| below.is_none_or(|below| *least < below)) else {

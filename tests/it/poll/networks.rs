@@ -7,11 +7,12 @@ use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::pipelines::timelines::paging::{Gap, Position, ask, take};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::LookupError;
-use twitter_updater::providers::mastodon::timeline::{self as mastodon, MastodonApi, MastodonTimeline};
+use twitter_updater::providers::mastodon::timeline::{self as mastodon, MastodonApi};
 use twitter_updater::providers::since::IdLayout;
+use twitter_updater::providers::source::{SourceKind, TimelineOf};
 use twitter_updater::providers::timeline::{Ask, More};
 use twitter_updater::providers::timeline::{Page, Timeline};
-use twitter_updater::providers::x_v2::timeline::{self as x_v2, XApi, XTimeline};
+use twitter_updater::providers::x_v2::timeline::{self as x_v2, XApi};
 use twitter_updater::providers::x_v2::{FieldNames, Fields};
 use twitter_updater::quota::{Credential, CredentialKind};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
@@ -46,8 +47,8 @@ fn http() -> HttpClient {
     HttpClient::new(&HttpOptions::default()).unwrap()
 }
 
-fn x(running: &Running, kind: x_v2::Kind) -> XTimeline {
-    XApi::new(http(), &running.base_url(), Fields::default()).unwrap().timeline(kind, LATE)
+fn x(running: &Running, kind: x_v2::Kind) -> TimelineOf<x_v2::Kind> {
+    kind.build(&XApi::new(http(), &running.base_url(), Fields::default()).unwrap(), LATE)
 }
 
 fn search(query: &str) -> x_v2::Kind {
@@ -58,8 +59,8 @@ fn user(user_id: &str) -> x_v2::Kind {
     x_v2::Kind::User { user_id: user_id.to_owned() }
 }
 
-fn mastodon(running: &Running, kind: mastodon::Kind) -> MastodonTimeline {
-    MastodonApi::new(http(), &running.base_url()).unwrap().timeline(kind, LATE)
+fn mastodon(running: &Running, kind: mastodon::Kind) -> TimelineOf<mastodon::Kind> {
+    kind.build(&MastodonApi::new(http(), &running.base_url()).unwrap(), LATE)
 }
 
 fn hashtag(hashtag: &str) -> mastodon::Kind {
@@ -79,7 +80,7 @@ fn somebody() -> Credential {
 }
 
 fn newest(timeline: &dyn Timeline) -> Ask {
-    Ask { since: None, below: None, token: None, count: timeline.rules().count }
+    Ask { since: None, below: None, cursor: None, count: timeline.rules().count }
 }
 
 fn ids(page: &Page) -> Vec<u64> {
@@ -216,7 +217,7 @@ async fn a_search_is_not_asked_from_before_its_seven_days() {
 async fn both_names_of_fields_are_asked_for() {
     let running = simulated(options()).await;
     for names in [FieldNames::Tweet, FieldNames::Post] {
-        let timeline = XApi::new(http(), &running.base_url(), Fields::all(names)).unwrap().timeline(user("12"), LATE);
+        let timeline = user("12").build(&XApi::new(http(), &running.base_url(), Fields::all(names)).unwrap(), LATE);
         let page = timeline.page(&newest(&timeline), &somebody()).await.unwrap();
         assert!(page.broken == 0 && page.posts.iter().all(|post| post.tweet.metrics.favorite_count.is_some()));
         assert_eq!(page.quota, None);

@@ -211,7 +211,7 @@ fn words_for_the_next_page_that_lead_in_a_circle_are_no_endless_round() {
     let mut position = None;
     let mut page = |ids: &[u64], word: &str| {
         let asked = ask(position.as_ref(), &rules, T);
-        take(&mut position, &rules, &asked, ids, More::Token(word.to_owned()), &read)
+        take(&mut position, &rules, &asked, ids, More::Cursor(word.to_owned()), &read)
     };
     page(&[50 << 40], "a").unwrap();
     page(&[80 << 40, 90 << 40], "b").unwrap();
@@ -241,9 +241,9 @@ fn a_page_without_a_word_for_the_next_one_is_followed_by_ids() {
         ask(position.as_ref(), &rules, T)
     };
     page(&[50 << 40], More::Unsaid);
-    assert_eq!(page(&[90 << 40], More::Token("a".to_owned())).token.as_deref(), Some("a"));
+    assert_eq!(page(&[90 << 40], More::Cursor("a".to_owned())).cursor.as_deref(), Some("a"));
     let next = page(&[80 << 40], More::Unsaid);
-    assert_eq!((next.token, next.below), (None, Some(80 << 40)));
+    assert_eq!((next.cursor, next.below), (None, Some(80 << 40)));
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn an_empty_page_that_calls_itself_the_last_is_asked_twice_again() {
     for _ in 0..2 {
         let asked = ask(next.as_ref(), &rules, after(200));
         let taken = take(&mut next, &rules, &asked, &[], More::No, &reading(after(200), 0, true)).unwrap();
-        assert_eq!((taken.whole, ask(next.as_ref(), &rules, after(200))), (None, asked), "by the same word");
+        assert_eq!((taken.whole, ask(next.as_ref(), &rules, after(200))), (None, asked), "by the same cursor");
     }
     got.extend(round(&mut timeline, &mut next, &rules, after(200)).0);
     assert!(ids(&timeline, 100, 180).is_subset(&got));
@@ -301,10 +301,24 @@ fn a_token_that_is_refused_is_dropped_and_the_round_goes_on_by_ids() {
     let mut open = position.clone();
     let read = reading(after(250), 0, true);
     let asked = ask(position.as_ref(), &rules, T);
-    take(&mut open, &rules, &asked, &[], More::Token("next".into()), &read).unwrap();
+    take(&mut open, &rules, &asked, &[], More::Cursor("next".into()), &read).unwrap();
     let again = ask(open.as_ref(), &rules, T);
     let taken = take(&mut open, &rules, &again, &[], More::Anew, &read).unwrap();
     assert_eq!((taken, ask(open.as_ref(), &rules, T)), (Taken::default(), asked));
+}
+
+#[test]
+fn a_round_that_was_saved_with_its_token_goes_on_by_it() {
+    let mut timeline = minutely(300);
+    (timeline.says_last, timeline.refuses) = (true, 0);
+    let rules = few(&timeline, 20);
+    let mut position = None;
+    round(&mut timeline, &mut position, &rules, after(100));
+    let (_, open) = page(&mut timeline, &position, &rules, after(200), &reading(after(200), 0, true));
+    let saved = serde_json::to_string(&open).unwrap();
+    let earlier = saved.replace("\"cursor\":", "\"token\":");
+    assert!(earlier != saved && open.as_ref().unwrap().open.as_ref().unwrap().cursor.is_some(), "{saved}");
+    assert_eq!(serde_json::from_str::<Option<Position>>(&earlier).unwrap(), open);
 }
 
 #[test]
@@ -335,9 +349,9 @@ fn an_api_that_says_which_page_is_the_last_is_believed() {
     let mut open = position.clone();
     let read = reading(after(250), 0, true);
     let taken =
-        take(&mut open, &rules, &ask(position.as_ref(), &rules, T), &[], More::Token("next".into()), &read).unwrap();
+        take(&mut open, &rules, &ask(position.as_ref(), &rules, T), &[], More::Cursor("next".into()), &read).unwrap();
     assert_eq!((taken.whole, open.as_ref().unwrap().open.as_ref().unwrap().below), (None, None));
-    assert_eq!(ask(open.as_ref(), &rules, T).token.as_deref(), Some("next"));
+    assert_eq!(ask(open.as_ref(), &rules, T).cursor.as_deref(), Some("next"));
 }
 
 #[test]

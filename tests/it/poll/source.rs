@@ -22,9 +22,10 @@ use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::timelines::counters::Polls;
 use twitter_updater::pipelines::timelines::pace::Pace;
 use twitter_updater::pipelines::timelines::share::Share;
-use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll};
+use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll, Timelines};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::{LookupError, Quota};
+use twitter_updater::providers::source::{Source, SourceKind};
 use twitter_updater::providers::timeline::{Ask, Rules};
 use twitter_updater::providers::timeline::{Page, Timeline};
 use twitter_updater::providers::twitter_v1::parse_ingested;
@@ -38,11 +39,11 @@ use twitter_updater::store::{
 use crate::poll::polled;
 use crate::support::rig::eventually;
 
-const TWEETS: &str = "tweet:update";
-const BUSY: Duration = Duration::from_secs(20);
+pub const TWEETS: &str = "tweet:update";
+pub const BUSY: Duration = Duration::from_secs(20);
 /// How long a source that was in work when its poller was killed is nobody's.
 const LEASE: Duration = Duration::from_secs(1);
-const LATE: Duration = Duration::from_secs(1);
+pub const LATE: Duration = Duration::from_secs(1);
 
 /// Where a poller is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,7 @@ enum At {
 
 /// Stops a poller for ever at a point, the so-manieth time it comes by.
 #[derive(Debug, Default)]
-struct Trap {
+pub struct Trap {
     armed: std::sync::Mutex<Option<(At, u64)>>,
     sprung: Notify,
     saves: AtomicU64,
@@ -143,7 +144,7 @@ impl Positions for Trapped<Arc<SqliteStore>> {
     }
 }
 
-fn api(simulator: &Running) -> TwitterApi {
+pub fn api(simulator: &Running) -> TwitterApi {
     let http = HttpClient::new(&HttpOptions {
         timeout: BUSY,
         connect_timeout: BUSY,
@@ -153,7 +154,7 @@ fn api(simulator: &Running) -> TwitterApi {
     TwitterApi::new(http.unwrap(), &simulator.base_url()).unwrap()
 }
 
-async fn simulated(posts_per_second: f64) -> Running {
+pub async fn simulated(posts_per_second: f64) -> Running {
     let options = SimulatorOptions {
         posts_per_second,
         posts_late: LATE,
@@ -164,18 +165,28 @@ async fn simulated(posts_per_second: f64) -> Running {
     simulator::start("127.0.0.1:0".parse().unwrap(), options).await.unwrap()
 }
 
+/// Users' timelines, as the settings name them.
+fn named(simulator: &Running, users: &[&str], trap: &Arc<Trap>) -> Arc<dyn Timelines> {
+    let source = |user: &&str| {
+        let inner = Kind::User { screen_name: (*user).to_owned() }.build(&api(simulator), LATE);
+        ((*user).to_owned(), Source { timeline: Arc::new(Trapped { inner, trap: trap.clone() }), query: None })
+    };
+    Arc::new(users.iter().map(source).collect::<BTreeMap<_, _>>())
+}
+
 /// A poller of user timelines, as a process has it: everything but the files is its own.
-struct Poller {
-    queue: Arc<EmbeddedQueue>,
-    tweets: Arc<EmbeddedQueue>,
-    store: Arc<SqliteStore>,
-    polls: Arc<Polls>,
+pub struct Poller {
+    pub queue: Arc<EmbeddedQueue>,
+    pub tweets: Arc<EmbeddedQueue>,
+    pub store: Arc<SqliteStore>,
+    pub polls: Arc<Polls>,
+    pub health: Arc<Health>,
     run: tokio::task::JoinHandle<Result<(), String>>,
     stop: Stop,
 }
 
 impl Poller {
-    async fn start(folder: &Path, simulator: &Running, users: &[&str], trap: &Arc<Trap>) -> Self {
+    pub async fn start(folder: &Path, timelines: Arc<dyn Timelines>, trap: &Arc<Trap>) -> Self {
         let file = folder.join("all.db");
         let store = Arc::new(SqliteStore::open(&file, BUSY).await.unwrap());
         store.migrate().await.unwrap();
@@ -186,19 +197,12 @@ impl Poller {
         let credential = Credential { name: "app".into(), kind: CredentialKind::Bearer(SecretString::from("token")) };
         let credentials = Arc::new(Credentials::new(vec![credential], ledger, Pacing::Greedy, LEASE));
         let ages: AgeTable = "30d: 1d".parse().unwrap();
-        let timeline = |user: &&str| {
-            let inner = api(simulator).timeline(Kind::User { screen_name: (*user).to_owned() }, LATE);
-            let timeline: Arc<dyn Timeline> = Arc::new(Trapped { inner, trap: trap.clone() });
-            ((*user).to_owned(), timeline)
-        };
-        let sources: BTreeMap<_, _> = users.iter().map(timeline).collect();
         let polls = Arc::<Polls>::default();
         let concurrency = Reloadable::new(2);
         let handler = Arc::new(SourcePoll {
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
-            sources,
-            queries: BTreeMap::new(),
+            timelines,
             pace: Pace { shortest: Duration::from_millis(100), longest: Duration::from_millis(500), fill: 0.5 },
             pages: 3,
             starter: Starter::new(
@@ -219,6 +223,7 @@ impl Poller {
         handler.schedule(&*queue).await.unwrap();
         let claims = ClaimSettings { limit: 1, linger: Duration::from_millis(10), lookahead: 0.0, lease: LEASE };
         let stop = Stop::new();
+        let health = Arc::new(Health::new(BUSY, stop.clone()));
         let worker = Worker {
             name: "poller".into(),
             queue: queue.clone(),
@@ -226,11 +231,11 @@ impl Poller {
             claims: Reloadable::new(claims),
             concurrency,
             metrics: Arc::new(Metrics::new()),
-            health: Arc::new(Health::new(BUSY, stop.clone())),
+            health: health.clone(),
             stop: stop.clone(),
         };
         let run = tokio::spawn(worker.run());
-        Self { queue, tweets, store, polls, run, stop }
+        Self { queue, tweets, store, polls, health, run, stop }
     }
 
     /// As kill -9: nothing is settled or given back.
@@ -239,7 +244,7 @@ impl Poller {
         assert!(self.run.await.unwrap_err().is_cancelled());
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.stop.drain();
         self.run.await.unwrap().unwrap();
     }
@@ -253,11 +258,11 @@ async fn killed_at_every_point_it_loses_nothing() {
     let begun = wall_ms();
     for (round, at) in [At::Page, At::BeforeSave, At::AfterSave].into_iter().cycle().take(9).enumerate() {
         trap.arm(at, 1 + round as u64 % 4);
-        let poller = Poller::start(folder.path(), &simulator, &["one"], &trap).await;
+        let poller = Poller::start(folder.path(), named(&simulator, &["one"], &trap), &trap).await;
         trap.sprung.notified().await;
         poller.kill().await;
     }
-    let poller = Poller::start(folder.path(), &simulator, &["one"], &trap).await;
+    let poller = Poller::start(folder.path(), named(&simulator, &["one"], &trap), &trap).await;
     let due: Vec<String> =
         simulator.timeline("@one", begun, wall_ms()).iter().map(|post| post.id.to_string()).collect();
     assert!(due.len() > 100, "{}", due.len());
@@ -279,7 +284,8 @@ async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let simulator = simulated(20.0).await;
     let trap = Arc::new(Trap::default());
-    let poller = Poller::start(folder.path(), &simulator, &["nobody", "one", "protected"], &trap).await;
+    let users = named(&simulator, &["nobody", "one", "protected"], &trap);
+    let poller = Poller::start(folder.path(), users, &trap).await;
     eventually("the one that can be is polled", async || trap.saves.load(Ordering::Relaxed) >= 5).await;
     let counted = poller.polls.clone();
     eventually("and counted, with those that cannot be", async || {
@@ -310,11 +316,11 @@ async fn every_kind_is_read_back_to_what_is_known() {
         (Kind::Search { query: "rust lang".into() }, "rust lang", 180),
         (Kind::User { screen_name: "jack".into() }, "@jack", 900),
         (Kind::List { list_id: "12".into() }, "list 12", 900),
-        (Kind::Home, "anonymous", 15),
+        (Kind::Home {}, "anonymous", 15),
     ] {
-        let timeline = api.timeline(kind.clone(), LATE);
+        let timeline = kind.clone().build(&api, LATE);
         let count = timeline.rules().count;
-        let ask = |since, below| Ask { since, below, token: None, count };
+        let ask = |since, below| Ask { since, below, cursor: None, count };
         let sent = wall_ms();
         let page = timeline.page(&ask(None, None), &anonymous).await.unwrap();
         let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();

@@ -108,7 +108,7 @@ impl Timeline {
     /// The newest that are visible at that moment, above and below; the deleted are left out afterwards.
     pub fn page(&mut self, ask: &Ask, at: Millis) -> (Vec<u64>, More) {
         self.calls += 1;
-        if ask.token.is_some() && self.refuses > 0 {
+        if ask.cursor.is_some() && self.refuses > 0 {
             self.tokens += 1;
             if self.tokens.is_multiple_of(self.refuses) {
                 return (Vec::new(), More::Anew);
@@ -119,7 +119,7 @@ impl Timeline {
         }
         let at = self.seen_at(ask, at);
         // A token leads behind the posts that were looked at, whether they are shown or not.
-        let below = ask.token.as_ref().map(|token| token.parse().unwrap()).or(ask.below);
+        let below = ask.cursor.as_ref().map(|token| token.parse().unwrap()).or(ask.below);
         let top = self.posts.partition_point(|post| post.id < self.layout.first_at(at + 1));
         let oldest = self.layout.first_at(at - self.window);
         let since = ask.since.unwrap_or(0);
@@ -149,7 +149,7 @@ impl Timeline {
         let ids: Vec<u64> = repeated.iter().chain(&raw).filter(is_seen).map(|post| post.id).collect();
         self.fetched += ids.len() as u64;
         let more = match (self.says_last, more, raw.last()) {
-            (true, true, Some(last)) => More::Token(last.id.to_string()),
+            (true, true, Some(last)) => More::Cursor(last.id.to_string()),
             (true, _, _) => More::No,
             (false, _, _) => More::Unsaid,
         };

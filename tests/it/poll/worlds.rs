@@ -23,6 +23,7 @@ use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll};
 use twitter_updater::providers::bluesky::timeline::LAYOUT;
 use twitter_updater::providers::lookup::{LookupError, Quota};
 use twitter_updater::providers::since::{IdLayout, Reading};
+use twitter_updater::providers::source::Source;
 use twitter_updater::providers::timeline::{Ask, More, Rules};
 use twitter_updater::providers::timeline::{Page, Post, Timeline};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
@@ -147,7 +148,7 @@ impl Timeline for Fake {
         let mut seen: Vec<_> = seen.into_iter().filter(|(id, _)| *id > since && *id < below).collect();
         let rest = seen.split_off(seen.len().min(ask.count as usize));
         let more = match (self.network.3, seen.last()) {
-            (true, Some((last, _))) if !rest.is_empty() => More::Token(last.to_string()),
+            (true, Some((last, _))) if !rest.is_empty() => More::Cursor(last.to_string()),
             (true, _) => More::No,
             _ => More::Unsaid,
         };
@@ -187,13 +188,12 @@ impl World {
         let credentials = Arc::new(Credentials::new(vec![credential], ledger, Pacing::Greedy, CALL_TIMEOUT * 2));
         let concurrency = Reloadable::new(4);
         let polls = Arc::<Polls>::default();
-        let sources = fakes.iter().map(|fake| (name_of(fake.name), fake.clone() as Arc<dyn Timeline>));
+        let sources = fakes.iter().map(|fake| (name_of(fake.name), Source { timeline: fake.clone(), query: None }));
         let parse = twitter_updater::providers::twitter_v1::parse_ingested;
         let handler = Arc::new(SourcePoll {
             namespace: POLL.to_owned(),
             endpoint: "timelines",
-            sources: sources.collect(),
-            queries: BTreeMap::new(),
+            timelines: Arc::new(sources.collect::<BTreeMap<_, _>>()),
             pace: Pace { shortest: Duration::from_secs(5), longest: Duration::from_secs(900), fill: 0.2 },
             pages: 20,
             starter: Starter::new(

@@ -1,0 +1,170 @@
+//! Sources as the settings name them: each network has an enum of its kinds of timelines, tagged by `kind`.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::de::value::MapDeserializer;
+use serde::de::{DeserializeOwned, Error};
+
+use super::lookup::LookupError;
+use super::timeline::{Ask, Page, Rules, Timeline};
+use crate::base::clock::{self, Millis};
+use crate::model::provider::Provider;
+use crate::quota::Credential;
+
+/// The keys of a source with their values as texts, `kind` among them.
+pub type Written = BTreeMap<String, String>;
+
+/// The query or account that a source asks for; `None` where its kind says all. An error begins with its key, as in
+/// `.list_id is a number`.
+pub type AsksFor<'a> = Result<Option<&'a str>, String>;
+
+/// A timeline, and the query or account that it asks for.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// What is read.
+    pub timeline: Arc<dyn Timeline>,
+    /// `None` where the kind of timeline says all.
+    pub query: Option<String>,
+}
+
+/// The kinds of timelines of a network, with their keys: a serde enum tagged by `kind` that denies unknown fields. A kind
+/// without keys has braces (`Home {}`): serde ignores unknown fields beside a unit.
+#[async_trait]
+pub trait SourceKind: DeserializeOwned + Debug + Send + Sync + 'static {
+    /// The opened API whose timelines they are.
+    type Api: Clone + Debug + Send + Sync + 'static;
+
+    /// How much out of order posts appear at least, where a source says nothing of its own.
+    const OUT_OF_ORDER: Duration = Duration::ZERO;
+
+    /// The query or account that it asks for.
+    ///
+    /// # Errors
+    /// It cannot be one.
+    fn asks_for(&self) -> AsksFor<'_>;
+
+    /// What the API can do of it, where ids are out of order by no more than `k` ms.
+    fn rules(&self, k: Millis) -> Rules;
+
+    /// One call. As [`Timeline::page`].
+    async fn page(of: &TimelineOf<Self>, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
+
+    /// The timeline, whose ids are out of order by no more than `k`.
+    fn build(self, api: &Self::Api, k: Duration) -> TimelineOf<Self> {
+        TimelineOf { rules: self.rules(clock::millis(k)), api: api.clone(), kind: self }
+    }
+}
+
+/// One timeline of an opened API.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct TimelineOf<K: SourceKind> {
+    pub api: K::Api,
+    pub kind: K,
+    pub rules: Rules,
+}
+
+#[async_trait]
+impl<K: SourceKind> Timeline for TimelineOf<K> {
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        K::page(self, ask, credential).await
+    }
+}
+
+/// Why nothing can be read. Of a word that serde does not know it keeps those that serde expects.
+#[derive(Debug, thiserror::Error)]
+enum Wrong {
+    #[error("no such kind")]
+    Kind(&'static [&'static str]),
+    #[error(".{0} is of no use to this kind of source: leave it out")]
+    Key(String, &'static [&'static str]),
+    #[error("{0}")]
+    Value(String),
+}
+
+impl Error for Wrong {
+    fn custom<T: std::fmt::Display>(why: T) -> Self {
+        Self::Value(why.to_string())
+    }
+
+    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
+        Self::Kind(expected)
+    }
+
+    fn unknown_field(key: &str, expected: &'static [&'static str]) -> Self {
+        Self::Key(key.to_owned(), expected)
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        Self::Value(format!(".{key} is missing: it says what is polled"))
+    }
+}
+
+fn parse<'a, K: SourceKind>(written: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<K, Wrong> {
+    K::deserialize(MapDeserializer::new(written.into_iter()))
+}
+
+/// The kind that is written, and the query or account that it asks for.
+///
+/// # Errors
+/// What is wrong with it; the text begins with the key, as in `.query is missing`.
+pub fn read<K: SourceKind>(of: &Provider, written: &Written) -> Result<(K, Option<String>), String> {
+    let kind: K = parse(written.iter().map(|(key, value)| (&**key, &**value))).map_err(|wrong| match wrong {
+        Wrong::Kind(kinds) => format!(".kind: {of} has no timeline of that kind, but {}", kinds.join(", ")),
+        other => other.to_string(),
+    })?;
+    let query = kind.asks_for()?.map(str::to_owned);
+    Ok((kind, query))
+}
+
+/// The words for the kinds, and the keys that they take. The enum is asked for what it does not know.
+#[must_use]
+pub fn words<K: SourceKind>() -> (Vec<&'static str>, Vec<&'static str>) {
+    let expected = |kind| match parse::<K>([("kind", kind), ("?", "")]) {
+        Err(Wrong::Kind(words) | Wrong::Key(_, words)) => words,
+        _ => &[],
+    };
+    let kinds = expected("?").to_vec();
+    let keys = kinds.iter().flat_map(|kind| expected(kind)).copied().collect();
+    (kinds, keys)
+}
+
+/// A text of up to so many characters.
+///
+/// # Errors
+/// It is longer.
+pub fn up_to<'a>(longest: usize, key: &str, text: &'a str) -> AsksFor<'a> {
+    must(text.chars().count() <= longest, text, || format!(".{key} is longer than {longest} characters"))
+}
+
+/// A name that does not begin with its sign.
+///
+/// # Errors
+/// It does.
+pub fn without<'a>(sign: char, key: &str, name: &'a str) -> AsksFor<'a> {
+    must(!name.starts_with(sign), name, || format!(".{key} stands without its {sign}"))
+}
+
+/// An id that is a number.
+///
+/// # Errors
+/// It is none.
+pub fn number<'a>(key: &str, id: &'a str) -> AsksFor<'a> {
+    must(id.bytes().all(|byte| byte.is_ascii_digit()), id, || format!(".{key} is a number"))
+}
+
+/// The text, where it is as it must be.
+///
+/// # Errors
+/// It is not: `why`.
+pub fn must(is_so: bool, text: &str, why: impl FnOnce() -> String) -> AsksFor<'_> {
+    is_so.then_some(Some(text)).ok_or_else(why)
+}
