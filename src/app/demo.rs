@@ -122,7 +122,7 @@ pub async fn run(
     let queue = queues.swap_remove(0); // of the one pipeline
     let (namespace, lease) = (posts.namespace(), settings.updater.lease);
     let pipeline = Monitored::new(&settings, posts.clone(), namespace, lease, stop.clone());
-    let opening = app::open_updater(&shared, queue.clone(), &pipeline, ());
+    let opening = app::open_updater(&shared, queue.clone(), &pipeline, Vec::new());
     let opened = stop.token().run_until_cancelled(opening).await;
     let updater = opened.context("it was stopped before it began")??;
     let serving = match server {

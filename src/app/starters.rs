@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use anyhow::Result;
+
+use super::{Monitored, Shared};
 use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::config::Settings;
 use crate::engine::queue::Queue;
 use crate::engine::schedule::Schedules;
 use crate::ingest::{Rebuild, Starter};
+use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::Dead;
 use crate::pipelines::kind::Registered;
-use crate::store::Store;
+use crate::pipelines::refresh::Target;
+use crate::store::{Store, Way};
 
 /// A starter of that pipeline's items; the queue is that of its namespace.
 #[must_use]
@@ -21,6 +26,28 @@ pub fn starter(
     schedule: impl Into<Arc<dyn Schedules>>,
 ) -> Starter {
     Starter::new(queue, store, schedule, pipeline.id_date(), pipeline.kind.parse(&pipeline.id))
+}
+
+/// The pipelines, among all, that this one fans out to. One that is not there is no error: a kind may be turned off, or its
+/// provider may not have it, and this one's own items are looked up all the same. Their queues are not asked yet: one that
+/// is away stops nothing.
+///
+/// # Errors
+/// The file of a queue cannot be opened.
+pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    for kind in one.kind.fans_out_to() {
+        let id = PipelineId::items(&one.id.provider, kind);
+        let Some(Monitored { items, schedule, namespace, .. }) = all.iter().find(|other| other.items.id == id) else {
+            tracing::info!(namespace = %one.id, target = %id, "the settings have no such pipeline: nothing is fanned out to it");
+            continue;
+        };
+        let queue = shared.service.unchecked_queue(namespace).await?;
+        let starter = starter(items, queue, Some(shared.store.clone()), schedule.clone());
+        let way = Way { source: one.namespace(), ..Way::of("fan_out") };
+        targets.push(Target::new(id, starter.by(way)));
+    }
+    Ok(targets)
 }
 
 /// What puts back into that queue what it has lost.

@@ -9,6 +9,7 @@ use futures::FutureExt;
 
 use super::heartbeat::{Counted, Heartbeat};
 use super::maintenance::Maintenance;
+use super::starters::targets;
 use super::tuning::Tuning;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, rebuild_of, starter};
 use crate::base::random;
@@ -50,22 +51,23 @@ fn default_name(host: &str, pid: u32, lot: Option<u64>) -> String {
     }
 }
 
-/// The updaters that the settings name, one per pipeline. Nothing is connected yet.
+/// The updaters that the settings name, one per pipeline, each with all of them. Nothing is connected yet.
 ///
 /// # Errors
 /// A setting is missing or invalid.
-pub fn updaters(role: &Role) -> Result<Vec<(Monitored, ())>> {
+pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
     let settings = &role.settings;
     let updater = |pipeline: Registered| {
         pipeline.kind.check(&pipeline.id, settings)?;
         credentials(settings, &pipeline.id.provider)?;
         let (namespace, stop) = (pipeline.namespace(), role.stop.child());
-        Ok((Monitored::new(settings, pipeline, namespace, settings.updater.lease, stop), ()))
+        Ok(Monitored::new(settings, pipeline, namespace, settings.updater.lease, stop))
     };
-    role.registry.pipelines(settings)?.into_iter().map(updater).collect()
+    let all = role.registry.pipelines(settings)?.into_iter().map(updater).collect::<Result<Vec<Monitored>>>()?;
+    Ok(all.iter().map(|one| (one.clone(), all.clone())).collect())
 }
 
-/// Builds the worker for the items in that queue.
+/// Builds the worker for the items in that queue, which may fan out to the others of `all`.
 ///
 /// # Errors
 /// A setting is missing, or a service is down.
@@ -73,7 +75,7 @@ pub async fn open_updater(
     shared: &Shared,
     queue: Arc<dyn Queue>,
     pipeline: &Monitored,
-    (): (),
+    all: Vec<Monitored>,
 ) -> Result<ManagedWorker> {
     let Shared { in_force, service, store, .. } = shared;
     let settings = &in_force.load().settings;
@@ -87,6 +89,7 @@ pub async fn open_updater(
         id: items.id.clone(),
         settings: settings.clone(),
         store: store.clone(),
+        fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone().into(),
         wave: wave.clone(),

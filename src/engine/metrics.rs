@@ -100,6 +100,10 @@ counters! {
         saves_refused,
         /// History rows written.
         changes,
+        /// Ids put into other pipelines that were not in them before.
+        fanned_out,
+        /// Ids that another pipeline's queue did not take.
+        fan_out_failed,
         /// Members of `incoming` scheduled or known.
         incoming_accepted,
         /// Malformed members of `incoming`.

@@ -27,7 +27,7 @@ mod refresh;
 mod summary;
 mod tweets;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl StarterError {
 /// Tweets that may be handed over: what the store and the queue get, in the same order.
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
-    /// Empty where there is no store.
+    /// Empty where there is no store, or they are recorded.
     tweets: Vec<NewTweet>,
     jobs: Vec<NewJob>,
     /// When each was made, ms since the epoch.
@@ -289,6 +289,21 @@ impl Starter {
         Ok(Some(created_at))
     }
 
+    /// Records ids; answers those that [`Starter::hand_over`] has to schedule. Left out are the dead, those that are too
+    /// old, and what is no id of this pipeline.
+    pub(crate) async fn record_ids(&self, ids: BTreeSet<&str>) -> Result<Admitted, StoreError> {
+        let (now, mut admitted) = (clock::wall_ms(), Admitted::default());
+        for id in ids {
+            if let Err(why) = self.admit(Ingested::bare(id), now, &mut admitted) {
+                tracing::debug!(namespace = self.queue.namespace(), id, ?why, "not recorded");
+            }
+        }
+        let dead = self.record(&admitted.tweets).await?.into_iter().chain(std::iter::repeat(false));
+        let living = admitted.jobs.into_iter().zip(admitted.dates).zip(dead).filter(|(_, dead)| !dead);
+        let (jobs, dates) = living.map(|(dated, _)| dated).unzip();
+        Ok(Admitted { tweets: Vec::new(), jobs, dates })
+    }
+
     /// Records, then schedules; what a worker has goes to `incoming`. Answers in the order admitted.
     pub(crate) async fn hand_over(&self, admitted: &Admitted) -> Result<Vec<Queued>, StarterError> {
         let watch = Stopwatch::start();
@@ -324,7 +339,7 @@ impl Starter {
 
     /// Records tweets and says of each whether it is dead; says nothing where none is.
     async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<bool>, StoreError> {
-        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(Vec::new()) };
         let namespace = self.queue.namespace();
         let recorded = store.record(namespace, clock::wall_ms(), &self.way, tweets).await?;
         if recorded.known == 0 {

@@ -17,7 +17,7 @@ use crate::engine::worker::Handler;
 use crate::ingest::{IdDate, Lanes};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::wave::Wave;
-use crate::pipelines::refresh::{Judge, Refresher, Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::pipelines::refresh::{Judge, Refresher, Suspicions, Target, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::{Capabilities, Lookup};
 use crate::providers::registry::Parse;
 use crate::quota::Credentials;
@@ -44,6 +44,12 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// # Errors
     /// It is no id of such an item; says why in one clause.
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<clock::Millis>, String>;
+
+    /// Kinds that its judge [names ids of](Judge::fan_out), by the words of [`PipelineId::items`]: they go into the
+    /// pipelines of the same provider. Where the settings have no such pipeline, nothing is fanned out to it.
+    fn fans_out_to(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// How an object is read that comes in in place of an id.
     fn parse(&self, _of: &PipelineId) -> Parse {
@@ -82,6 +88,8 @@ pub struct Opening {
     pub settings: Settings,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// The pipelines that its judge may name ids of.
+    pub fan_out: Vec<Target>,
     /// The credentials of its provider.
     pub credentials: Arc<Credentials>,
     /// When its items are due, in force.
@@ -118,6 +126,7 @@ impl Opening {
             lookup,
             judge,
             store: self.store,
+            fan_out: self.fan_out,
             credentials: self.credentials,
             schedule: self.schedule,
             unavailable,

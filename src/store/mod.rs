@@ -45,9 +45,10 @@ pub struct NewTweet {
 /// By which way tweets came.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
 pub struct Way {
-    /// What brought them: `enqueue`, `http`, `incoming`, `poll`, `stream`, `rebuild`.
+    /// What brought them: `enqueue`, `http`, `incoming`, `poll`, `stream`, `rebuild`, `fan_out`.
     pub pipeline: String,
-    /// Which of its sources: the name of a file, or of a source in the settings. Empty where there is one only.
+    /// Which of its sources: the name of a file, of a source in the settings, or of the pipeline that fans out. Empty
+    /// where there is one only.
     pub source: String,
     /// What that source asks for: a query, an account.
     pub query: Option<String>,
@@ -103,7 +104,13 @@ impl Standing {
     /// be nothing: half of an old archive may be gone, which is no wave.
     #[must_use]
     pub fn is_known_to_live(&self) -> bool {
-        self.state == TweetState::Live && self.lookups > u64::from(self.misses)
+        self.state == TweetState::Live && self.was_found()
+    }
+
+    /// Whether an answer has found it.
+    #[must_use]
+    pub fn was_found(&self) -> bool {
+        self.lookups > u64::from(self.misses)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::fan_out::Named;
 use crate::base::clock::Millis;
 use crate::engine::queue::Job;
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
@@ -45,6 +46,12 @@ pub trait Judge: Send + Sync + 'static {
     fn found(&self, _job: &Job, item: &mut Self::Item, _standing: Option<&Standing>, known: Option<Millis>) -> Judged {
         Judged { created_at: item.created_at().or(known), follow: None }
     }
+
+    /// Names ids of other kinds that are to be looked up because this item was found, as it came. `before` is what the
+    /// store knew, so that an id is not named at each refresh; `None` also where it is not sure that what followed from
+    /// the stored answer was scheduled. Called only where the settings have one of the kinds of
+    /// [`fans_out_to`](crate::pipelines::kind::PipelineKind::fans_out_to), and not for answers that the store refuses.
+    fn fan_out(&self, _item: &Self::Item, _before: Option<&Standing>, _named: &mut Named) {}
 
     /// Stores a batch of answers, all or nothing.
     ///

@@ -4,7 +4,8 @@
 //!   batch ─▶ request (calls.rs) ─▶ judge ─▶ save ─▶ verdicts, to the worker
 //!             halves, doubts        │ misses.rs: when a miss is believed
 //!             who is to blame       │ wave.rs: far more misses than usual
-//!                                   └ what was found: the kind's own [`Judge`]
+//!                                   │ what was found: the kind's own [`Judge`]
+//!                                   └ fan_out.rs: ids of other kinds that follow from it
 //! ```
 //!
 //! What is asked for is a [`Lookup`], when it is due again a [`Schedules`]; what a found item means, and where it is kept,
@@ -13,6 +14,7 @@
 //! [`AgeTable::update_delay`](crate::engine::schedule::age::AgeTable::update_delay).
 
 mod calls;
+mod fan_out;
 mod judge;
 pub mod misses;
 pub mod wave;
@@ -21,9 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::join_all;
 
 pub use self::calls::Suspicions;
 use self::calls::{Calls, Requested, Versions};
+pub use self::fan_out::{Named, Target};
 pub use self::judge::{Item, Judge, Judged};
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
@@ -35,6 +39,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Verdict};
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
+use crate::ingest::Admitted;
 use crate::model::post::TweetState;
 use crate::providers::lookup::{Lookup, Outcome};
 use crate::quota::{Credentials, Permit};
@@ -58,6 +63,8 @@ pub struct Refresher<J: Judge> {
     pub judge: J,
     /// Where answers are kept.
     pub store: Arc<dyn Store>,
+    /// The pipelines that what was found puts ids into.
+    pub fan_out: Vec<Target>,
     /// Where calls are accounted for.
     pub credentials: Arc<Credentials>,
     /// When items are due again. A batch is judged by one schedule.
@@ -83,6 +90,8 @@ struct Answers<T> {
     jobs: Vec<Job>,
     observations: Vec<Observation<T>>,
     verdicts: Vec<Verdict>,
+    /// Ids of other kinds.
+    named: Named,
     /// Items that were found.
     found: usize,
     /// Misses of items that were known to live.
@@ -111,10 +120,15 @@ impl<J: Judge> Handler for Refresher<J> {
         };
         let requested = self.calls().request(batch, versions, permit).await;
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
-        let mut handled = match self.in_time(self.done_with(batch, answered, refused)).await {
-            Ok(done) => Handled { outlook, ..done },
+        let watch = Stopwatch::start();
+        let (mut handled, following) = match self.in_time(self.done_with(batch, answered, refused)).await {
+            Ok((done, following)) => (Handled { outlook, ..done }, following),
             Err(outlook) => return Handled::released(batch, outlook),
         };
+        // The lease has room for one save: the other queues get what is left of its time.
+        let left = self.save_timeout.saturating_sub(watch.elapsed());
+        let others = self.fan_out.iter().zip(&following).filter(|(_, ids)| ids.len() > 0);
+        join_all(others.map(|(target, ids)| target.schedule(ids, left, &self.metrics.counters))).await;
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
         // a failure is never sure.
         let later = |job| (job, Verdict::Suspect { after: FAILED_RETRY_MS });
@@ -145,16 +159,18 @@ impl<J: Judge> Refresher<J> {
         Ok(ids.into_iter().zip(standings).filter_map(|(id, known)| Some((id, known?.current_id?))).collect())
     }
 
-    /// Judges and saves what was answered, buries what was refused too often; what the queue is told, and what is added to its counters.
+    /// Judges and saves what was answered, buries what was refused too often; what the queue is told, what is added to its
+    /// counters, and the recorded ids of other kinds, by target.
     async fn done_with(
         &self,
         batch: &Batch,
         answered: Vec<(Job, Outcome<J::Item>, Millis)>,
         refused: Vec<(Job, String)>,
-    ) -> Result<Handled, StoreError> {
-        let mut done = Handled::default();
+    ) -> Result<(Handled, Vec<Admitted>), StoreError> {
+        let (mut done, mut following) = (Handled::default(), Vec::new());
         if !answered.is_empty() {
             let mut judged = self.judge(answered).await?;
+            following = judged.named.record(&self.fan_out).await?;
             if self.save(&judged.observations).await? > 0 {
                 self.heed_refusals(&mut judged).await?;
             }
@@ -167,14 +183,14 @@ impl<J: Judge> Refresher<J> {
             let verdict = self.blame(batch, &job, &why).await?;
             done.verdicts.push((job, verdict));
         }
-        Ok(done)
+        Ok((done, following))
     }
 
     /// What each outcome means: state, what is stored, when it is due again.
     async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
-        // Only an answer that lacks something needs to know what was there before.
+        // Only an answer that lacks something, or may name other ids, needs to know what was there before.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
-            Outcome::Found(item) => !self.judge.needs_standing(job, item),
+            Outcome::Found(item) => self.fan_out.is_empty() && !self.judge.needs_standing(job, item),
             Outcome::Unavailable | Outcome::Broken(_) => false,
         });
         let standings = if whole {
@@ -184,11 +200,20 @@ impl<J: Judge> Refresher<J> {
             self.store.standing(&self.namespace, &ids).await?
         };
         let (jobs, observations, verdicts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut judged = Answers { jobs, observations, verdicts, found: 0, missed: 0 };
+        let mut judged = Answers { jobs, observations, verdicts, named: Named::default(), found: 0, missed: 0 };
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
             match &outcome {
-                Outcome::Found(_) => judged.found += 1,
+                Outcome::Found(item) => {
+                    judged.found += 1;
+                    // As the store will take it or refuse it.
+                    let taken = |known: &Standing| known.state != TweetState::Dead && known.checked_at <= Some(at);
+                    if !self.fan_out.is_empty() && standing.as_ref().is_none_or(taken) {
+                        // Delivered again: who stored the answer before may have died before it had scheduled.
+                        let before = standing.as_ref().filter(|_| job.deliveries == 0);
+                        self.judge.fan_out(item, before, &mut judged.named);
+                    }
+                }
                 Outcome::Unavailable if standing.as_ref().is_some_and(Standing::is_known_to_live) => judged.missed += 1,
                 Outcome::Unavailable | Outcome::Broken(_) => {}
             }

@@ -87,6 +87,7 @@ impl World {
             save_timeout: PATIENCE,
             metrics: metrics.clone(),
             wave: Reloadable::new(None),
+            fan_out: Vec::new(),
             suspicions: Suspicions::default(),
         };
         let made_at = wall_ms() - 2 * DAY_MS;

@@ -77,6 +77,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             save_timeout: PATIENCE,
             metrics: metrics.clone(),
             wave: Reloadable::new(None),
+            fan_out: Vec::new(),
             suspicions: Suspicions::default(),
         };
         let claims = ClaimSettings {

@@ -130,6 +130,7 @@ fn worker(
         save_timeout: setup.save_timeout,
         metrics: metrics.clone(),
         wave,
+        fan_out: Vec::new(),
         suspicions: Suspicions::default(),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });

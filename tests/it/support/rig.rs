@@ -206,6 +206,7 @@ impl Rig {
             save_timeout: setup.save_timeout,
             metrics: metrics.clone(),
             wave: wave.clone(),
+            fan_out: Vec::new(),
             suspicions: Suspicions::default(),
         };
         Self {

@@ -1,4 +1,5 @@
 //! A pipeline, whole: things, which an API tells of by their ids. This file and its line of registration are all there is.
+//! Its things have makers, which are a pipeline of their own (`makers.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,25 +13,29 @@ use twitter_updater::engine::queue::Lane;
 use twitter_updater::engine::schedule::{Known, Next, Schedule};
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::pipelines::kind::{Opened, Opening, PipelineKind};
-use twitter_updater::pipelines::refresh::{Item, Judge};
+use twitter_updater::pipelines::refresh::{Item, Judge, Named};
 use twitter_updater::pipelines::registry::Registry;
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use twitter_updater::providers::twitter_v1::limits::of_headers;
 use twitter_updater::quota::Credential;
-use twitter_updater::store::{Object, Observation, Saved, Store, StoreError};
+use twitter_updater::store::{Object, Observation, Saved, Standing, Store, StoreError};
 
 /// The line of registration.
 pub fn registry() -> Registry {
     Registry::default().with(Things)
 }
 
-const CAPABILITIES: Capabilities = Capabilities { batch_limit: 20, charge: Charge::PerCall, endpoint: "things" };
+/// What a call takes at that endpoint.
+pub const fn capabilities(endpoint: &'static str) -> Capabilities {
+    Capabilities { batch_limit: 20, charge: Charge::PerCall, endpoint }
+}
 
 /// A thing as the API tells of it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Thing {
     id: String,
+    maker: Option<String>,
     #[serde(skip)]
     raw: String,
 }
@@ -47,15 +52,24 @@ impl Item for Thing {
 
 /// The lookup: `GET /things?ids=1,2`, answered by a list of those that there are, and by what is left of the quota.
 #[derive(Debug)]
-struct Shelf {
+pub struct Shelf {
     http: HttpClient,
     address: String,
+    endpoint: &'static str,
+}
+
+impl Shelf {
+    pub fn of(opening: &Opening, endpoint: &'static str) -> Result<Arc<Self>> {
+        let (_, address) = opening.settings.api(&opening.id.provider)?;
+        let http = HttpClient::new(&HttpOptions::default()).map_err(BadConfig)?;
+        Ok(Arc::new(Self { http, address: address.trim_end_matches('/').to_owned(), endpoint }))
+    }
 }
 
 #[async_trait]
 impl Lookup<Thing> for Shelf {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        capabilities(self.endpoint)
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
@@ -63,8 +77,9 @@ impl Lookup<Thing> for Shelf {
     }
 
     async fn look_up(&self, ids: &[String], _: &Credential) -> Result<Answer<Thing>, LookupError> {
-        let request = self.http.client().get(format!("{}/things?ids={}", self.address, ids.join(","))).build();
-        let reply = self.http.send(request.map_err(|error| LookupError::Stop(error.to_string()))?).await?;
+        let Self { http, address, endpoint } = self;
+        let request = http.client().get(format!("{address}/{endpoint}?ids={}", ids.join(","))).build();
+        let reply = http.send(request.map_err(|error| LookupError::Stop(error.to_string()))?).await?;
         match reply.status {
             200 => {}
             400 => return Err(LookupError::BadRequest(String::from_utf8_lossy(&reply.body).into_owned())),
@@ -83,12 +98,19 @@ impl Lookup<Thing> for Shelf {
     }
 }
 
-/// The judge: a thing means no more than itself, and its object is kept.
-struct Keeper;
+/// The judge: a thing's maker follows from it, and its object is kept.
+pub struct Keeper;
 
 #[async_trait]
 impl Judge for Keeper {
     type Item = Thing;
+
+    fn fan_out(&self, thing: &Thing, before: Option<&Standing>, named: &mut Named) {
+        // The first time that it is found; a maker does not change.
+        if let (Some(maker), false) = (&thing.maker, before.is_some_and(Standing::was_found)) {
+            named.add("makers", maker);
+        }
+    }
 
     async fn save(
         &self,
@@ -102,14 +124,16 @@ impl Judge for Keeper {
     }
 }
 
-/// The lane rule: every two seconds, whatever it is.
+/// The lane rule: even ids every two seconds, odd ones every three.
 #[derive(Debug)]
-struct Often;
+struct ByNumber;
 
-impl Schedule for Often {
-    fn next(&self, _: &Known<'_>, _: Millis) -> Option<Next> {
-        let interval = Duration::from_secs(2);
-        Some((Lane::new("often", interval), 2_000))
+impl Schedule for ByNumber {
+    fn next(&self, item: &Known<'_>, _: Millis) -> Option<Next> {
+        let (name, seconds) = if item.id.ends_with(['0', '2', '4', '6', '8']) { ("even", 2) } else { ("odd", 3) };
+        let lane = Lane::new(name, Duration::from_secs(seconds));
+        let interval = lane.patience;
+        Some((lane, interval))
     }
 
     fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
@@ -128,11 +152,15 @@ impl PipelineKind for Things {
     }
 
     fn capabilities(&self, _: &PipelineId) -> Capabilities {
-        CAPABILITIES
+        capabilities("things")
     }
 
     fn schedule(&self, _: &PipelineId, _: &Settings) -> Arc<dyn Schedule> {
-        Arc::new(Often)
+        Arc::new(ByNumber)
+    }
+
+    fn fans_out_to(&self) -> &'static [&'static str] {
+        &["makers"]
     }
 
     fn date_of(&self, _: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
@@ -140,15 +168,13 @@ impl PipelineKind for Things {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let (_, address) = opening.settings.api(&opening.id.provider)?;
-        let http = HttpClient::new(&HttpOptions::default()).map_err(BadConfig)?;
-        let shelf = Shelf { http, address: address.trim_end_matches('/').to_owned() };
-        Ok(opening.refresher(Arc::new(shelf), Keeper))
+        let shelf = Shelf::of(&opening, "things")?;
+        Ok(opening.refresher(shelf, Keeper))
     }
 }
 
 /// A thing's number says nothing of its age.
-fn date_of(id: &str) -> Result<Option<Millis>, String> {
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     let is_number = !id.is_empty() && id.chars().all(|c| c.is_ascii_digit());
     if is_number { Ok(None) } else { Err("the id is no thing's: digits alone".to_owned()) }
 }
