@@ -48,13 +48,13 @@
 //!    `queue::fences_are_unique_and_rise`, `queue::a_settle_after_the_lease_changes_nothing`,
 //!    `queue::failover::a_clock_that_stepped_back_delays_and_breaks_nothing`
 //! 4. **Save comes before settle**, may be repeated, and an older answer never overwrites a newer one; an answer is
-//!    dated by the queue's clock, inside its lease. — `updater`, `store`, `simulation::seeds`, `faults::store`
+//!    dated by the queue's clock, inside its lease. — `refresh`, `store`, `simulation::seeds`, `faults::store`
 //! 5. **An outage is no id's fault**: whole-request failures give the ids back with their old due time, uncounted.
 //!    Deliveries only make a suspect's batch smaller. An id that keeps failing while others are answered becomes a
-//!    suspect, and no more. — `updater`, `worker`, `simulation::outage`, `faults::store`,
+//!    suspect, and no more. — `refresh`, `worker`, `simulation::outage`, `faults::store`,
 //!    `queue::an_expired_batch_is_halved_until_each_is_alone`
 //! 6. **Dead and ended are in the store before the queue**, so a wiped queue is rebuilt from the store and revives
-//!    neither. — `updater`, `rebuild`
+//!    neither. — `refresh`, `rebuild`
 //! 7. **Nothing is held across the lookup but the lease.** — by construction: [`pipelines::refresh`] takes a connection
 //!    only inside a store call
 //! 8. **Ids stay text**; scores are whole milliseconds. — `queue::many_claimers_share_without_overlap`

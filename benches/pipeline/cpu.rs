@@ -87,11 +87,11 @@ pub type Words = &'static [(&'static str, &'static [&'static str])];
 
 pub const UPDATER: Words = &[
     ("reading the answer (JSON)", &["twitter_v1::answer", "twitter_v1::object", "serde_json", "read_answer"]),
-    ("HTTP", &["reqwest", "hyper", "lookup"]),
+    ("HTTP", &["reqwest", "hyper", "providers::"]),
     ("store", &["sqlx", "store::", "sqlite"]),
     ("queue and quota", &["redis", "queue::", "credential"]),
     ("log", &["tracing", "log::"]),
-    ("judging, the loop", &["updater::", "worker::"]),
+    ("judging, the loop", &["refresh::", "worker::"]),
 ];
 
 pub const POSTGRES: Words = &[

@@ -314,6 +314,9 @@ pub struct Exhumed {
 /// Reads the details out of a raw object of that namespace; `None` where it cannot.
 pub type DetailsOf = fn(namespace: &str, raw: &str) -> Option<Details>;
 
+/// What the store answers.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why the store could not do it. The variants are what the caller does next.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -341,10 +344,10 @@ pub enum StoreError {
 #[async_trait]
 pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// Creates or updates the tables.
-    async fn migrate(&self) -> Result<(), StoreError>;
+    async fn migrate(&self) -> Result<()>;
 
     /// Says whether the store answers and its tables are of this version.
-    async fn check(&self) -> Result<(), StoreError>;
+    async fn check(&self) -> Result<()>;
 
     /// Records tweets before they are scheduled: a row that is not there is made (*live*, or *ended*
     /// when `next_due` is `None`); one that is *ended* lives again when `next_due` is given (an unknown
@@ -352,42 +355,35 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// twice in `tweets` counts once as new, then as known; the first that has a `next_due` is taken.
     ///
     /// `at` is when, ms since the epoch; `way` is how they came, which is kept of each beside the ways known before.
-    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet])
-    -> Result<Recorded, StoreError>;
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded>;
 
     /// What is known of each id, in the order asked; `None` for one never recorded.
-    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError>;
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>>;
 
     /// Marks ids dead, each with the reason, before they are buried in the queue. A row that is not
     /// there is made; one that is dead keeps its reason. `at` is when, ms since the epoch.
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError>;
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()>;
 
     /// Takes tweets out of the dead: each is *live*, or *ended* where it has no `next_due`; misses and
     /// the reason are cleared. A row that is not there is made; one that is not dead stays as it is.
     /// `at` is when, ms since the epoch.
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError>;
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<()>;
 
     /// Brings look-ups forward: each id with its new due time, ms since the epoch. One that is *live* or *unavailable* is
     /// due then, if that is sooner; all others stay as they are. Before the queue hears of it
     /// ([`Jobs::promote`](crate::engine::queue::Jobs::promote)).
-    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError>;
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<()>;
 
     /// Up to `limit` tweets of that kind whose ids are less than `below` (`None`: from the top), the
     /// greatest first; ids compare by their bytes. The next page is below the last id of this one, so
     /// each row that stays of its kind meanwhile is met once, whatever comes and goes around it.
-    async fn page(
-        &self,
-        namespace: &str,
-        of: Listing,
-        below: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Listed>, StoreError>;
+    async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>>;
 
     /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
-    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError>;
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>>;
 
     /// Tweets by state.
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError>;
+    async fn counts(&self, namespace: &str) -> Result<StateCounts>;
 }
 
 /// What is kept of posts. Errors are those of [`Lifecycle`].
@@ -400,20 +396,20 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
     /// have been filled without the store). A *dead* row stays as it is. An answer as old as the
     /// stored one is that one again, and changes nothing. Of an id twice in `observations` the newest
     /// answer is taken, the others are counted as older.
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError>;
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved>;
 
     /// One tweet, whole.
-    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError>;
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>>;
 
     /// A tweet's history, oldest first.
-    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError>;
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>>;
 
     /// A tweet's own changes, oldest first.
-    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError>;
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>>;
 
     /// Reads the details of tweets that an earlier version stored out of their raw objects, a page at a time; says how many
     /// it read, 0 when all are done. What it has done it does not do again, whoever calls it and however it ended.
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError>;
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64>;
 }
 
 /// The store: the lifecycle and what is kept of each kind.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::Result;
 use crate::base::clock::Millis;
 
 /// Posts of a source that its API did not give any more.
@@ -84,14 +84,14 @@ pub struct SourceRow {
 #[async_trait]
 pub trait Positions: Send + Sync + std::fmt::Debug {
     /// What is kept of a source.
-    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError>;
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource>;
 
     /// Saves a position, once the posts that it counts as had are, and what is missing from before it: all or
     /// nothing. Ends the source's trouble.
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError>;
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()>;
 
     /// Saves what kept a source from being read, in place of what did before; its position stays.
-    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError>;
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()>;
 
     /// Whether a page of any other source in these namespaces was read after `since`, ms since the epoch.
     async fn is_another_read(
@@ -99,13 +99,13 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
         namespaces: &[String],
         (namespace, source): (&str, &str),
         since: Millis,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool>;
 
     /// What is missing of a source, in the order in which it was noted.
-    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError>;
+    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>>;
 
     /// Every source of every namespace, by namespace and name, each with so many of its latest gaps. One query.
-    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError>;
+    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>>;
 }
 
 /// The gaps of a source, in the order in which they were noted.

@@ -21,8 +21,8 @@ use tracing::subscriber::{NoSubscriber, with_default};
 use super::error::{compare, is_conflict};
 use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
-    Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
+    Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::clock::Millis;
 use crate::base::failpoint;
@@ -132,11 +132,7 @@ impl PostgresStore {
     /// [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
     /// [`StoreError::Refused`] when the url cannot be read, or names a pooler that shares connections between
     /// transactions. Neither repeats the url.
-    pub async fn connect(
-        url: &SecretString,
-        max_connections: u32,
-        statement_timeout: Duration,
-    ) -> Result<Self, StoreError> {
+    pub async fn connect(url: &SecretString, max_connections: u32, statement_timeout: Duration) -> Result<Self> {
         // sqlx takes any scheme, and so would take `me:password@host/database` for `me://localhost`.
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
             return Err(StoreError::Refused("the database's address does not start with postgres://".into()));
@@ -175,7 +171,7 @@ impl PostgresStore {
     }
 
     /// Runs one statement and reads its rows: again where it lost against another writer, and not for ever.
-    async fn rows<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>, StoreError>
+    async fn rows<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
     where
         T: for<'r> FromRow<'r, PgRow>,
     {
@@ -199,7 +195,7 @@ impl PostgresStore {
     }
 
     /// The same for a statement that answers one row.
-    async fn row<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<T, StoreError>
+    async fn row<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<T>
     where
         T: for<'r> FromRow<'r, PgRow>,
     {
@@ -208,7 +204,7 @@ impl PostgresStore {
     }
 
     /// Inserts rows, and does nothing else.
-    async fn put(&self, namespace: &str, rows: &[Row<'_>], sql: &'static str) -> Result<(), StoreError> {
+    async fn put(&self, namespace: &str, rows: &[Row<'_>], sql: &'static str) -> Result<()> {
         if !rows.is_empty() {
             let _: Vec<()> = self.rows(|| bind_rows(sql, namespace, rows)).await?;
         }
@@ -262,7 +258,7 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement 
 
 #[async_trait]
 impl Lifecycle for PostgresStore {
-    async fn migrate(&self) -> Result<(), StoreError> {
+    async fn migrate(&self) -> Result<()> {
         // A connection of its own, without a statement timeout: an index over millions of rows takes
         // its time. The migrator's advisory lock lets one process migrate while the others wait, and
         // ends with the connection, whatever happens.
@@ -273,7 +269,7 @@ impl Lifecycle for PostgresStore {
         migrated
     }
 
-    async fn check(&self) -> Result<(), StoreError> {
+    async fn check(&self) -> Result<()> {
         let applied: Vec<(i64,)> =
             self.rows(|| sqlx::query("SELECT version FROM store_migrations WHERE success")).await?;
         compare(&applied.into_iter().map(|(version,)| version).collect::<Vec<_>>(), &MIGRATIONS)?;
@@ -287,13 +283,7 @@ impl Lifecycle for PostgresStore {
         Ok(())
     }
 
-    async fn record(
-        &self,
-        namespace: &str,
-        at: Millis,
-        way: &Way,
-        tweets: &[NewTweet],
-    ) -> Result<Recorded, StoreError> {
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded> {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
@@ -310,7 +300,7 @@ impl Lifecycle for PostgresStore {
         Ok(Recorded { new, revived, known: tweets.len() as u64 - new - revived })
     }
 
-    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>> {
         const STANDING: &str =
             concat!("SELECT ", standing_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
         let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
@@ -319,15 +309,15 @@ impl Lifecycle for PostgresStore {
         Ok(rows::in_order(ids, self.rows(statement).await?))
     }
 
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()> {
         self.put(namespace, &rows::buried(at, ids), BURY).await
     }
 
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<()> {
         self.put(namespace, &rows::exhumed(at, tweets), EXHUME).await
     }
 
-    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
@@ -345,30 +335,24 @@ impl Lifecycle for PostgresStore {
         Ok(())
     }
 
-    async fn page(
-        &self,
-        namespace: &str,
-        of: Listing,
-        below: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Listed>, StoreError> {
+    async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>> {
         let statement = || sqlx::query(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(i64::from(limit));
         self.rows(statement).await
     }
 
-    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {
         let rows: Vec<WayRow> = self.rows(|| sqlx::query(rows::WAYS).bind(namespace).bind(clean(id))).await?;
         Ok(rows.into_iter().map(|WayRow { first_at, way }| (first_at, way)).collect())
     }
 
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+    async fn counts(&self, namespace: &str) -> Result<StateCounts> {
         rows::state_counts(self.rows(|| sqlx::query(rows::COUNTS).bind(namespace)).await?)
     }
 }
 
 #[async_trait]
 impl Posts for PostgresStore {
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved> {
         if observations.is_empty() {
             return Ok(Saved::default());
         }
@@ -379,19 +363,19 @@ impl Posts for PostgresStore {
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed: number(changed) })
     }
 
-    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>> {
         Ok(self.rows(|| sqlx::query(rows::TWEET).bind(namespace).bind(clean(id))).await?.pop())
     }
 
-    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>> {
         self.rows(|| sqlx::query(rows::HISTORY).bind(namespace).bind(clean(id))).await
     }
 
-    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>> {
         self.rows(|| sqlx::query(rows::CHANGES).bind(namespace).bind(clean(id))).await
     }
 
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64> {
         let mut next: Vec<(String, String)> = self.rows(|| sqlx::query(rows::NEXT_FILL)).await?;
         let Some((namespace, after)) = next.pop() else { return Ok(0) };
         let statement = || sqlx::query(rows::FILL_PAGE).bind(&namespace).bind(&after).bind(rows::FILL_ROWS);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Seen, Standing, StateCounts, StoreError, Way};
+use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Result, Seen, Standing, StateCounts, StoreError, Way};
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
@@ -316,7 +316,7 @@ pub(super) struct WayRow {
 }
 
 /// Sums rows of (state, how many).
-pub(super) fn state_counts(rows: Vec<(String, i64)>) -> Result<StateCounts, StoreError> {
+pub(super) fn state_counts(rows: Vec<(String, i64)>) -> Result<StateCounts> {
     let mut counts = StateCounts::default();
     for (state, rows) in rows {
         *match state.try_into().map_err(StoreError::Refused)? {

@@ -18,8 +18,8 @@ use sqlx::{ConnectOptions, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, T
 use super::error::compare;
 use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
-    Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
+    Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::backend::sqlite::{self, Opened};
 use crate::base::clock::Millis;
@@ -85,7 +85,7 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
     /// [`StoreError::Refused`] when it is not a database.
-    pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self, StoreError> {
+    pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self> {
         let options = sqlite::options(path, busy_timeout)
             .foreign_keys(true)
             .thread_name(|number| format!("store-{number}"))
@@ -99,12 +99,12 @@ impl SqliteStore {
         Ok(Self { writer, readers, file })
     }
 
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
         sqlite::begin(&self.writer, &self.file).await
     }
 
     /// Inserts rows, and does nothing else.
-    async fn put(&self, namespace: &str, rows: &[Row<'_>], clause: &'static str) -> Result<(), StoreError> {
+    async fn put(&self, namespace: &str, rows: &[Row<'_>], clause: &'static str) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -120,7 +120,7 @@ async fn insert(
     namespace: &str,
     rows: &[Row<'_>],
     clause: &'static str,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     let mut written = 0;
     for rows in rows.chunks(ROWS_PER_INSERT) {
         let mut statement = QueryBuilder::<Sqlite>::new(concat!("INSERT INTO tweet (", columns!(), ") "));
@@ -176,7 +176,7 @@ fn json_ids(rows: &[Row<'_>]) -> String {
 
 #[async_trait]
 impl Lifecycle for SqliteStore {
-    async fn migrate(&self) -> Result<(), StoreError> {
+    async fn migrate(&self) -> Result<()> {
         // The common case, at every start: nothing to do, found out without the write lock.
         if self.check().await.is_ok() {
             return Ok(());
@@ -187,7 +187,7 @@ impl Lifecycle for SqliteStore {
         Ok(transaction.commit().await?)
     }
 
-    async fn check(&self) -> Result<(), StoreError> {
+    async fn check(&self) -> Result<()> {
         let applied: Vec<i64> =
             sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(&self.readers).await?;
         compare(&applied, &MIGRATIONS)?;
@@ -198,13 +198,7 @@ impl Lifecycle for SqliteStore {
             .map_err(StoreError::from)
     }
 
-    async fn record(
-        &self,
-        namespace: &str,
-        at: Millis,
-        way: &Way,
-        tweets: &[NewTweet],
-    ) -> Result<Recorded, StoreError> {
+    async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded> {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
@@ -235,7 +229,7 @@ impl Lifecycle for SqliteStore {
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
     }
 
-    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>, StoreError> {
+    async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>> {
         let rows = sqlx::query_as(concat!(
             "SELECT ",
             standing_columns!(),
@@ -248,15 +242,15 @@ impl Lifecycle for SqliteStore {
         Ok(rows::in_order(ids, rows))
     }
 
-    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<(), StoreError> {
+    async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()> {
         self.put(namespace, &rows::buried(at, ids), include_str!("sql/bury.sql")).await
     }
 
-    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<(), StoreError> {
+    async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<()> {
         self.put(namespace, &rows::exhumed(at, tweets), include_str!("sql/exhume.sql")).await
     }
 
-    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<(), StoreError> {
+    async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
@@ -270,24 +264,18 @@ impl Lifecycle for SqliteStore {
         Ok(transaction.commit().await?)
     }
 
-    async fn page(
-        &self,
-        namespace: &str,
-        of: Listing,
-        below: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<Listed>, StoreError> {
+    async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>> {
         let page = sqlx::query_as(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(limit);
         Ok(page.fetch_all(&self.readers).await?)
     }
 
-    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {
+    async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {
         let rows: Vec<WayRow> =
             sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?;
         Ok(rows.into_iter().map(|WayRow { first_at, way }| (first_at, way)).collect())
     }
 
-    async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {
+    async fn counts(&self, namespace: &str) -> Result<StateCounts> {
         let rows = sqlx::query_as(rows::COUNTS).bind(namespace).fetch_all(&self.readers).await?;
         rows::state_counts(rows)
     }
@@ -295,7 +283,7 @@ impl Lifecycle for SqliteStore {
 
 #[async_trait]
 impl Posts for SqliteStore {
-    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
+    async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved> {
         if observations.is_empty() {
             return Ok(Saved::default());
         }
@@ -322,19 +310,19 @@ impl Posts for SqliteStore {
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
     }
 
-    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>, StoreError> {
+    async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>> {
         Ok(sqlx::query_as(rows::TWEET).bind(namespace).bind(clean(id)).fetch_optional(&self.readers).await?)
     }
 
-    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>, StoreError> {
+    async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>> {
         Ok(sqlx::query_as(rows::HISTORY).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?)
     }
 
-    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+    async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>> {
         Ok(sqlx::query_as(rows::CHANGES).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?)
     }
 
-    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64, StoreError> {
+    async fn fill_details(&self, details_of: DetailsOf) -> Result<u64> {
         let next: Option<(String, String)> = sqlx::query_as(rows::NEXT_FILL).fetch_optional(&self.readers).await?;
         let Some((namespace, after)) = next else { return Ok(0) };
         let page: Vec<(String, Option<String>)> = sqlx::query_as(rows::FILL_PAGE)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::QueueError;
+use super::Result;
 
 /// Ids per lane that [`Inspection::sample`](super::Inspection::sample) returns and ids per call that [`Administration::mend`] changes, at the most. A larger
 /// sample makes Redis copy the set; a larger repair holds up its only thread.
@@ -19,7 +19,7 @@ pub const MEND_SLACK: Duration = Duration::from_secs(120);
 #[async_trait]
 pub trait Administration: Send + Sync + std::fmt::Debug {
     /// Pauses (a reason) or resumes (`None`) claiming.
-    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError>;
+    async fn pause(&self, reason: Option<&str>) -> Result<()>;
 
     /// Corrects due times that are out of bounds, as a clock that was ahead leaves them. In each lane by lateness, ids due later
     /// than now + the lane's patience + `slack` get a new due, spread evenly over the lane's next patience. Changes up
@@ -29,5 +29,5 @@ pub trait Administration: Send + Sync + std::fmt::Debug {
     /// `slack` must be longer than any lease. Changes nothing while the last fence is more than `slack` ahead of the
     /// queue's clock: the clock stepped back, due times that look wrong may be right, and an answer would be older than
     /// the stored one.
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError>;
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64>;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::QueueError;
+use super::Result;
 use crate::base::clock::Millis;
 
 /// Refused members of `incoming` that are kept, with their reasons: the newest ...
@@ -26,14 +26,14 @@ pub struct Incoming {
 pub trait Inbox: Send + Sync + std::fmt::Debug {
     /// Up to `limit` members of `incoming` for `drainer`, while no other drainer is at it: several
     /// may drain at once without harm, it only would be the same work twice.
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError>;
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>>;
 
     /// Removes members from `incoming` that are scheduled now.
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError>;
+    async fn accept_incoming(&self, members: &[String]) -> Result<()>;
 
     /// Moves members of `incoming` aside, each with the reason.
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError>;
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<()>;
 
     /// Puts ids into `incoming`, as an ingest in another language would.
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError>;
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<()>;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::{Lane, LaneDue, Minute, Order, QueueError};
+use super::{Lane, LaneDue, Minute, Order, Result};
 use crate::base::clock::Millis;
 
 /// Where an id is.
@@ -188,30 +188,30 @@ impl Stats {
 #[async_trait]
 pub trait Inspection: Send + Sync + std::fmt::Debug {
     /// The namespace at this moment.
-    async fn stats(&self) -> Result<Stats, QueueError>;
+    async fn stats(&self) -> Result<Stats>;
 
     /// How many ids are due, roughly: what a pace is chosen by.
-    async fn due(&self) -> Result<u64, QueueError>;
+    async fn due(&self) -> Result<u64>;
 
     /// Per lane, most impatient first, how many ids are due at these moments: ms from now, rising, negative ones
     /// past. Each count holds those before it.
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError>;
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>>;
 
     /// The last `count` minutes, [`MINUTES_KEPT`](super::MINUTES_KEPT) at the most: the oldest first, the current one last. One in which
     /// nothing was done is there, and empty.
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError>;
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>>;
 
     /// Every place each id is in, in the order asked. More than one place for an id is an error of
     /// ours; none means it was never scheduled, or its life has ended.
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError>;
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>>;
 
     /// Of each lane, most impatient first, and last of the leased: up to `most` ids chosen at random, [`PAGE_LIMIT`](super::PAGE_LIMIT) at
     /// the most. Lanes are read one after the other, so an id on its way may be in two samples or in none.
     ///
     /// Redis: about 1 ms of its thread per 1,000 ids in the sample. SQLite: two walks over the lane's index, about 0.2 s
     /// per million ids in the lane; it delays no writer.
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError>;
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>>;
 
     /// The dead from the `from`-th on, up to `limit`, buried first first.
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError>;
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>>;
 }

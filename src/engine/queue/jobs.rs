@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Due, Lane, Order, QueueError};
+use super::{Due, Lane, Order, QueueError, Result};
 use crate::base::clock::{Millis, QueueTime};
 
 /// The longest id, in bytes. The longest known are uris of about 100.
@@ -204,11 +204,11 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     fn namespace(&self) -> &str;
 
     /// Checks that the service is there and fit, and says what a person should know about it.
-    async fn check(&self) -> Result<Vec<String>, QueueError>;
+    async fn check(&self) -> Result<Vec<String>>;
 
     /// Adds each id that is in none of the places. Answers in the order given; an id twice in `jobs`
     /// is scheduled once, then known.
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError>;
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>>;
 
     /// Makes jobs due earlier, or moves them to another lane, each in one step. Answers in the order given; up to 1,000
     /// jobs are one step together. An id twice in `jobs` is promoted twice.
@@ -218,40 +218,35 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     /// second promote keeps the earlier due and takes the newer lane. The note outlives the lease: Reschedule, Retry, Suspect and
     /// release take the noted lane and the earlier of both dues, and delete the note in the same step; Finish, Bury and
     /// [`Jobs::forget`] delete it. A settle that lost its fence leaves it, and so does the claim of an expired lease.
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError>;
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>>;
 
     /// Takes a batch, if one is ready.
-    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError>;
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim>;
 
     /// Applies each verdict to the ids the fence still holds. Adds `tally` to the namespace's counters in the same
     /// step, if at least one verdict was applied: a settle that is repeated after a lost reply counts nothing twice.
-    async fn settle(
-        &self,
-        fence: &Fence,
-        verdicts: &[(Job, Verdict)],
-        tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError>;
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled>;
 
     /// Gives ids the fence still holds back to their lanes with their old due time, uncounted. A
     /// [promoted](Jobs::promote) one takes the noted lane and the earlier due.
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError>;
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled>;
 
     /// Notes that the ids the fence holds are alone, in their batch and in their process: if this lease
     /// runs out, that is a failure of theirs. Answers whether the fence still held any.
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError>;
+    async fn try_alone(&self, fence: &Fence) -> Result<bool>;
 
     /// Takes under a lease each id that is in none of the places: for a rebuild, which then looks again
     /// whether it still belongs into the queue, and settles. The ids are distinct, about 1,000 at the
     /// most. The same token again within the lease answers for the same ids what it answered before.
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError>;
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted>;
 
     /// Takes ids out of the dead, each into its lane in one step; one that is in no place is scheduled
     /// too. Answers as [`Jobs::schedule`], never *dead*.
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError>;
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>>;
 
     /// Removes ids that are dead or delayed: their life has ended, the store says so already. What is
     /// leased stays; a [promote](Jobs::promote)'s note about it is deleted.
-    async fn forget(&self, ids: &[String]) -> Result<(), QueueError>;
+    async fn forget(&self, ids: &[String]) -> Result<()>;
 }
 
 /// Place of a job in the order of claims: the lesser group first, in a group the greater figure. What is not due yet
@@ -268,7 +263,7 @@ pub fn rank(lane: &Lane, due: Millis, now: Millis) -> (u32, f64) {
 }
 
 /// Refuses a call in which one of the ids cannot be a job's.
-pub(crate) fn check_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> Result<(), QueueError> {
+pub(crate) fn check_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> Result<()> {
     for id in ids {
         check_id(id).map_err(|why| QueueError::Refused(format!("{why}: {id:?}")))?;
     }

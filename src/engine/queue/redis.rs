@@ -18,7 +18,7 @@ use self::words::DueWord;
 use super::keys::{self, Keys};
 use super::{
     Adopted, Batch, Claim, ClaimRequest, Due, Fence, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, Promoted,
-    QueueError, Scheduled, Settled, Verdict, Workers, check_id, check_ids, rank,
+    QueueError, Result, Scheduled, Settled, Verdict, Workers, check_id, check_ids, rank,
 };
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::base::clock::{self, Millis, QueueTime};
@@ -57,16 +57,11 @@ impl RedisQueue {
     }
 
     /// The names of the lanes there are.
-    async fn lanes(&self) -> Result<Vec<String>, QueueError> {
+    async fn lanes(&self) -> Result<Vec<String>> {
         self.pool.read(&self.keys.prefix, redis::cmd("HKEYS").arg(self.keys.lanes())).await
     }
 
-    async fn settle_groups(
-        &self,
-        fence: &Fence,
-        groups: &[Group<'_>],
-        tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    async fn settle_groups(&self, fence: &Fence, groups: &[Group<'_>], tally: &[(&str, i64)]) -> Result<Settled> {
         let mut call = Call::new(&SETTLE, &self.keys.prefix);
         call.arg(fence.deadline).arg(&fence.token).arg(tally.len());
         for (counter, by) in tally {
@@ -79,7 +74,7 @@ impl RedisQueue {
         Ok(Settled { settled, lost })
     }
 
-    async fn schedule_or_exhume(&self, word: &str, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule_or_exhume(&self, word: &str, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
         check_ids(jobs.iter().map(|job| &job.id))?;
         let mut answers = Vec::with_capacity(jobs.len());
         for jobs in jobs.chunks(SCHEDULE_CHUNK) {
@@ -176,7 +171,7 @@ fn put<'a>(groups: &mut Vec<Group<'a>>, like: Group<'a>, id: &'a str, due: Optio
 }
 
 /// What a claim's answer says.
-fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> Result<Claim, QueueError> {
+fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> Result<Claim> {
     if kind != "batch" {
         let why = String::from_utf8_lossy(text).into_owned();
         return Ok(Claim::Empty { wait: clock::span(wait), paused: (!why.is_empty()).then_some(why) });
@@ -219,7 +214,7 @@ fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
 }
 
 /// What is worth knowing of a server, its version and settings first.
-fn check_server(info: &redis::InfoDict) -> Result<Vec<String>, QueueError> {
+fn check_server(info: &redis::InfoDict) -> Result<Vec<String>> {
     let version: String = info.get("redis_version").unwrap_or_default();
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     if major.is_none_or(|major| major < 7) {
@@ -249,7 +244,7 @@ impl Jobs for RedisQueue {
         &self.namespace
     }
 
-    async fn check(&self) -> Result<Vec<String>, QueueError> {
+    async fn check(&self) -> Result<Vec<String>> {
         let mut findings = Vec::new();
         for info in self.pool.info().await? {
             for finding in check_server(&info)? {
@@ -262,27 +257,27 @@ impl Jobs for RedisQueue {
         Ok(findings)
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
         self.schedule_or_exhume("", jobs).await
     }
 
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>> {
         promote::promote(self, jobs).await
     }
 
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
         self.schedule_or_exhume("dead", jobs).await
     }
 
-    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+    async fn forget(&self, ids: &[String]) -> Result<()> {
         repair::forget(self, ids).await
     }
 
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
         repair::adopt(self, token, ids, lease).await
     }
 
-    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
         let mut call = Call::new(&CLAIM, &self.keys.prefix);
         call.arg(request.token)
             .arg(request.limit.clamp(1, CLAIM_LIMIT))
@@ -300,12 +295,7 @@ impl Jobs for RedisQueue {
         answer
     }
 
-    async fn settle(
-        &self,
-        fence: &Fence,
-        verdicts: &[(Job, Verdict)],
-        tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled> {
         let mut groups = Vec::new();
         for (job, verdict) in verdicts {
             let own = |word, after: &Millis| Group::new(word, &job.lane, Word::Nothing, Word::Span(*after.max(&0)));
@@ -323,7 +313,7 @@ impl Jobs for RedisQueue {
         self.settle_groups(fence, &groups, tally).await
     }
 
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled> {
         let mut groups = Vec::new();
         for job in jobs {
             let like = Group::new("release", &job.lane, Word::Nothing, Word::Nothing);
@@ -332,7 +322,7 @@ impl Jobs for RedisQueue {
         self.settle_groups(fence, &groups, &[]).await
     }
 
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+    async fn try_alone(&self, fence: &Fence) -> Result<bool> {
         let held: u64 =
             self.pool.invoke(Call::new(&TRIAL, &self.keys.prefix).arg(fence.deadline).arg(&fence.token)).await?;
         Ok(held > 0)
@@ -341,7 +331,7 @@ impl Jobs for RedisQueue {
 
 #[async_trait]
 impl Inbox for RedisQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>> {
         let mut call = Call::new(&INCOMING, &self.keys.prefix);
         call.arg(drainer).arg(limit).arg(DRAINER_HOLD_MS);
         let members: Vec<(Vec<u8>, f64)> = self.pool.invoke(&call).await?;
@@ -352,7 +342,7 @@ impl Inbox for RedisQueue {
             .collect())
     }
 
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+    async fn accept_incoming(&self, members: &[String]) -> Result<()> {
         if members.is_empty() {
             return Ok(());
         }
@@ -363,12 +353,12 @@ impl Inbox for RedisQueue {
         self.pool.run::<redis::Value>(&steps).await.map(drop)
     }
 
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<()> {
         let members: Vec<_> = members.iter().map(|(member, reason)| (unescape(member), &**reason)).collect();
         aside::refuse(self, ("", ""), &members).await
     }
 
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<()> {
         let mut steps = Steps::adding(&self.keys.prefix);
         for members in members.chunks(SCHEDULE_CHUNK) {
             let mut put = redis::cmd("ZADD");
@@ -390,7 +380,7 @@ impl Workers for RedisQueue {
         fields: &[(&str, String)],
         counters: &[(&str, i64)],
         lateness: &Lateness,
-    ) -> Result<(), QueueError> {
+    ) -> Result<()> {
         let mut call = Call::new(&BEAT, &self.keys.prefix);
         call.arg(worker).arg(WORKER_EXPIRY_MS).arg(fields.len());
         for (field, value) in fields {
@@ -406,7 +396,7 @@ impl Workers for RedisQueue {
         self.pool.invoke(&call).await
     }
 
-    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
+    async fn deregister(&self, worker: &str) -> Result<()> {
         let mut steps = Steps::draining(&self.keys.prefix);
         steps.add(&Cmd::del(self.keys.worker(worker))).add(&Cmd::zrem(self.keys.workers(), worker));
         self.pool.run::<redis::Value>(&steps).await.map(drop)

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Lateness, QueueError};
+use super::{Lateness, Result};
 
 /// The list of workers, and what they report.
 #[async_trait]
@@ -15,8 +15,8 @@ pub trait Workers: Send + Sync + std::fmt::Debug {
         fields: &[(&str, String)],
         counters: &[(&str, i64)],
         lateness: &Lateness,
-    ) -> Result<(), QueueError>;
+    ) -> Result<()>;
 
     /// Takes a worker that stopped off the list.
-    async fn deregister(&self, worker: &str) -> Result<(), QueueError>;
+    async fn deregister(&self, worker: &str) -> Result<()>;
 }

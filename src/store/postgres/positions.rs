@@ -6,7 +6,7 @@ use super::PostgresStore;
 use crate::base::clock::Millis;
 use crate::store::positions::{GAPS, SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
 use crate::store::rows::clean;
-use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
+use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 
 const SAVE: &str = "WITH gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
      SELECT $1, $2, fresh.* FROM UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh ON CONFLICT DO NOTHING) \
@@ -21,13 +21,13 @@ const IS_ANOTHER_READ: &str = "SELECT EXISTS (SELECT FROM source_position WHERE 
 
 #[async_trait]
 impl Positions for PostgresStore {
-    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource> {
         let (namespace, source) = (namespace.to_owned(), source.to_owned());
         let rows = self.rows(|| sqlx::query(SAVED).bind(namespace.clone()).bind(source.clone())).await?;
         Ok(saved(rows.into_iter().next()))
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()> {
         let SavedPage { at, gaps, brought, .. } = *page;
         let column = |of: fn(&SourceGap) -> &String| gaps.iter().map(|gap| of(gap).clone()).collect::<Vec<_>>();
         let (from, to, reason) = (column(|gap| &gap.from), column(|gap| &gap.to), column(|gap| &gap.reason));
@@ -51,7 +51,7 @@ impl Positions for PostgresStore {
         Ok(())
     }
 
-    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {
         let (namespace, source, error) = (namespace.to_owned(), source.to_owned(), clean(&trouble.error));
         self.rows::<(i64,)>(|| {
             sqlx::query(SAVE_TROUBLE)
@@ -71,7 +71,7 @@ impl Positions for PostgresStore {
         namespaces: &[String],
         (namespace, source): (&str, &str),
         since: Millis,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let (namespaces, namespace, source) = (namespaces.to_vec(), namespace.to_owned(), source.to_owned());
         let (is_read,): (bool,) = self
             .row(|| {
@@ -85,12 +85,12 @@ impl Positions for PostgresStore {
         Ok(is_read)
     }
 
-    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
+    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>> {
         let (namespace, source) = (namespace.to_owned(), source.to_owned());
         self.rows(|| sqlx::query(GAPS).bind(namespace.clone()).bind(source.clone())).await
     }
 
-    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError> {
+    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>> {
         let lines: Vec<SourceLine> = self.rows(|| sqlx::query(SOURCES).bind(i64::from(gaps))).await?;
         Ok(gathered(lines))
     }

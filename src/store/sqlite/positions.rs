@@ -6,16 +6,16 @@ use super::SqliteStore;
 use crate::base::clock::Millis;
 use crate::store::positions::{GAPS, SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
 use crate::store::rows::clean;
-use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
+use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
 #[async_trait]
 impl Positions for SqliteStore {
-    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
+    async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource> {
         let line = sqlx::query_as(SAVED).bind(namespace).bind(source).fetch_optional(&self.readers);
         Ok(saved(line.await?))
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()> {
         let mut transaction = self.begin().await?;
         for gap in page.gaps {
             sqlx::query(
@@ -48,7 +48,7 @@ impl Positions for SqliteStore {
         Ok(transaction.commit().await?)
     }
 
-    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
+    async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {
         let mut transaction = self.begin().await?;
         sqlx::query(SAVE_TROUBLE)
             .bind(namespace)
@@ -67,7 +67,7 @@ impl Positions for SqliteStore {
         namespaces: &[String],
         (namespace, source): (&str, &str),
         since: Millis,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         sqlx::query_scalar(
             "SELECT EXISTS (SELECT 1 FROM source_position WHERE namespace IN (SELECT value FROM json_each(?1)) \
              AND saved_at > ?4 AND NOT (namespace = ?2 AND source = ?3))",
@@ -81,11 +81,11 @@ impl Positions for SqliteStore {
         .map_err(StoreError::from)
     }
 
-    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {
+    async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>> {
         Ok(sqlx::query_as(GAPS).bind(namespace).bind(source).fetch_all(&self.readers).await?)
     }
 
-    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>, StoreError> {
+    async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>> {
         let lines: Vec<SourceLine> = sqlx::query_as(SOURCES).bind(i64::from(gaps)).fetch_all(&self.readers).await?;
         Ok(gathered(lines))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::poll::polled;
+use crate::timelines::polled;
 use twitter_updater::store::{Lifecycle, Positions, SavedPage, SourceTrouble, SqliteStore};
 
 use super::documents::{documented, shown};

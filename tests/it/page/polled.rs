@@ -9,8 +9,8 @@ use twitter_updater::store::{Positions, SavedPage, SourceGap, SourceTrouble, Sql
 use super::looks::{PICTURES, faults, invalid};
 use super::namespaces::Two;
 use super::*;
-use crate::poll::polled;
 use crate::support::role::value;
+use crate::timelines::polled;
 
 const ROWS: &str = "#sources tbody tr";
 

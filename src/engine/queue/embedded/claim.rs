@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::super::{Batch, Claim, ClaimRequest, Fence, Job, Lane, Order, QueueError};
+use super::super::{Batch, Claim, ClaimRequest, Fence, Job, Lane, Order, Result};
 use super::pick::{Candidate, Pick, halved};
 use super::{EmbeddedQueue, Tx};
 use crate::base::clock::{self, Millis, QueueTime};
@@ -12,7 +12,7 @@ use crate::base::clock::{self, Millis, QueueTime};
 /// Suspects (jobs with deliveries) have a call of their own in four while others wait.
 const OTHERS_FIRST: u32 = 3;
 
-pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     if let Some(batch) = claimed_before(queue, &mut tx, now, request.token).await? {
@@ -45,12 +45,7 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
 }
 
 /// The batch that the same token has already: the first reply was lost.
-async fn claimed_before(
-    queue: &EmbeddedQueue,
-    tx: &mut Tx,
-    now: Millis,
-    token: &str,
-) -> Result<Option<Batch>, QueueError> {
+async fn claimed_before(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, token: &str) -> Result<Option<Batch>> {
     let rows = sqlx::query(
         "SELECT job.id, job.lane, job.due, job.deliveries, job.fence, job.failures, coalesce(known.ordering, '')
          FROM queue_job AS job LEFT JOIN queue_lane AS known ON known.namespace = job.namespace AND known.lane = job.lane
@@ -92,7 +87,7 @@ async fn choose(
     now: Millis,
     request: &ClaimRequest<'_>,
     suspects_turn: bool,
-) -> Result<Result<Chosen, Millis>, QueueError> {
+) -> Result<Result<Chosen, Millis>> {
     let lanes = queue.lanes(tx).await?;
     let Expired { first, suspects } = expired(queue, tx, now, request.limit, &lanes).await?;
     if !first.is_empty() {
@@ -136,7 +131,7 @@ async fn choose(
 }
 
 /// Puts jobs under a lease, and the lease into the namespace's row.
-async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, jobs: &[Job], turns: u32) -> Result<(), QueueError> {
+async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, jobs: &[Job], turns: u32) -> Result<()> {
     let rows: Vec<_> =
         jobs.iter().map(|job| json!([job.id, &*job.lane, job.due, job.deliveries, job.failures])).collect();
     sqlx::query(
@@ -174,13 +169,7 @@ struct Expired {
 
 /// Leases whose time is up, in the order they ran out: half a batch at the most, halved again
 /// per further delivery.
-async fn expired(
-    queue: &EmbeddedQueue,
-    tx: &mut Tx,
-    now: Millis,
-    limit: usize,
-    lanes: &[Lane],
-) -> Result<Expired, QueueError> {
+async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize, lanes: &[Lane]) -> Result<Expired> {
     let rows = sqlx::query(
         "SELECT id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence) FROM queue_job
          WHERE namespace = ? AND state = 1 AND fence <= ? ORDER BY fence, id LIMIT ?",
@@ -207,12 +196,7 @@ async fn expired(
 
 /// Each lane's first `limit` jobs with at most so many deliveries, in the order of the lane. Of a newest-first lane as many
 /// more that are not due yet: they say when the next batch is ready.
-async fn candidates(
-    queue: &EmbeddedQueue,
-    tx: &mut Tx,
-    pick: &Pick<'_>,
-    deliveries: u32,
-) -> Result<Vec<Candidate>, QueueError> {
+async fn candidates(queue: &EmbeddedQueue, tx: &mut Tx, pick: &Pick<'_>, deliveries: u32) -> Result<Vec<Candidate>> {
     let mut candidates = Vec::new();
     for (lane, known) in pick.lanes.iter().enumerate() {
         let sql = match known.order {
@@ -259,7 +243,7 @@ async fn wait(
     request: &ClaimRequest<'_>,
     waited: Option<Millis>,
     mut dues: Vec<Millis>,
-) -> Result<Millis, QueueError> {
+) -> Result<Millis> {
     let linger = clock::millis(request.linger);
     let mut wait = linger - waited.unwrap_or(0);
     let next_lease: Option<Millis> =

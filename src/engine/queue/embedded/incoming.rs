@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::super::{Inbox, Incoming, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR};
+use super::super::{Inbox, Incoming, REFUSED_KEPT, REFUSED_KEPT_FOR, Result};
 use super::{EmbeddedQueue, Tx};
 use crate::base::clock::{self, Millis};
 
@@ -12,7 +12,7 @@ const DRAINER_HOLD_MS: Millis = 10_000;
 
 #[async_trait]
 impl Inbox for EmbeddedQueue {
-    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>, QueueError> {
+    async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>> {
         // A plain look first: an idle drainer takes no write lock.
         let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM queue_incoming WHERE namespace = ?)")
             .bind(&self.namespace)
@@ -47,7 +47,7 @@ impl Inbox for EmbeddedQueue {
         Ok(members.into_iter().map(|(member, created_at)| Incoming { member, created_at }).collect())
     }
 
-    async fn accept_incoming(&self, members: &[String]) -> Result<(), QueueError> {
+    async fn accept_incoming(&self, members: &[String]) -> Result<()> {
         let mut tx = self.begin().await?;
         sqlx::query("DELETE FROM queue_incoming WHERE namespace = ? AND member IN (SELECT value FROM json_each(?))")
             .bind(&self.namespace)
@@ -57,7 +57,7 @@ impl Inbox for EmbeddedQueue {
         Ok(tx.commit().await?)
     }
 
-    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<(), QueueError> {
+    async fn refuse_incoming(&self, members: &[(String, String)]) -> Result<()> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
         for (member, reason) in members {
@@ -81,7 +81,7 @@ impl Inbox for EmbeddedQueue {
         Ok(tx.commit().await?)
     }
 
-    async fn put_incoming(&self, members: &[Incoming]) -> Result<(), QueueError> {
+    async fn put_incoming(&self, members: &[Incoming]) -> Result<()> {
         let mut tx = self.begin().await?;
         let rows: Vec<_> = members.iter().map(|incoming| json!([incoming.member, incoming.created_at])).collect();
         sqlx::query(
@@ -98,7 +98,7 @@ impl Inbox for EmbeddedQueue {
 }
 
 /// Keeps what was refused lately, and no more than so many.
-async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<(), QueueError> {
+async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<()> {
     let namespace = &queue.namespace;
     // Refused by a version that did not say when: before all that is refused now.
     sqlx::query("UPDATE queue_incoming_refused SET at = ? WHERE namespace = ? AND at = 0")

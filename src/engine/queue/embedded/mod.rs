@@ -23,7 +23,7 @@ use sqlx::{Row, Sqlite, Transaction};
 
 use super::{
     Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Promoted,
-    QueueError, Scheduled, Settled, Verdict, Workers,
+    QueueError, Result, Scheduled, Settled, Verdict, Workers,
 };
 use crate::base::backend::sqlite::{self, Opened};
 use crate::base::clock::{self, Millis};
@@ -54,7 +54,7 @@ impl EmbeddedQueue {
     ///
     /// # Errors
     /// [`QueueError::Unavailable`] when the file cannot be opened or made.
-    pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self, QueueError> {
+    pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self> {
         let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
         let queue = Self { pool, file, namespace: namespace.to_owned() };
         let mut tx = queue.begin().await?;
@@ -79,12 +79,12 @@ impl EmbeddedQueue {
         Ok(queue)
     }
 
-    async fn begin(&self) -> Result<Tx, QueueError> {
+    async fn begin(&self) -> Result<Tx> {
         sqlite::begin(&self.pool, &self.file).await
     }
 
     /// Its lanes, by tier, most impatient first.
-    async fn lanes(&self, tx: &mut Tx) -> Result<Vec<Lane>, QueueError> {
+    async fn lanes(&self, tx: &mut Tx) -> Result<Vec<Lane>> {
         let rows = sqlx::query(
             "SELECT lane, patience, tier, ordering FROM queue_lane WHERE namespace = ? ORDER BY tier, patience, lane",
         )
@@ -100,7 +100,7 @@ impl EmbeddedQueue {
         Ok(rows.iter().map(lane).collect())
     }
 
-    async fn know_lane(&self, tx: &mut Tx, lane: &Lane) -> Result<(), QueueError> {
+    async fn know_lane(&self, tx: &mut Tx, lane: &Lane) -> Result<()> {
         sqlx::query(
             "INSERT INTO queue_lane (namespace, lane, patience, tier, ordering) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO UPDATE SET patience = ?3, tier = ?4, ordering = ?5
@@ -117,7 +117,7 @@ impl EmbeddedQueue {
     }
 
     /// A lane somebody gives a job back to without its kind being known.
-    async fn know_name(&self, tx: &mut Tx, lane: &str) -> Result<(), QueueError> {
+    async fn know_name(&self, tx: &mut Tx, lane: &str) -> Result<()> {
         sqlx::query("INSERT INTO queue_lane (namespace, lane, patience) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
             .bind(&self.namespace)
             .bind(lane)
@@ -129,7 +129,7 @@ impl EmbeddedQueue {
 
     /// The state of the id that each row begins with, in their order; `None` where the id is in no place. `rows` is JSON: a
     /// list of lists.
-    async fn states(&self, tx: &mut Tx, rows: &str) -> Result<Vec<Option<i64>>, QueueError> {
+    async fn states(&self, tx: &mut Tx, rows: &str) -> Result<Vec<Option<i64>>> {
         sqlx::query_scalar(
             "SELECT job.state FROM json_each(?1) AS given
              LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0
@@ -143,7 +143,7 @@ impl EmbeddedQueue {
     }
 
     /// Adds to counters, for ever (minute 0) and for this minute.
-    async fn count(&self, tx: &mut Tx, now: Millis, counters: &[(&str, i64)]) -> Result<(), QueueError> {
+    async fn count(&self, tx: &mut Tx, now: Millis, counters: &[(&str, i64)]) -> Result<()> {
         let counters: Vec<_> = counters.iter().filter(|(_, by)| *by != 0).collect();
         if counters.is_empty() {
             return Ok(());
@@ -169,7 +169,7 @@ impl EmbeddedQueue {
     }
 
     /// Says how late ids were claimed, for this minute.
-    async fn count_lateness(&self, tx: &mut Tx, now: Millis, lateness: &Lateness) -> Result<(), QueueError> {
+    async fn count_lateness(&self, tx: &mut Tx, now: Millis, lateness: &Lateness) -> Result<()> {
         let rows: Vec<_> = lateness.bounds().collect();
         if rows.is_empty() {
             return Ok(());
@@ -200,49 +200,44 @@ impl Jobs for EmbeddedQueue {
         &self.namespace
     }
 
-    async fn check(&self) -> Result<Vec<String>, QueueError> {
+    async fn check(&self) -> Result<Vec<String>> {
         let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&self.pool).await?;
         Ok(vec![format!("embedded queue in one file, SQLite {version}, every commit synced to disk")])
     }
 
-    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
         schedule::schedule(self, jobs).await
     }
 
-    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+    async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>> {
         promote::promote(self, jobs).await
     }
 
-    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+    async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
         schedule::exhume(self, jobs).await
     }
 
-    async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
+    async fn forget(&self, ids: &[String]) -> Result<()> {
         repair::forget(self, ids).await
     }
 
-    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
+    async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
         repair::adopt(self, token, ids, lease).await
     }
 
-    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim, QueueError> {
+    async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
         claim::claim(self, request).await
     }
 
-    async fn settle(
-        &self,
-        fence: &Fence,
-        verdicts: &[(Job, Verdict)],
-        tally: &[(&str, i64)],
-    ) -> Result<Settled, QueueError> {
+    async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled> {
         settle::settle(self, fence, verdicts, tally).await
     }
 
-    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+    async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled> {
         settle::release(self, fence, jobs).await
     }
 
-    async fn try_alone(&self, fence: &Fence) -> Result<bool, QueueError> {
+    async fn try_alone(&self, fence: &Fence) -> Result<bool> {
         settle::try_alone(self, fence).await
     }
 }
@@ -255,7 +250,7 @@ impl Workers for EmbeddedQueue {
         fields: &[(&str, String)],
         counters: &[(&str, i64)],
         lateness: &Lateness,
-    ) -> Result<(), QueueError> {
+    ) -> Result<()> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
         let fields: serde_json::Map<_, _> =
@@ -280,7 +275,7 @@ impl Workers for EmbeddedQueue {
         Ok(tx.commit().await?)
     }
 
-    async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
+    async fn deregister(&self, worker: &str) -> Result<()> {
         let mut tx = self.begin().await?;
         sqlx::query("DELETE FROM queue_worker WHERE namespace = ? AND worker = ?")
             .bind(&self.namespace)

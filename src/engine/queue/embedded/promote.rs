@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::super::promote::Wishes;
-use super::super::{Lane, NewJob, Promoted, QueueError, check_ids};
+use super::super::{Lane, NewJob, Promoted, Result, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
 use crate::base::clock;
 
-pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>> {
     check_ids(jobs.iter().map(|job| &job.id))?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();

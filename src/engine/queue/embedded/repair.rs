@@ -6,19 +6,14 @@ use async_trait::async_trait;
 use serde_json::json;
 use sqlx::Row;
 
-use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, QueueError, Scheduled, check_ids};
+use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, QueueError, Result, Scheduled, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED, Tx};
 use crate::base::clock::{self, Millis};
 
 /// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
 const NO_LANE: &str = "default";
 
-pub(super) async fn adopt(
-    queue: &EmbeddedQueue,
-    token: &str,
-    ids: &[String],
-    lease: Duration,
-) -> Result<Adopted, QueueError> {
+pub(super) async fn adopt(queue: &EmbeddedQueue, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
     check_ids(ids)?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
@@ -73,12 +68,7 @@ pub(super) async fn adopt(
 }
 
 /// The fence of what the same token has taken already: the first reply was lost.
-async fn taken_before(
-    queue: &EmbeddedQueue,
-    tx: &mut Tx,
-    now: Millis,
-    token: &str,
-) -> Result<Option<Millis>, QueueError> {
+async fn taken_before(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, token: &str) -> Result<Option<Millis>> {
     sqlx::query_scalar(
         "SELECT fence FROM queue_job WHERE namespace = ? AND state = 1 AND fence > ? AND token = ? LIMIT 1",
     )
@@ -90,7 +80,7 @@ async fn taken_before(
     .map_err(QueueError::from)
 }
 
-pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), QueueError> {
+pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<()> {
     let mut tx = queue.begin().await?;
     for forget in [
         "DELETE FROM queue_job WHERE namespace = ? AND state <> 1 AND id IN (SELECT value FROM json_each(?))",
@@ -105,7 +95,7 @@ pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<(), 
 
 #[async_trait]
 impl Administration for EmbeddedQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64> {
         let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
@@ -142,7 +132,7 @@ impl Administration for EmbeddedQueue {
         Ok(mended)
     }
 
-    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+    async fn pause(&self, reason: Option<&str>) -> Result<()> {
         sqlx::query("UPDATE queue_namespace SET paused = ? WHERE namespace = ?")
             .bind(reason)
             .bind(&self.namespace)

@@ -2,19 +2,19 @@
 
 use serde_json::json;
 
-use super::super::{Lane, NewJob, QueueError, Scheduled, check_ids};
+use super::super::{Lane, NewJob, Result, Scheduled, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
 use crate::base::clock;
 
-pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
     add(queue, jobs, false).await
 }
 
-pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
+pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
     add(queue, jobs, true).await
 }
 
-async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>, QueueError> {
+async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>> {
     check_ids(jobs.iter().map(|job| &job.id))?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Fence, Job, Lane, QueueError, Settled, Verdict};
+use super::super::{Fence, Job, Lane, Result, Settled, Verdict};
 use super::{EmbeddedQueue, Tx};
 use crate::base::clock;
 
@@ -28,7 +28,7 @@ pub(super) async fn settle(
     fence: &Fence,
     verdicts: &[(Job, Verdict)],
     tally: &[(&str, i64)],
-) -> Result<Settled, QueueError> {
+) -> Result<Settled> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let (mut reschedule, mut retry, mut suspect, mut retry_counted) = (vec![], vec![], vec![], vec![]);
@@ -92,7 +92,7 @@ pub(super) async fn settle(
     Ok(Settled { settled, lost })
 }
 
-pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) -> Result<Settled, QueueError> {
+pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) -> Result<Settled> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let mut settled = 0;
@@ -108,7 +108,7 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
 }
 
 /// Jobs go back to these: also one that this file has never heard of (a lease adopted by it) is found there.
-async fn know_lanes(queue: &EmbeddedQueue, tx: &mut Tx, mut lanes: Vec<&str>) -> Result<(), QueueError> {
+async fn know_lanes(queue: &EmbeddedQueue, tx: &mut Tx, mut lanes: Vec<&str>) -> Result<()> {
     lanes.sort_unstable();
     lanes.dedup();
     for lane in lanes {
@@ -117,7 +117,7 @@ async fn know_lanes(queue: &EmbeddedQueue, tx: &mut Tx, mut lanes: Vec<&str>) ->
     Ok(())
 }
 
-pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bool, QueueError> {
+pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bool> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let noted =
@@ -133,12 +133,7 @@ pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bo
 }
 
 /// Removes what the fence still holds; answers how many rows that were.
-async fn remove(
-    queue: &EmbeddedQueue,
-    tx: &mut Tx,
-    fence: &Fence,
-    rows: &serde_json::Value,
-) -> Result<u64, QueueError> {
+async fn remove(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, rows: &serde_json::Value) -> Result<u64> {
     let done = sqlx::query(
         "DELETE FROM queue_job WHERE namespace = ? AND state = 1 AND fence = ?
          AND id IN (SELECT value ->> 0 FROM json_each(?))",
@@ -152,13 +147,7 @@ async fn remove(
 }
 
 /// Moves what the fence still holds; answers how many rows that were.
-async fn apply(
-    queue: &EmbeddedQueue,
-    tx: &mut Tx,
-    fence: &Fence,
-    set: &str,
-    rows: &serde_json::Value,
-) -> Result<u64, QueueError> {
+async fn apply(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, set: &str, rows: &serde_json::Value) -> Result<u64> {
     // `set` is one of this file's own texts. The + keeps SQLite from walking the leased rows and
     // reading the JSON again for each of them.
     let sql = format!(

@@ -6,7 +6,7 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::super::{
-    Buried, Inspection, LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place, QueueError,
+    Buried, Inspection, LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place, Result,
     Sample, Stats, WorkerStats, worker_of,
 };
 use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, Tx, WORKER_EXPIRY_MS};
@@ -14,7 +14,7 @@ use crate::base::clock::{self, Millis};
 
 #[async_trait]
 impl Inspection for EmbeddedQueue {
-    async fn stats(&self) -> Result<Stats, QueueError> {
+    async fn stats(&self) -> Result<Stats> {
         let mut tx = self.pool.begin().await?;
         let now = clock::wall_ms();
         let lanes = lane_stats(self, &mut tx, now).await?;
@@ -55,7 +55,7 @@ impl Inspection for EmbeddedQueue {
         .with_lanes(lanes))
     }
 
-    async fn due(&self) -> Result<u64, QueueError> {
+    async fn due(&self) -> Result<u64> {
         // Per lane, so that each is a walk over the due part of an index.
         let due: i64 = sqlx::query_scalar(
             "SELECT coalesce(sum((SELECT count(*) FROM queue_job AS job
@@ -69,7 +69,7 @@ impl Inspection for EmbeddedQueue {
         Ok(u64::try_from(due).unwrap_or(0))
     }
 
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>> {
         let now = clock::wall_ms();
         // Counting is a walk over an index here, so each id is counted between two moments, and once.
         let (mut from, mut spans) = (Millis::MIN, Vec::with_capacity(offsets.len()));
@@ -102,7 +102,7 @@ impl Inspection for EmbeddedQueue {
         Ok(lanes)
     }
 
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>> {
         let this = clock::wall_ms() / MINUTE_MS;
         let first = this - Millis::from(count.min(MINUTES_KEPT)) + 1;
         let mut minutes: Vec<Minute> =
@@ -139,7 +139,7 @@ impl Inspection for EmbeddedQueue {
         Ok(minutes)
     }
 
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>> {
         let rows = sqlx::query(
             "SELECT job.state, job.lane, job.due, job.fence, job.reason, job.token FROM json_each(?1) AS given
              LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value
@@ -164,7 +164,7 @@ impl Inspection for EmbeddedQueue {
         Ok(rows.iter().map(|row| place(row).into_iter().collect()).collect())
     }
 
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>> {
         let most = most.min(PAGE_LIMIT) as i64;
         let mut tx = self.pool.begin().await?;
         let lanes = self.lanes(&mut tx).await?;
@@ -197,7 +197,7 @@ impl Inspection for EmbeddedQueue {
         Ok(samples)
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>> {
         let rows: Vec<(String, Millis, Option<String>)> = sqlx::query_as(
             "SELECT id, due, reason FROM queue_job WHERE namespace = ? AND state = 2 ORDER BY due, id LIMIT ? OFFSET ?",
         )
@@ -210,7 +210,7 @@ impl Inspection for EmbeddedQueue {
     }
 }
 
-async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<LaneStats>, QueueError> {
+async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<LaneStats>> {
     let mut lanes = Vec::new();
     for known in queue.lanes(tx).await? {
         let (delayed, due, oldest, beyond): (i64, i64, Option<Millis>, i64) = sqlx::query_as(
@@ -229,7 +229,7 @@ async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<V
     Ok(lanes)
 }
 
-async fn worker_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<WorkerStats>, QueueError> {
+async fn worker_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<WorkerStats>> {
     let workers: Vec<(String, Millis, String)> = sqlx::query_as(
         "SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? AND beat > ? ORDER BY beat LIMIT 1000",
     )

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
-use super::super::{QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, check_id};
+use super::super::{REFUSED_KEPT, REFUSED_KEPT_FOR, Result, check_id};
 use super::{RedisQueue, SCHEDULE_CHUNK, escape};
 use crate::base::backend::redis::{ALLOW_OOM, Call, script};
 use crate::base::clock;
@@ -16,7 +16,7 @@ pub(super) async fn refuse(
     queue: &RedisQueue,
     (fence, token): (&str, &str),
     members: &[(Vec<u8>, &str)],
-) -> Result<(), QueueError> {
+) -> Result<()> {
     for members in members.chunks(SCHEDULE_CHUNK) {
         let mut call = Call::new(&REFUSE, &queue.keys.prefix);
         call.arg(fence).arg(token).arg(REFUSED_KEPT).arg(clock::millis(REFUSED_KEPT_FOR));
@@ -30,7 +30,7 @@ pub(super) async fn refuse(
 
 /// Sets aside what of a claim's record is no id, and would keep the rest of its batch from being read. Answers how many
 /// these were.
-pub(super) async fn clean(queue: &RedisQueue, token: &str, record: &[u8]) -> Result<usize, QueueError> {
+pub(super) async fn clean(queue: &RedisQueue, token: &str, record: &[u8]) -> Result<usize> {
     let fence: String = record.iter().take_while(|byte| byte.is_ascii_digit()).map(|byte| char::from(*byte)).collect();
     let mut leased = redis::cmd("ZRANGEBYSCORE");
     leased.arg(queue.keys.leased()).arg(&fence).arg(&fence);

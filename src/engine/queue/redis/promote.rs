@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 use redis::Script;
 
 use super::super::promote::{Wish, Wishes};
-use super::super::{NewJob, Promoted, QueueError, check_ids};
+use super::super::{NewJob, Promoted, Result, check_ids};
 use super::{RedisQueue, SCHEDULE_CHUNK, words};
 use crate::base::backend::redis::{Call, DENY_OOM, script};
 
 static PROMOTE: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/promote.lua")));
 
-pub(super) async fn promote(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {
+pub(super) async fn promote(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>> {
     check_ids(jobs.iter().map(|job| &job.id))?;
     let mut answers = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(SCHEDULE_CHUNK) {

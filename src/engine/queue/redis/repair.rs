@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{Cmd, Script};
 
-use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, QueueError, Scheduled, check_ids};
+use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, Result, Scheduled, check_ids};
 use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, Steps, script};
 use crate::base::clock::{self, Millis};
@@ -15,12 +15,7 @@ static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!(
 static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/forget.lua")));
 static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/mend.lua")));
 
-pub(super) async fn adopt(
-    queue: &RedisQueue,
-    token: &str,
-    ids: &[String],
-    lease: Duration,
-) -> Result<Adopted, QueueError> {
+pub(super) async fn adopt(queue: &RedisQueue, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
     let mut call = Call::new(&ADOPT, &queue.keys.prefix);
     check_ids(ids)?;
     call.arg(token).arg(clock::millis(lease).max(1)).arg(ids);
@@ -29,7 +24,7 @@ pub(super) async fn adopt(
     Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
 }
 
-pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), QueueError> {
+pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<()> {
     for ids in ids.chunks(SCHEDULE_CHUNK) {
         let mut call = Call::new(&FORGET, &queue.keys.prefix);
         let _: i64 = queue.pool.invoke(call.arg(ids)).await?;
@@ -39,12 +34,12 @@ pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<(), Que
 
 #[async_trait]
 impl Administration for RedisQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64> {
         let mut call = Call::new(&MEND, &self.keys.prefix);
         self.pool.invoke(call.arg(clock::millis(slack)).arg(limit.min(PAGE_LIMIT))).await
     }
 
-    async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
+    async fn pause(&self, reason: Option<&str>) -> Result<()> {
         let command = match reason {
             Some(reason) => Cmd::set(self.keys.paused(), reason),
             None => Cmd::del(self.keys.paused()),

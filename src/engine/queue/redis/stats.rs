@@ -8,7 +8,7 @@ use redis::Script;
 
 use super::super::{
     Buried, Inspection, Lane, LaneDue, LaneStats, MEND_SLACK, MINUTES_KEPT, Minute, PAGE_LIMIT, Place, QueueError,
-    Sample, Stats, WorkerStats, worker_of,
+    Result, Sample, Stats, WorkerStats, worker_of,
 };
 use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS, words};
 use crate::base::backend::redis::{Call, NO_WRITES, Steps, script};
@@ -27,7 +27,7 @@ const WALK: (u32, usize) = (1_000, 20);
 
 #[async_trait]
 impl Inspection for RedisQueue {
-    async fn stats(&self) -> Result<Stats, QueueError> {
+    async fn stats(&self) -> Result<Stats> {
         type Answer = (
             Millis,
             Vec<(String, String, u64, u64, Millis, u64)>,
@@ -70,11 +70,11 @@ impl Inspection for RedisQueue {
         .with_lanes(lanes))
     }
 
-    async fn due(&self) -> Result<u64, QueueError> {
+    async fn due(&self) -> Result<u64> {
         self.pool.invoke(&Call::new(&DUE, &self.keys.prefix)).await
     }
 
-    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
+    async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>> {
         let lanes: Vec<Vec<String>> = self.pool.invoke(Call::new(&DUE_BY, &self.keys.prefix).arg(offsets)).await?;
         let unknown = || QueueError::Refused("Redis answered what is due in a shape we do not know".to_owned());
         let lane = |row: Vec<String>| {
@@ -85,7 +85,7 @@ impl Inspection for RedisQueue {
         lanes.into_iter().map(lane).collect::<Option<_>>().ok_or_else(unknown)
     }
 
-    async fn minutes(&self, count: u32) -> Result<Vec<Minute>, QueueError> {
+    async fn minutes(&self, count: u32) -> Result<Vec<Minute>> {
         type Flat = Vec<(String, String)>;
         let rows: Vec<(Millis, Flat, Flat)> =
             self.pool.invoke(Call::new(&MINUTES, &self.keys.prefix).arg(count.min(MINUTES_KEPT))).await?;
@@ -101,7 +101,7 @@ impl Inspection for RedisQueue {
         Ok(rows.into_iter().map(minute).collect())
     }
 
-    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
+    async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>> {
         let (keys, lanes) = (&self.keys, self.lanes().await?);
         let mut places = Vec::with_capacity(ids.len());
         for ids in ids.chunks(SCHEDULE_CHUNK) {
@@ -135,7 +135,7 @@ impl Inspection for RedisQueue {
         Ok(places)
     }
 
-    async fn sample(&self, most: usize) -> Result<Vec<Sample>, QueueError> {
+    async fn sample(&self, most: usize) -> Result<Vec<Sample>> {
         let flat: Vec<(String, String)> =
             self.pool.read(&self.keys.prefix, redis::cmd("HGETALL").arg(self.keys.lanes())).await?;
         let mut lanes: Vec<Lane> = flat.iter().filter_map(|(name, written)| words::lane(name, written)).collect();
@@ -167,7 +167,7 @@ impl Inspection for RedisQueue {
             .collect()
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -199,7 +199,7 @@ fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
 }
 
 /// The workers that hold these fences, as far as their claims are found.
-async fn holders(queue: &RedisQueue, mut fences: BTreeSet<Millis>) -> Result<BTreeMap<Millis, String>, QueueError> {
+async fn holders(queue: &RedisQueue, mut fences: BTreeSet<Millis>) -> Result<BTreeMap<Millis, String>> {
     let (step, steps) = WALK;
     let (mut holders, mut cursor) = (BTreeMap::new(), "0".to_owned());
     for _ in 0..steps {

@@ -7,12 +7,12 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use twitter_updater::store::{Positions, PostgresStore, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
-use crate::poll::polled;
 use crate::support::postgres;
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
 use crate::support::role::Role;
 use crate::support::wait::until;
 use crate::support::world::World;
+use crate::timelines::polled;
 
 const WITHIN: Duration = Duration::from_secs(60);
 

@@ -15,8 +15,8 @@ use twitter_updater::simulator::Running;
 use twitter_updater::store::{Lifecycle, Positions, SqliteStore, StoreError};
 
 use super::source::{BUSY, LATE, Poller, TWEETS, Trap, api, simulated};
-use crate::poll::polled;
 use crate::support::wait::until_true;
+use crate::timelines::polled;
 
 /// The accounts that are followed, as a store would have them.
 struct Followed {

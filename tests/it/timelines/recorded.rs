@@ -14,7 +14,7 @@ use twitter_updater::providers::timeline::Ask;
 use twitter_updater::providers::timeline::Timeline;
 use twitter_updater::providers::x_v2::timeline as x_v2;
 
-use crate::lookup::recorded::{canned, cassette};
+use crate::providers::recorded::{canned, cassette};
 use crate::recordings::files;
 use crate::support::http::{CannedServer, anonymous, recordings};
 

@@ -36,8 +36,8 @@ use twitter_updater::store::{
     Lifecycle, Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, StoreError,
 };
 
-use crate::poll::polled;
 use crate::support::rig::eventually;
+use crate::timelines::polled;
 
 pub const TWEETS: &str = "tweet:update";
 pub const BUSY: Duration = Duration::from_secs(20);

@@ -10,10 +10,10 @@ use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Positions, SqliteStore};
 
-use crate::poll::polled;
 use crate::support::process::{Process, run, text, variables};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
+use crate::timelines::polled;
 
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;

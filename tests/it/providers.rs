@@ -329,7 +329,7 @@ fn decision(error: &LookupError) -> &'static str {
     }
 }
 
-/// Statuses and bodies that nobody has seen from this API; the others are in `updater::error_table`.
+/// Statuses and bodies that nobody has seen from this API; the others are in `refresh::error_table`.
 #[tokio::test]
 async fn a_refusal_of_no_known_form_is_decided_by_its_status() {
     let refusals = [

@@ -23,10 +23,10 @@ use twitter_updater::pipelines::timelines::pace::lane;
 use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
 use twitter_updater::providers::twitter_v1::stream as twitter_v1;
 
-use crate::poll::polled;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::memory_store::MemoryStore;
 use crate::support::queue_model::Rules;
+use crate::timelines::polled;
 
 const SILENCE: Duration = Duration::from_secs(90);
 const LATE: i64 = 1_000;

@@ -9,7 +9,7 @@ use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::registry::parse;
 
 use super::*;
-use crate::lookup::recorded::cassette;
+use crate::providers::recorded::cassette;
 use crate::recordings::{files, json as json_of};
 use crate::support::http::recordings;
 
