@@ -67,7 +67,7 @@ soak:
 	done
 
 lint: manifests image redis-versions clients
-	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	command -v cargo-deny >/dev/null || cargo install --locked --debug cargo-deny
 	cargo deny check bans licenses sources
 
 manifests:
