@@ -18,7 +18,9 @@ use super::wait::until_true;
 /// How long a command, or a thing on a page, may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Ends its whole process group, which is not the tests' own: Chromium outlives chromedriver.
-const WATCHDOG: &str = r#""$@" & read -r end; kill -KILL 0"#;
+const WATCHDOG: &str = r#""$@" & exec >&-; read -r end; kill -KILL 0"#;
+/// How often chromedriver is started: it ends where the port that it was given of IPv4 is taken of IPv6.
+const STARTS: usize = 5;
 /// An element's key in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 pub const TAB: char = '\u{E004}';
@@ -40,6 +42,12 @@ struct Driver {
 impl Driver {
     /// Starts one; it, and where it listens.
     fn start() -> (Self, String) {
+        let started = (0..STARTS).find_map(|_| Self::try_start());
+        started.expect("chromedriver did not start: `make services` installs it, and Chromium")
+    }
+
+    /// `None` where it ended before it listened.
+    fn try_start() -> Option<(Self, String)> {
         let folder = tempfile::Builder::new().prefix("tu-browser-").tempdir().unwrap();
         let mut watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "sh", "chromedriver", "--port=0"])
@@ -56,8 +64,7 @@ impl Driver {
         });
         std::thread::spawn(move || said.for_each(drop)); // what it says must not fill the pipe
         let driver = Self { watchdog, folder };
-        let port = port.expect("chromedriver did not start: `make services` installs it, and Chromium");
-        (driver, format!("http://127.0.0.1:{port}"))
+        Some((driver, format!("http://127.0.0.1:{}", port?)))
     }
 }
 
