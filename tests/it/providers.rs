@@ -1,11 +1,11 @@
 //! The v1.1 lookup against canned answers: forms, damage, limits, and the table of decisions; the other providers,
 //! what all have in common, and what was recorded of them, in modules.
 
+mod all;
 mod bluesky;
 mod contract;
 mod mastodon;
 mod pipelines;
-mod providers;
 pub mod recorded;
 mod x_v2;
 

@@ -2,6 +2,7 @@
 //! missed.
 
 mod bluesky;
+mod come_and_go;
 mod losses;
 mod networks;
 mod pace;
@@ -14,7 +15,6 @@ mod since;
 mod source;
 mod stream;
 mod timeline;
-mod timelines;
 mod worlds;
 
 use twitter_updater::model::pipeline_id::PipelineId;

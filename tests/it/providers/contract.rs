@@ -10,7 +10,7 @@ use twitter_updater::providers::lookup::{Answer, LookupError, Outcome};
 use twitter_updater::quota::Credential;
 use twitter_updater::simulator::{self, Fault, Running, SimulatorOptions};
 
-use super::providers::{ALL, Bounds, Provider};
+use super::all::{ALL, Bounds, Provider};
 use super::{decision, found};
 use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer};
 

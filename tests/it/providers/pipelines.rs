@@ -20,7 +20,7 @@ use twitter_updater::quota::{Credential, CredentialKind, Credentials, EmbeddedLe
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{Lifecycle, Posts, SqliteStore};
 
-use super::providers::{ALL, Bounds, Client, Provider};
+use super::all::{ALL, Bounds, Client, Provider};
 use crate::support::wait::until_true;
 
 const DAY: i64 = 86_400_000;

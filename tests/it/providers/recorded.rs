@@ -10,8 +10,8 @@ use time::format_description::well_known::Rfc3339;
 use twitter_updater::model::post::Tweet;
 use twitter_updater::providers::lookup::{Answer, Outcome};
 
+use super::all::{Bounds, Provider};
 use super::found;
-use super::providers::{Bounds, Provider};
 use crate::recordings::{files, json};
 use crate::support::http::{Canned, CannedServer, anonymous, recordings};
 
