@@ -129,7 +129,15 @@ impl Swing {
 
     /// How many of these are nowhere in the queue, and alive in the store.
     pub async fn nowhere(&self, ids: &[String]) -> usize {
-        let places = self.world.queue.locate(ids).await.unwrap();
+        let mut places = Vec::new();
+        // The sentinels may name no master for a moment after a failover.
+        until_true("the queue answers", WITHIN, async || {
+            self.world.queue.locate(ids).await.is_ok_and(|found| {
+                places = found;
+                true
+            })
+        })
+        .await;
         let standings = self.world.store.standing(NAMESPACE, ids).await.unwrap();
         let is_lost = |(places, standing): &(Vec<Place>, Option<Standing>)| {
             let state = standing.as_ref().map(|known| known.state);
