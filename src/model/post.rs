@@ -3,6 +3,8 @@
 use std::fmt;
 
 use serde::Serialize;
+use sqlx::error::BoxDynError;
+use sqlx::{Database, Decode, Type};
 
 use crate::base::clock::Millis;
 
@@ -118,7 +120,7 @@ impl fmt::Display for TweetId {
 
 /// The counts of a tweet. A network that does not give one leaves it `None`; a `None` never
 /// overwrites a stored count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct Metrics {
     /// Retweets, reposts, reblogs.
     pub retweet_count: Option<i64>,
@@ -136,7 +138,7 @@ pub struct Metrics {
 
 /// What a tweet says beside its text and its counts: what researchers filter by. `None` where the network has no such
 /// thing, or the object does not say; it never overwrites what is stored.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct Details {
     /// Its language, as the network calls it (`en`, `pt`; several of Bluesky's are comma separated).
     pub lang: Option<String>,
@@ -207,14 +209,29 @@ impl TweetState {
     }
 }
 
-/// The state of that word.
-impl TryFrom<String> for TweetState {
-    type Error = String;
-
-    fn try_from(word: String) -> Result<Self, String> {
+/// The state of that word, as a table has it.
+impl<'r, D: Database> Decode<'r, D> for TweetState
+where
+    &'r str: Decode<'r, D>,
+{
+    fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
+        let word = <&str>::decode(value)?;
         let states = [Self::Live, Self::Unavailable, Self::Ended, Self::Dead];
         let known = states.into_iter().find(|state| state.as_str() == word);
-        known.ok_or_else(|| format!("the table has an unknown state: {word:?}"))
+        known.ok_or_else(|| format!("the table has an unknown state: {word:?}").into())
+    }
+}
+
+impl<D: Database> Type<D> for TweetState
+where
+    str: Type<D>,
+{
+    fn type_info() -> D::TypeInfo {
+        str::type_info()
+    }
+
+    fn compatible(of: &D::TypeInfo) -> bool {
+        str::compatible(of)
     }
 }
 

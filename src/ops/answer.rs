@@ -695,7 +695,7 @@ mod tests {
             // Leased ones are of the hourly bracket.
             created_at: Some(NOW - 20 * 3_600_000),
             checked_at: Some(NOW - age),
-            misses: u32::from(missing),
+            misses: i64::from(missing),
             missing_since: missing.then_some(NOW - age),
             first_seen: NOW - 30 * 3_600_000,
             lookups: 9,

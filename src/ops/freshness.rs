@@ -167,7 +167,7 @@ mod tests {
             misses: 0,
             missing_since: None,
             first_seen: NOW - 170_000,
-            lookups: u64::from(age.is_some()),
+            lookups: i64::from(age.is_some()),
             ..Standing::default()
         }
     }

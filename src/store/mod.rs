@@ -43,7 +43,7 @@ pub struct NewTweet {
 }
 
 /// By which way tweets came.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct Way {
     /// What brought them: `enqueue`, `http`, `incoming`, `poll`, `stream`, `rebuild`, `fan_out`.
     pub pipeline: String,
@@ -74,25 +74,22 @@ pub struct Recorded {
 }
 
 /// What the store knows of a tweet before an answer is judged.
-#[derive(Debug, Clone, Default, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Standing {
     /// Its state.
-    #[sqlx(try_from = "String")]
     pub state: TweetState,
     /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,
     /// When the newest answer about it was given, ms since the epoch; `None` before the first.
     pub checked_at: Option<Millis>,
     /// How often in a row it was not returned.
-    #[sqlx(try_from = "i64")]
-    pub misses: u32,
+    pub misses: i64,
     /// Since when it is not returned, ms since the epoch.
     pub missing_since: Option<Millis>,
     /// When it was recorded, ms since the epoch.
     pub first_seen: Millis,
     /// Answers stored about it, misses included.
-    #[sqlx(try_from = "i64")]
-    pub lookups: u64,
+    pub lookups: i64,
     /// The id of the version that is to be asked for, where it differs (edits).
     pub current_id: Option<String>,
     /// Why its newest answer could not be read.
@@ -110,7 +107,7 @@ impl Standing {
     /// Whether an answer has found it.
     #[must_use]
     pub fn was_found(&self) -> bool {
-        self.lookups > u64::from(self.misses)
+        self.lookups > self.misses
     }
 }
 
@@ -166,7 +163,7 @@ pub enum Seen<T = Tweet> {
     /// Not returned: absolute figures, so that a repeated save counts nothing twice.
     Missing {
         /// Misses in a row, this one included.
-        misses: u32,
+        misses: i64,
         /// When the first of them was answered, ms since the epoch.
         since: Millis,
     },
@@ -187,12 +184,11 @@ pub struct Saved {
 }
 
 /// A stored tweet, whole.
-#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, sqlx::FromRow)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct StoredTweet {
     /// The id under which it is looked up.
     pub id: String,
     /// Its state.
-    #[sqlx(try_from = "String")]
     pub state: TweetState,
     /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,
@@ -222,11 +218,9 @@ pub struct StoredTweet {
     /// When it is due again, ms since the epoch.
     pub next_due: Option<Millis>,
     /// Answers stored about it.
-    #[sqlx(try_from = "i64")]
-    pub lookups: u64,
+    pub lookups: i64,
     /// Misses in a row.
-    #[sqlx(try_from = "i64")]
-    pub misses: u32,
+    pub misses: i64,
     /// Since when it is missing, ms since the epoch.
     pub missing_since: Option<Millis>,
     /// Why it is dead.
@@ -236,7 +230,7 @@ pub struct StoredTweet {
 }
 
 /// One change of a tweet itself, beside its counts.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct Change {
     /// When the answer was given that showed it, ms since the epoch.
     pub at: Millis,
@@ -251,7 +245,7 @@ pub struct Change {
 }
 
 /// One row of a tweet's history: its counts from `checked_at` on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct MetricsAt {
     /// When the answer was given, ms since the epoch.
     pub checked_at: Millis,
@@ -283,12 +277,11 @@ pub enum Listing {
 }
 
 /// A tweet on a page.
-#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Listed {
     /// The id under which it is looked up.
     pub id: String,
     /// Its state.
-    #[sqlx(try_from = "String")]
     pub state: TweetState,
     /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,

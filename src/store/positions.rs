@@ -6,7 +6,7 @@ use super::Result;
 use crate::base::clock::Millis;
 
 /// Posts of a source that its API did not give any more.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct SourceGap {
     /// The least id that may be missing.
     #[sqlx(rename = "from_id")]
@@ -126,7 +126,7 @@ pub(super) type SavedLine = (Option<String>, Option<Millis>, i64, Option<String>
 
 /// A line of it: namespace, source, position, when saved, when it brought a post; the trouble; how many gaps; then a
 /// gap's from, to, reason, when noted.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 pub(super) struct SourceLine {
     namespace: String,
     source: String,

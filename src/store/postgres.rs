@@ -41,7 +41,7 @@ const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'local', false) END";
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let mut migrator = sqlx::migrate!("src/store/migrations/postgres");
+    let mut migrator = sqlx_macros::migrate!("src/store/migrations/postgres");
     migrator.dangerous_set_table_name("store_migrations");
     migrator
 });
@@ -346,7 +346,7 @@ impl Lifecycle for PostgresStore {
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
-        rows::state_counts(self.rows(|| sqlx::query(rows::COUNTS).bind(namespace)).await?)
+        Ok(rows::state_counts(self.rows(|| sqlx::query(rows::COUNTS).bind(namespace)).await?))
     }
 }
 

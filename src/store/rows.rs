@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Result, Seen, Standing, StateCounts, StoreError, Way};
+use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Seen, Standing, StateCounts, Way};
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
@@ -109,7 +109,7 @@ impl<'a> Row<'a> {
         match &seen.seen {
             Seen::Found(tweet) => row.fill(tweet),
             Seen::Missing { misses, since } => {
-                row.misses = i64::from(*misses);
+                row.misses = *misses;
                 row.missing_since = Some(*since);
             }
             Seen::Broken(why) => row.unreadable = Some(clean(why)),
@@ -228,7 +228,7 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
 }
 
 /// What is read of a tweet before an answer about it is judged.
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 pub(super) struct StandingRow {
     id: String,
     #[sqlx(flatten)]
@@ -308,7 +308,7 @@ pub(super) fn filled(namespace: &str, page: &[(String, Option<String>)], details
 }
 
 /// A row of `tweet_way`.
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 pub(super) struct WayRow {
     pub first_at: Millis,
     #[sqlx(flatten)]
@@ -316,17 +316,17 @@ pub(super) struct WayRow {
 }
 
 /// Sums rows of (state, how many).
-pub(super) fn state_counts(rows: Vec<(String, i64)>) -> Result<StateCounts> {
+pub(super) fn state_counts(rows: Vec<(TweetState, i64)>) -> StateCounts {
     let mut counts = StateCounts::default();
     for (state, rows) in rows {
-        *match state.try_into().map_err(StoreError::Refused)? {
+        *match state {
             TweetState::Live => &mut counts.live,
             TweetState::Unavailable => &mut counts.unavailable,
             TweetState::Ended => &mut counts.ended,
             TweetState::Dead => &mut counts.dead,
         } = number(rows);
     }
-    Ok(counts)
+    counts
 }
 
 /// A count that the statements never let fall below zero.

@@ -38,7 +38,7 @@ const CACHE_KB: u32 = 64 * 1024;
 const ROWS_PER_INSERT: usize = 1_000;
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let mut migrator = sqlx::migrate!("src/store/migrations/sqlite");
+    let mut migrator = sqlx_macros::migrate!("src/store/migrations/sqlite");
     migrator.dangerous_set_table_name("store_migrations");
     migrator
 });
@@ -277,7 +277,7 @@ impl Lifecycle for SqliteStore {
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
         let rows = sqlx::query_as(rows::COUNTS).bind(namespace).fetch_all(&self.readers).await?;
-        rows::state_counts(rows)
+        Ok(rows::state_counts(rows))
     }
 }
 

@@ -91,7 +91,7 @@ fn withheld(id: &str, answered_at: Millis, metrics: Metrics, countries: &str) ->
 }
 
 fn missing(id: &str, answered_at: Millis, misses: u32, since: Millis) -> Observation {
-    observation(id, answered_at, Seen::Missing { misses, since })
+    observation(id, answered_at, Seen::Missing { misses: misses.into(), since })
 }
 
 fn broken(id: &str, answered_at: Millis) -> Observation {

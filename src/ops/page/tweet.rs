@@ -206,7 +206,7 @@ impl Seen {
                 }
                 div { dt { "Next due" } dd { (moment(stored.next_due)) } }
                 div { dt { "Last looked up" } dd { (moment(stored.checked_at)) } }
-                div { dt { "Lookups" } dd { (grouped(stored.lookups)) } }
+                div { dt { "Lookups" } dd { (grouped(stored.lookups.unsigned_abs())) } }
                 @if stored.misses > 0 {
                     div {
                         dt { "Unavailable" }

@@ -96,7 +96,7 @@ fn row(tweet: &StoredTweet, routes: &Routes, now: Millis) -> Markup {
             th.id scope="row" { (tweet_link(routes, &tweet.id)) }
             td.n { (count(tweet.metrics.favorite_count)) }
             td.n { (count(tweet.metrics.retweet_count)) }
-            td.n.lesser { (grouped(tweet.lookups)) }
+            td.n.lesser { (grouped(tweet.lookups.unsigned_abs())) }
             td { @match tweet.checked_at { Some(at) => (relative(at, now, "ago")), None => "not yet" } }
             td.text dir="auto" { (cut(&one_line(tweet.text.as_deref().unwrap_or_default()), TEXT)) }
         }

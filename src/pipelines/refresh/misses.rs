@@ -45,13 +45,13 @@ impl UnavailableSettings {
     /// What a miss at `at` means, the last of `misses` in a row since `since` (ms since the epoch). While there is a
     /// wave it takes longer to be believed, and no life ends.
     #[must_use]
-    pub fn judge(&self, misses: u32, since: Millis, at: Millis, wave: bool) -> Belief {
+    pub fn judge(&self, misses: i64, since: Millis, at: Millis, wave: bool) -> Belief {
         let span = at.saturating_sub(since);
         if span < self.span(wave) {
             return Belief::Suspected;
         }
         let apart = self.believed_after.saturating_mul(APART_FACTOR).max(1);
-        let counted = Millis::from(misses).min(span / apart + 1);
+        let counted = misses.min(span / apart + 1);
         let is_over = counted >= Millis::from(self.limit.max(LEAST_LIMIT)) && span >= self.after;
         if is_over && !wave { Belief::Ended } else { Belief::Unavailable }
     }
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn belief_only_grows_with_time(limit in 0u32..9, after in 0..30 * HOUR, misses in 1u32..99, span in 0..90 * HOUR, more in 0..90 * HOUR, wave: bool) {
+        fn belief_only_grows_with_time(limit in 0u32..9, after in 0..30 * HOUR, misses in 1i64..99, span in 0..90 * HOUR, more in 0..90 * HOUR, wave: bool) {
             let settings = settings(limit, after);
             let rank = |span| match settings.judge(misses, 0, span, wave) {
                 Belief::Suspected => 0,

@@ -290,7 +290,7 @@ impl<J: Judge> Refresher<J> {
         &self,
         terms: &Terms,
         regular: Option<Next>,
-        misses: u32,
+        misses: i64,
         since: Millis,
         at: Millis,
     ) -> (TweetState, Option<Next>) {

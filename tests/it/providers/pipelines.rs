@@ -121,7 +121,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         for n in 0..POSTS {
             let stored = store.tweet(namespace(provider), &provider.id(at, n)).await.unwrap().unwrap();
             let truth = running.world().tweet(TweetId::at(at, n), wall_ms());
-            assert_eq!((stored.state, stored.misses), (TweetState::Live, u32::from(truth.is_none())));
+            assert_eq!((stored.state, stored.misses), (TweetState::Live, i64::from(truth.is_none())));
             if let Some(truth) = truth {
                 here += 1;
                 assert_eq!(stored.metrics.retweet_count, Some(truth.retweet_count), "{provider:?}");

@@ -39,7 +39,7 @@ async fn a_missing_tweet_stays_on_its_interval_until_its_misses_span_ten_minutes
     for (id, (since, is_believed)) in ids.iter().zip(cases) {
         let (stored, (lane, due)) = (rig.stored(id).await, rig.lane(id).await);
         assert_eq!(stored.text.as_deref(), Some("what it said before"));
-        assert_eq!(stored.misses, 1 + u32::from(since.is_some()));
+        assert_eq!(stored.misses, 1 + i64::from(since.is_some()));
         let (state, expected, interval) = match is_believed {
             true => (TweetState::Unavailable, UNAVAILABLE_LANE, 4 * HOUR),
             false => (TweetState::Live, "7d", 6 * HOUR),

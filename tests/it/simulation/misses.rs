@@ -513,7 +513,7 @@ fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
             let history = &stored[id];
             let missing: Vec<_> = history.iter().filter(|of| of.misses > 0).collect();
             let misses: Vec<_> = missing.iter().map(|of| of.misses).collect();
-            assert!(misses.iter().copied().eq(1..=misses.len() as u32), "misses of {id}: {misses:?}");
+            assert!(misses.iter().copied().eq(1..=misses.len() as i64), "misses of {id}: {misses:?}");
             let end = missing.iter().find(|of| of.state == TweetState::Ended);
             let end = end.unwrap_or_else(|| panic!("{id} has not ended")).at - missing[0].at;
             println!("{id} ended {} h after its first miss", end / HOUR);

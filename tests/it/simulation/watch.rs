@@ -93,7 +93,7 @@ pub struct Stored {
     pub at: Millis,
     pub id: String,
     pub state: TweetState,
-    pub misses: u32,
+    pub misses: i64,
 }
 
 /// The store, watched.

@@ -12,7 +12,7 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let wishes = Wishes::of(jobs);
-    let rows: Vec<_> = wishes.distinct.iter().map(|wish| json!([wish.id, wish.lane.name, wish.due(now)])).collect();
+    let rows: Vec<_> = wishes.distinct.iter().map(|wish| json!([wish.id, &*wish.lane.name, wish.due(now)])).collect();
     let rows = json!(rows).to_string();
     let found = queue.states(&mut tx, &rows).await?;
     let answer = |state: &Option<i64>| match *state {

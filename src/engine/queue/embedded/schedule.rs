@@ -25,7 +25,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
             queue.know_lane(&mut tx, &job.lane).await?;
         }
     }
-    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, job.lane.name, job.due.moment(now)])).collect();
+    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane.name, job.due.moment(now)])).collect();
     let rows = json!(rows).to_string();
     let mut exhumed = 0;
     if exhume {

@@ -41,7 +41,7 @@ pub(super) async fn settle(
                 if !lanes.contains(&lane) {
                     lanes.push(lane);
                 }
-                reschedule.push(json!([job.id, lane.name, due.moment(now)]));
+                reschedule.push(json!([job.id, &*lane.name, due.moment(now)]));
             }
             Verdict::Finish => finish.push(json!([job.id])),
             Verdict::Retry { after, counted } => {
