@@ -15,9 +15,9 @@ use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::pages::Page;
-use super::words::{brief, date, relative, time};
+use super::words::{self, brief, date, relative, time};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::one_line;
 use crate::engine::queue::Place;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 use crate::engine::schedule::{Known, Schedule};
@@ -206,7 +206,7 @@ impl Seen {
                 }
                 div { dt { "Next due" } dd { (moment(stored.next_due)) } }
                 div { dt { "Last looked up" } dd { (moment(stored.checked_at)) } }
-                div { dt { "Lookups" } dd { (grouped(stored.lookups.unsigned_abs())) } }
+                div { dt { "Lookups" } dd { (words::stored(stored.lookups)) } }
                 @if stored.misses > 0 {
                     div {
                         dt { "Unavailable" }

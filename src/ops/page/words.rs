@@ -47,6 +47,11 @@ pub(super) fn count(number: u64, one: &str) -> String {
     format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
+/// A number as it is stored: a dash where there is none, or what no number of things can be.
+pub(super) fn stored(number: impl Into<Option<i64>>) -> String {
+    number.into().and_then(|number| u64::try_from(number).ok()).map_or("–".to_owned(), grouped)
+}
+
 /// A moment as a date: `2026-01-31 09:30:00 UTC`.
 pub(super) fn date(at: Millis) -> Markup {
     html! {

@@ -7,9 +7,9 @@ use tokio::sync::Mutex;
 
 use super::layout::tweet_link;
 use super::routes::Routes;
-use super::words::{cut, relative};
+use super::words::{cut, relative, stored};
 use crate::base::clock::{Millis, Stopwatch};
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::one_line;
 use crate::ops::Archive;
 use crate::ops::dead::Dead;
 use crate::store::{Listing, StoreError, StoredTweet};
@@ -90,13 +90,12 @@ fn section(tweets: &Result<Vec<StoredTweet>, String>, routes: &Routes, now: Mill
 }
 
 fn row(tweet: &StoredTweet, routes: &Routes, now: Millis) -> Markup {
-    let count = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).map_or("–".to_owned(), grouped);
     html! {
         tr {
             th.id scope="row" { (tweet_link(routes, &tweet.id)) }
-            td.n { (count(tweet.metrics.favorite_count)) }
-            td.n { (count(tweet.metrics.retweet_count)) }
-            td.n.lesser { (grouped(tweet.lookups.unsigned_abs())) }
+            td.n { (stored(tweet.metrics.favorite_count)) }
+            td.n { (stored(tweet.metrics.retweet_count)) }
+            td.n.lesser { (stored(tweet.lookups)) }
             td { @match tweet.checked_at { Some(at) => (relative(at, now, "ago")), None => "not yet" } }
             td.text dir="auto" { (cut(&one_line(tweet.text.as_deref().unwrap_or_default()), TEXT)) }
         }

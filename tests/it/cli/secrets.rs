@@ -8,7 +8,7 @@ use twitter_updater::simulator::{self, SimulatedCredential, SimulatedKeys, Simul
 use super::*;
 use crate::support::http::CANARY;
 use crate::support::process::Process;
-use crate::support::redis::TestRedis;
+use crate::support::redis::{TestRedis, connect};
 use crate::support::{postgres, wait::until_true};
 
 const REDIS_CANARY: &str = "canary-2c11-of-redis";
@@ -124,8 +124,7 @@ async fn nothing_that_is_logged_printed_or_stored_holds_a_secret() {
     assert!(updater.ended(Duration::from_secs(10)).await.success());
     said.push(("refused.log".to_owned(), log_text(&log)));
 
-    let client = redis::Client::open(&*redis_url).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&redis_url).await.unwrap();
     let in_redis = everything_in_redis(&mut connection).await;
     assert!(in_redis.contains("{tweet:update}:workers"), "{in_redis}");
     said.push(("Redis".to_owned(), in_redis));

@@ -11,7 +11,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{Kustomization, list, path, read, text};
-use crate::support::redis::TestRedis;
+use crate::support::redis::{TestRedis, connect};
 
 /// The settings of redis.conf as arguments, but for where the server is.
 fn configuration() -> Vec<String> {
@@ -117,10 +117,8 @@ impl Deployed {
 async fn its_users_get_in_by_their_passwords_and_no_further_than_they_may() {
     let deployed = Deployed::start(str::to_owned, &[]);
     let Deployed { server, passwords, .. } = &deployed;
-    let login = async |user: &str, password: &str| {
-        let client = redis::Client::open(format!("{}?user={user}&pass={password}", server.url)).unwrap();
-        client.get_multiplexed_async_connection().await
-    };
+    let login =
+        async |user: &str, password: &str| connect(&format!("{}?user={user}&pass={password}", server.url)).await;
     assert!(login("app", "wrong").await.is_err());
     let mut app = login("app", &passwords["app"]).await.unwrap();
     let added: i64 =

@@ -228,6 +228,11 @@ impl TestRedis {
     }
 }
 
+/// A plain connection without TLS.
+pub async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
+    Doors::default().connect(url).await
+}
+
 /// Connections to whatever that address names.
 pub fn pool(url: &str) -> RedisPool {
     pool_of(url, 8)

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use super::redis::TestRedis;
+use super::redis::{TestRedis, connect};
 
 /// The users as they are deployed, without their passwords.
 pub const USERS: &str = include_str!("../../../k8s/components/redis/users.acl");
@@ -61,7 +61,7 @@ impl Guarded {
 
     /// A plain connection of that user.
     pub async fn as_user(&self, user: &str) -> redis::aio::MultiplexedConnection {
-        redis::Client::open(self.url(user)).unwrap().get_multiplexed_async_connection().await.unwrap()
+        connect(&self.url(user)).await.unwrap()
     }
 
     /// What users were refused so far: `user: command or key`.

@@ -16,7 +16,7 @@ use twitter_updater::engine::queue::{
 use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::{Deployed, nobody_gets_in_without_a_password};
-use crate::support::redis::pool;
+use crate::support::redis::{connect, pool};
 use crate::support::wait::until_true;
 
 /// Restarts of each kind, under load and again without.
@@ -135,8 +135,7 @@ fn lane(number: u64) -> Lane {
 
 /// Every key with all that it holds and when it expires, read as the user who may read.
 async fn contents(deployed: &Deployed) -> BTreeMap<String, (Vec<String>, i64)> {
-    let client = redis::Client::open(deployed.url("watcher")).unwrap();
-    let mut watcher = client.get_multiplexed_async_connection().await.unwrap();
+    let mut watcher = connect(&deployed.url("watcher")).await.unwrap();
     let (mut contents, mut cursor) = (BTreeMap::new(), 0_u64);
     loop {
         let (next, keys): (u64, Vec<String>) =
@@ -176,8 +175,7 @@ async fn holds(watcher: &mut MultiplexedConnection, key: &str) -> Vec<String> {
 /// Waits until no acknowledged command waits to be written any more: while the kernel flushes the AOF, Redis keeps
 /// new commands to itself for up to two seconds (`appendfsync everysec`).
 async fn all_written(deployed: &Deployed) {
-    let client = redis::Client::open(deployed.url("app")).unwrap();
-    let mut app = client.get_multiplexed_async_connection().await.unwrap();
+    let mut app = connect(&deployed.url("app")).await.unwrap();
     until_true("the AOF is written", WITHIN, async || {
         let about: String = redis::cmd("INFO").arg("persistence").query_async(&mut app).await.unwrap();
         about.contains("aof_buffer_length:0\r\n")
@@ -254,7 +252,8 @@ async fn restarts(further: &[&str]) {
         let mut tasks = load.start(&queue);
         until_true("the queue is in full swing", WITHIN, async || {
             let known = load.known();
-            known.scheduled.len() >= scheduled + SCHEDULED && known.settled >= settled + SETTLED
+            let moved = known.scheduled.len() >= scheduled + SCHEDULED && known.settled >= settled + SETTLED;
+            moved && !known.held.is_empty()
         })
         .await;
         let written = load.known().clone();

@@ -106,13 +106,14 @@ impl Doors {
         Tls::read(file(0).as_ref(), file(1).as_ref(), file(2).as_ref()).unwrap()
     }
 
-    /// A plain connection.
+    /// A plain connection, which waits while the server's disk is busy: the client's own patience is half a second.
     pub async fn connect(&self, url: &str) -> RedisResult<MultiplexedConnection> {
         let client = match &self.certificates {
             None => redis::Client::open(url)?,
             Some(certificates) => redis::Client::build_with_tls(url, certificates.for_a_client())?,
         };
-        let patient = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+        let patience = Some(Duration::from_secs(20));
+        let patient = AsyncConnectionConfig::new().set_connection_timeout(patience).set_response_timeout(patience);
         client.get_multiplexed_async_connection_with_config(&patient).await
     }
 }
