@@ -6,26 +6,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::sqlite::SqlitePool;
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::{Row, SqliteConnection};
 
 use super::budget::day;
 use super::budget::{Budget, ChargedReads, Counted, Period};
 use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
 use super::rate_window::{Grant, LONGEST_WAIT_MS, RateWindow, wait};
-use crate::base::backend::sqlite::{self, Opened};
+use crate::base::backend::sqlite::{self, SharedFile, Tx};
 use crate::base::clock::{self, Millis};
-
-/// Connections of a process to the file.
-const CONNECTIONS: u32 = 2;
-
-type Tx = Transaction<'static, Sqlite>;
 
 /// The ledger of one API in a SQLite file.
 #[derive(Debug, Clone)]
 pub struct EmbeddedLedger {
-    pool: SqlitePool,
-    file: Opened,
+    file: SharedFile,
     api: String,
 }
 
@@ -46,8 +39,8 @@ impl EmbeddedLedger {
     /// # Errors
     /// [`LedgerError::Unavailable`] when it cannot be opened or made.
     pub async fn open(path: &Path, api: &str, busy_timeout: Duration) -> Result<Self, LedgerError> {
-        let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
-        let ledger = Self { pool, file, api: api.to_owned() };
+        let file = sqlite::open(path, busy_timeout).await?;
+        let ledger = Self { file, api: api.to_owned() };
         let mut tx = ledger.begin().await?;
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await?;
         for table in ["credential", "window", "permit", "reads", "charged", "period"] {
@@ -59,10 +52,16 @@ impl EmbeddedLedger {
     }
 
     async fn begin(&self) -> Result<Tx, LedgerError> {
-        sqlite::begin(&self.pool, &self.file).await
+        self.file.begin().await
     }
 
-    async fn entry(&self, tx: &mut Tx, name: &str, endpoint: &str, now: Millis) -> Result<Entry, LedgerError> {
+    async fn entry(
+        &self,
+        file: &mut SqliteConnection,
+        name: &str,
+        endpoint: &str,
+        now: Millis,
+    ) -> Result<Entry, LedgerError> {
         let row = sqlx::query(
             "SELECT w.quota, w.remaining, w.reset_at, w.reset, w.next_at, w.parked_until, w.parked_why,
                     c.parked_until, c.parked_why, c.day, c.calls_today,
@@ -76,7 +75,7 @@ impl EmbeddedLedger {
         .bind(name)
         .bind(endpoint)
         .bind(now)
-        .fetch_one(&mut **tx)
+        .fetch_one(file)
         .await?;
         let number = |at: usize| row.get::<Option<i64>, _>(at).unwrap_or(0);
         let (here, everywhere) = (number(5), number(7));
@@ -275,7 +274,7 @@ impl Ledger for EmbeddedLedger {
     }
 
     async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = self.file.readers().begin().await?;
         let now = clock::wall_ms();
         let mut accounts = Vec::with_capacity(names.len());
         for name in names {

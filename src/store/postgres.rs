@@ -78,6 +78,7 @@ const RECORD: &str = concat!(
 const SAVE: &str = concat!(
     "WITH written AS (",
     insert_rows!(),
+    "ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state, ",
     include_str!("sql/merge.sql"),
     "RETURNING changed_at, ",
     history_columns!(),

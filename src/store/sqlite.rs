@@ -1,38 +1,30 @@
 //! The store in one SQLite file, shared by several processes.
 //!
-//! Every write is one transaction that takes the file's write lock at its start (`BEGIN IMMEDIATE`):
-//! one that read first and locked later would have to fail, not wait, when another wrote in between.
-//! Writers of one process queue for a single connection, in their order, instead of polling the lock.
+//! Every write is a call to the process's own writer (`base/backend/sqlite`), which takes the file's write lock at the
+//! start of a transaction: one that read first and locked later would have to fail, not wait, when another wrote in between.
 
 mod positions;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::migrate::Migrator;
-use sqlx::{ConnectOptions, QueryBuilder, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
 
 use super::error::compare;
-use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
     Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
-use crate::base::backend::sqlite::{self, Opened};
+use crate::base::backend::sqlite::{SharedFile, Tx};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-
-/// Connections that only read: the page, checks, `status`. WAL lets them read while one writes.
-const READERS: u32 = 4;
-
-/// How much longer than for the file's lock a call waits for its turn among its own process's calls.
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The writer's page cache, in KB: SQLite's 2 MB hold neither the indexes' upper pages nor a batch of objects.
-const CACHE_KB: u32 = 64 * 1024;
+use crate::model::post::TweetState;
 
 /// Rows in one INSERT: 1,000 × 32 values stay below SQLite's 32,766 parameters.
 const ROWS_PER_INSERT: usize = 1_000;
@@ -45,14 +37,16 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 
 /// Rows whose newest answer changed a count and is not in the history yet. Said of the rows, not of
 /// the answers, so it can run again: what is there stays.
-const CONTINUE_HISTORY: &str = concat!(
-    "INSERT INTO tweet_metrics (",
-    history_columns!(),
-    ") SELECT ",
-    history_columns!(),
-    " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND changed_at = checked_at \
-     ON CONFLICT DO NOTHING"
-);
+const CONTINUE_HISTORY: &str = "INSERT INTO tweet_metrics_row \
+     SELECT key, checked_at, retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count \
+     FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND changed_at = checked_at \
+     ON CONFLICT DO NOTHING";
+
+/// What an answer does to the row of a tweet whose state it leaves, and of another one: the indexes of what lives hold the
+/// state, and SQLite writes an index anew for each column that is set, also to the same value.
+const MERGE: &str = concat!("ON CONFLICT (namespace, id) DO UPDATE SET\n", include_str!("sql/merge.sql"));
+const MERGE_STATE: &str =
+    concat!("ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state,\n", include_str!("sql/merge.sql"));
 
 /// Brings look-ups forward. `MATERIALIZED` and the `+` keep SQLite from walking the rows of the namespace and reading the JSON
 /// again for each of them.
@@ -72,9 +66,7 @@ const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value 
 /// The store in a file of this machine. The embedded queue may live in the same file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    writer: SqlitePool,
-    readers: SqlitePool,
-    file: Opened,
+    file: SharedFile,
 }
 
 impl SqliteStore {
@@ -86,21 +78,16 @@ impl SqliteStore {
     /// [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
     /// [`StoreError::Refused`] when it is not a database.
     pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self> {
-        let options = sqlite::options(path, busy_timeout)
-            .foreign_keys(true)
-            .thread_name(|number| format!("store-{number}"))
-            .disable_statement_logging();
-        let pool = |connections| sqlite::pool(connections).acquire_timeout(busy_timeout + TURN_TIMEOUT);
-        let cached = options.clone().pragma("cache_size", format!("-{CACHE_KB}"));
-        let writer = sqlite::connect(cached, pool(1), busy_timeout).await?;
-        // A later connection makes no file in place of one that is gone.
-        let readers = pool(READERS).connect_lazy_with(options.create_if_missing(false));
-        let file = Opened::now(path)?;
-        Ok(Self { writer, readers, file })
+        let file = SharedFile::open::<StoreError>(path, busy_timeout).await?;
+        Ok(Self { file })
     }
 
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
-        sqlite::begin(&self.writer, &self.file).await
+    async fn begin(&self) -> Result<Tx> {
+        self.file.begin().await
+    }
+
+    fn readers(&self) -> &SqlitePool {
+        self.file.readers()
     }
 
     /// Inserts rows, and does nothing else.
@@ -181,18 +168,19 @@ impl Lifecycle for SqliteStore {
         if self.check().await.is_ok() {
             return Ok(());
         }
-        // The migrator takes no lock in SQLite: the transaction around it is one.
-        let mut transaction = self.begin().await?;
+        // The migrator takes no lock in SQLite: the transaction around it is one. It is of sqlx's own, which knows of it:
+        // the migrator would begin another one in the process's own.
+        let mut transaction = self.readers().begin_with("BEGIN IMMEDIATE").await?;
         MIGRATIONS.run_direct(None, &mut *transaction, false).await?;
         Ok(transaction.commit().await?)
     }
 
     async fn check(&self) -> Result<()> {
         let applied: Vec<i64> =
-            sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(&self.readers).await?;
+            sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(self.readers()).await?;
         compare(&applied, &MIGRATIONS)?;
         sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0")
-            .execute(&self.readers)
+            .execute(self.readers())
             .await
             .map(drop)
             .map_err(StoreError::from)
@@ -214,7 +202,8 @@ impl Lifecycle for SqliteStore {
         .await?;
         let written = insert(&mut transaction, namespace, &rows, include_str!("sql/revive.sql")).await?;
         sqlx::query(
-            "INSERT INTO tweet_way SELECT ?1, value, ?3, ?4, ?5, ?6 FROM json_each(?2) WHERE TRUE ON CONFLICT DO NOTHING",
+            "INSERT INTO tweet_way_row SELECT key, ?3, ?4, ?5, ?6 FROM tweet \
+             WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) ON CONFLICT DO NOTHING",
         )
         .bind(namespace)
         .bind(&ids)
@@ -237,7 +226,7 @@ impl Lifecycle for SqliteStore {
         ))
         .bind(namespace)
         .bind(json(ids.iter().map(|id| clean(id))))
-        .fetch_all(&self.readers)
+        .fetch_all(self.readers())
         .await?;
         Ok(rows::in_order(ids, rows))
     }
@@ -266,17 +255,17 @@ impl Lifecycle for SqliteStore {
 
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>> {
         let page = sqlx::query_as(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(limit);
-        Ok(page.fetch_all(&self.readers).await?)
+        Ok(page.fetch_all(self.readers()).await?)
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {
         let rows: Vec<WayRow> =
-            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?;
+            sqlx::query_as(rows::WAYS).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?;
         Ok(rows.into_iter().map(|WayRow { first_at, way }| (first_at, way)).collect())
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
-        let rows = sqlx::query_as(rows::COUNTS).bind(namespace).fetch_all(&self.readers).await?;
+        let rows = sqlx::query_as(rows::COUNTS).bind(namespace).fetch_all(self.readers()).await?;
         Ok(rows::state_counts(rows))
     }
 }
@@ -290,18 +279,22 @@ impl Posts for SqliteStore {
         let rows = rows::observed(observations);
         let ids = json_ids(&rows);
         let mut transaction = self.begin().await?;
-        let stored: std::collections::HashMap<String, Millis> = sqlx::query_as(
-            "SELECT id, checked_at FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) \
-             AND state <> 'dead' AND checked_at IS NOT NULL",
+        let stored: Vec<(String, TweetState, Option<Millis>)> = sqlx::query_as(
+            "SELECT id, state, checked_at FROM tweet \
+             WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead'",
         )
         .bind(namespace)
         .bind(&ids)
         .fetch_all(&mut *transaction)
-        .await?
-        .into_iter()
-        .collect();
-        let repeated = rows.iter().filter(|row| stored.get(row.id.as_ref()).copied() == row.checked_at).count();
-        let written = insert(&mut transaction, namespace, &rows, include_str!("sql/merge.sql")).await?;
+        .await?;
+        let stored: HashMap<&str, (TweetState, Option<Millis>)> =
+            stored.iter().map(|(id, state, checked_at)| (id.as_str(), (*state, *checked_at))).collect();
+        let is_repeated = |row: &Row<'_>| stored.get(row.id.as_ref()).is_some_and(|(_, at)| *at == row.checked_at);
+        let repeated = rows.iter().filter(|row| is_repeated(row)).count();
+        let keeps_state = |row: &Row<'_>| stored.get(row.id.as_ref()).is_some_and(|(state, _)| *state == row.state);
+        let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
+        let mut written = insert(&mut transaction, namespace, &same, MERGE).await?;
+        written += insert(&mut transaction, namespace, &other, MERGE_STATE).await?;
         let changed =
             sqlx::query(CONTINUE_HISTORY).bind(namespace).bind(&ids).execute(&mut *transaction).await?.rows_affected();
         failpoint::point("before_commit");
@@ -311,25 +304,25 @@ impl Posts for SqliteStore {
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>> {
-        Ok(sqlx::query_as(rows::TWEET).bind(namespace).bind(clean(id)).fetch_optional(&self.readers).await?)
+        Ok(sqlx::query_as(rows::TWEET).bind(namespace).bind(clean(id)).fetch_optional(self.readers()).await?)
     }
 
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>> {
-        Ok(sqlx::query_as(rows::HISTORY).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?)
+        Ok(sqlx::query_as(rows::HISTORY).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?)
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>> {
-        Ok(sqlx::query_as(rows::CHANGES).bind(namespace).bind(clean(id)).fetch_all(&self.readers).await?)
+        Ok(sqlx::query_as(rows::CHANGES).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?)
     }
 
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64> {
-        let next: Option<(String, String)> = sqlx::query_as(rows::NEXT_FILL).fetch_optional(&self.readers).await?;
+        let next: Option<(String, String)> = sqlx::query_as(rows::NEXT_FILL).fetch_optional(self.readers()).await?;
         let Some((namespace, after)) = next else { return Ok(0) };
         let page: Vec<(String, Option<String>)> = sqlx::query_as(rows::FILL_PAGE)
             .bind(&namespace)
             .bind(&after)
             .bind(rows::FILL_ROWS)
-            .fetch_all(&self.readers)
+            .fetch_all(self.readers())
             .await?;
         let filled = rows::filled(&namespace, &page, details_of);
         let mut transaction = self.begin().await?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::{Connection, SqliteConnection};
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::quota::{
     Ask, Budget, ChargedReads, CredentialStatus, DAY_MS, EmbeddedLedger, Grant, Ledger, Park, Period, Reads,
@@ -449,9 +450,9 @@ async fn a_file_from_before_lengths_were_kept_gets_them() {
     let file = folder.path().join("queue.db");
     let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
     open(&open_ledger().await, "a", window(30, 12, 40_000)).await;
-    let (pool, _) = twitter_updater::base::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
-    sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&pool).await.unwrap();
-    pool.close().await;
+    let mut plain = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&mut plain).await.unwrap();
+    plain.close().await.unwrap();
     for length in [None, Some(90_000)] {
         let ledger = open_ledger().await;
         let known = account(&ledger, "a").await;
@@ -472,12 +473,12 @@ async fn a_file_whose_owner_has_its_former_name_is_read_on() {
     open(&ledger, "a", window(30, 12, 40_000)).await;
     let ten = budget(10);
     assert_eq!(reserve(&ledger, "1", &["a", "b"], &ten).await, [true, true]);
-    let (pool, _) = twitter_updater::base::backend::sqlite::open(&file, Duration::from_secs(20), 1).await.unwrap();
+    let mut plain = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
     for table in ["credential", "window", "permit", "reads", "charged", "period"] {
         let rename = format!("ALTER TABLE quota_{table} RENAME COLUMN api TO provider");
-        sqlx::query(sqlx::AssertSqlSafe(rename)).execute(&pool).await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(rename)).execute(&mut plain).await.unwrap();
     }
-    pool.close().await;
+    plain.close().await.unwrap();
     for _ in 0..2 {
         let ledger = open_ledger().await;
         assert_eq!(account(&ledger, "a").await.remaining, Some(12));

@@ -1,14 +1,17 @@
 //! One durable SQLite file, shared by the processes of a machine.
 
+mod shared;
+
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::error::DatabaseError;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Connection, Sqlite, SqliteConnection, Transaction};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
+pub use self::shared::{SharedFile, Tx};
 use super::BackendError;
 use crate::base::clock::Stopwatch;
 
@@ -90,24 +93,8 @@ impl Opened {
     }
 }
 
-/// Begins a transaction that writes.
-///
-/// # Errors
-/// The file was deleted or replaced, or the transaction cannot begin.
-pub async fn begin<E>(pool: &SqlitePool, file: &Opened) -> Result<Transaction<'static, Sqlite>, E>
-where
-    E: From<Missing> + From<sqlx::Error>,
-{
-    file.is_there()?;
-    let tx = pool.begin_with("BEGIN IMMEDIATE").await;
-    // While it waited; and first, since without its file SQLite may fail in ways of its own.
-    file.is_there()?;
-    Ok(tx?)
-}
-
 /// How a file is opened: made where it is missing.
-#[must_use]
-pub fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
+fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
@@ -117,8 +104,7 @@ pub fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
 }
 
 /// A pool of connections to a file.
-#[must_use]
-pub fn pool(connections: u32) -> SqlitePoolOptions {
+fn pool(connections: u32) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
         .max_connections(connections)
         // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and the
@@ -126,39 +112,49 @@ pub fn pool(connections: u32) -> SqlitePoolOptions {
         .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
 }
 
-/// Connects to a file. Waits up to `busy_timeout` for those that are about to make it.
-///
-/// # Errors
-/// It cannot be opened, made, or stays locked.
-pub async fn connect(
-    options: SqliteConnectOptions,
-    pool: SqlitePoolOptions,
-    busy_timeout: Duration,
-) -> Result<SqlitePool, sqlx::Error> {
+/// Connects to a file. Waits up to `patience` for those that are about to make it.
+async fn connect(options: &SqliteConnectOptions, patience: Duration) -> Result<SqliteConnection, sqlx::Error> {
     let since = Stopwatch::start();
     loop {
-        match pool.clone().connect_with(options.clone()).await {
+        match SqliteConnection::connect_with(options).await {
             // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so processes
             // started together refuse each other. Once only: the mode stays. A file lock has no event to wait for.
-            Err(error) if code(&error) == BUSY && since.elapsed() < busy_timeout => tokio::time::sleep(WAL_RETRY).await,
-            connected => {
-                let pool = connected?;
-                // A later connection makes no file in place of one that is gone.
-                pool.set_connect_options(options.create_if_missing(false));
-                return Ok(pool);
-            }
+            Err(error) if code(&error) == BUSY && since.elapsed() < patience => tokio::time::sleep(WAL_RETRY).await,
+            connected => return connected,
         }
     }
 }
 
-/// Opens the file, making it where it is missing.
+/// Opens the queue's file, making it where it is missing.
 ///
 /// # Errors
 /// [`BackendError::Unavailable`] when it cannot be opened, made, or stays locked.
-pub async fn open(path: &Path, busy_timeout: Duration, connections: u32) -> Result<(SqlitePool, Opened), BackendError> {
-    let connected = connect(options(path, busy_timeout), pool(connections), busy_timeout).await;
-    let cannot = |error| BackendError::Unavailable(format!("the file {} cannot be opened: {error}", path.display()));
-    Ok((connected.map_err(cannot)?, Opened::now(path)?))
+pub async fn open(path: &Path, patience: Duration) -> Result<SharedFile, BackendError> {
+    SharedFile::open(path, patience).await.map_err(|error: Cannot| match error {
+        Cannot::Open(error) => {
+            BackendError::Unavailable(format!("the file {} cannot be opened: {error}", path.display()))
+        }
+        Cannot::Find(missing) => missing.into(),
+    })
+}
+
+/// Why a file was not opened.
+#[derive(Debug)]
+enum Cannot {
+    Open(sqlx::Error),
+    Find(Missing),
+}
+
+impl From<sqlx::Error> for Cannot {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<Missing> for Cannot {
+    fn from(missing: Missing) -> Self {
+        Self::Find(missing)
+    }
 }
 
 /// A SQLite error's primary result code, the low byte; 0 where it has none.
@@ -226,26 +222,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_transaction_that_sqlite_ended_itself_spoils_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        let (pool, _) = open(&folder.path().join("jobs.db"), Duration::from_secs(5), 1).await.unwrap();
-        let mut ended = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
-        // As SQLite does where a write finds no room, and tells nobody.
-        sqlx::raw_sql("ROLLBACK").execute(&mut *ended).await.unwrap();
-        drop(ended);
-        pool.begin_with("BEGIN IMMEDIATE").await.unwrap().commit().await.unwrap();
-    }
-
-    #[tokio::test]
     async fn a_file_that_lost_its_name_is_written_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
-        let (pool, file) = open(&path, Duration::from_secs(5), 1).await.unwrap();
-        begin::<BackendError>(&pool, &file).await.unwrap().commit().await.unwrap();
+        let file = open(&path, Duration::from_secs(5)).await.unwrap();
+        file.begin::<BackendError>().await.unwrap().commit().await.unwrap();
         let (aside, copy) = (folder.path().join("aside.db"), folder.path().join("copy.db"));
         std::fs::copy(&path, &copy).unwrap();
         std::fs::rename(&path, &aside).unwrap();
-        let gone = async || match begin(&pool, &file).await {
+        let gone = async || match file.begin().await {
             Err(BackendError::Gone(why)) => why,
             other => panic!("{other:?}"),
         };
@@ -253,6 +238,6 @@ mod tests {
         std::fs::rename(&copy, &path).unwrap();
         assert!(gone().await.contains("jobs.db was replaced"));
         std::fs::rename(&aside, &path).unwrap();
-        begin::<BackendError>(&pool, &file).await.unwrap().commit().await.unwrap();
+        file.begin::<BackendError>().await.unwrap().commit().await.unwrap();
     }
 }

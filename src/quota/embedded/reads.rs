@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use sqlx::SqliteConnection;
+
 use super::{EmbeddedLedger, Tx};
 use crate::base::clock::Millis;
 use crate::quota::budget::day;
@@ -100,20 +102,20 @@ impl EmbeddedLedger {
     /// # Errors
     /// The file is out.
     pub async fn counted_at(&self, now: Millis, per: Period) -> Result<Counted, LedgerError> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = self.file.readers().begin().await?;
         self.counted_in(&mut tx, now, per).await
     }
 
-    async fn counted_in(&self, tx: &mut Tx, now: Millis, per: Period) -> Result<Counted, LedgerError> {
+    async fn counted_in(&self, file: &mut SqliteConnection, now: Millis, per: Period) -> Result<Counted, LedgerError> {
         let days: Vec<(i64, i64)> = sqlx::query_as("SELECT day, reads FROM quota_reads WHERE api = ?")
             .bind(&self.api)
-            .fetch_all(&mut **tx)
+            .fetch_all(&mut *file)
             .await?;
         let part: Option<(i64, i64)> =
             sqlx::query_as("SELECT number, reads FROM quota_period WHERE api = ? AND length = ?")
                 .bind(&self.api)
                 .bind(per.arguments().0)
-                .fetch_optional(&mut **tx)
+                .fetch_optional(&mut *file)
                 .await?;
         let whole = |reads: i64| u64::try_from(reads).unwrap_or(0);
         let by_day: BTreeMap<i64, u64> = days.into_iter().map(|(day, reads)| (day, whole(reads))).collect();

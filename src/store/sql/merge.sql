@@ -1,10 +1,9 @@
--- What an answer does to a row: one rule, the same text on PostgreSQL and SQLite.
+-- What an answer does to a row beside its state: one rule, the same text on PostgreSQL and SQLite, which put the ON CONFLICT
+-- before it.
 -- `tweet` is the row, `excluded` the answer. What was seen shows in the answer's own columns:
 --   returned  raw is given
 --   missing   missing_since is given
 --   broken    unreadable is given
-ON CONFLICT (namespace, id) DO UPDATE SET
-    state            = excluded.state,
     -- What the API says is better than what was read from an id; but a later version has its own date.
     created_at       = CASE WHEN excluded.current_id IS NULL THEN COALESCE(excluded.created_at, tweet.created_at)
                             ELSE COALESCE(tweet.created_at, excluded.created_at) END,

@@ -11,7 +11,7 @@ use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceR
 #[async_trait]
 impl Positions for SqliteStore {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource> {
-        let line = sqlx::query_as(SAVED).bind(namespace).bind(source).fetch_optional(&self.readers);
+        let line = sqlx::query_as(SAVED).bind(namespace).bind(source).fetch_optional(self.readers());
         Ok(saved(line.await?))
     }
 
@@ -76,17 +76,17 @@ impl Positions for SqliteStore {
         .bind(namespace)
         .bind(source)
         .bind(since)
-        .fetch_one(&self.readers)
+        .fetch_one(self.readers())
         .await
         .map_err(StoreError::from)
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>> {
-        Ok(sqlx::query_as(GAPS).bind(namespace).bind(source).fetch_all(&self.readers).await?)
+        Ok(sqlx::query_as(GAPS).bind(namespace).bind(source).fetch_all(self.readers()).await?)
     }
 
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>> {
-        let lines: Vec<SourceLine> = sqlx::query_as(SOURCES).bind(i64::from(gaps)).fetch_all(&self.readers).await?;
+        let lines: Vec<SourceLine> = sqlx::query_as(SOURCES).bind(i64::from(gaps)).fetch_all(self.readers()).await?;
         Ok(gathered(lines))
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use twitter_updater::model::pipeline_id::NAMESPACE;
 use twitter_updater::providers::registry::details_of;
-use twitter_updater::store::{Lifecycle, Positions, SavedPage, SourceRow, SourceTrouble, SqliteStore, Store};
+use twitter_updater::store::{Lifecycle, Positions, Posts, SavedPage, SourceRow, SourceTrouble, SqliteStore, Store};
 
 use super::{PATIENCE, on_sqlite, open_postgres};
 use crate::support::postgres;
@@ -21,14 +21,14 @@ fn rows() -> u64 {
     std::env::var("MIGRATION_ROWS").map_or(5_000, |rows| rows.parse().unwrap())
 }
 
-/// Takes away what the migration made that brought details; `version` is its number.
-fn undo(version: u32, trigger: &str) -> String {
+/// Takes away what PostgreSQL's migration made that brought details.
+fn undo() -> String {
     let columns =
         ["lang", "reply_to", "retweet_of", "quote_of", "conversation_id", "reply_settings", "truncated", "unreadable"];
     let columns: String = columns.map(|column| format!("ALTER TABLE tweet DROP COLUMN {column};")).concat();
     format!(
-        "{trigger}; DROP TABLE tweet_change; DROP TABLE tweet_way; DROP TABLE tweet_fill; {columns}
-         DELETE FROM store_migrations WHERE version = {version};"
+        "DROP TRIGGER tweet_changes ON tweet; DROP FUNCTION tweet_changes; DROP TABLE tweet_change; DROP TABLE tweet_way; DROP TABLE tweet_fill; {columns}
+         DELETE FROM store_migrations WHERE version = 5;"
     )
 }
 
@@ -79,15 +79,26 @@ async fn of_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tweets.db");
     let open = async || SqliteStore::open(&path, PATIENCE).await.unwrap();
-    open().await.migrate().await.unwrap();
+    drop(open().await); // makes the file
     let mut plain = on_sqlite::plain(&path).await;
-    plain.execute(AssertSqlSafe(undo(4, "DROP TRIGGER tweet_changes"))).await.unwrap();
+    let mut before = sqlx_macros::migrate!("src/store/migrations/sqlite");
+    before.dangerous_set_table_name("store_migrations");
+    before.run_direct(Some(3), &mut plain, false).await.unwrap();
     let series = format!(
         "(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {}) SELECT n FROM s)",
         rows()
     );
     plain.execute(AssertSqlSafe(fill(&series))).await.unwrap();
+    let history = "INSERT INTO tweet_metrics (namespace, id, checked_at, favorite_count)
+                   SELECT namespace, id, 1, substr(id, -1) + 0 FROM tweet";
+    plain.execute(history).await.unwrap();
     migrated(&open().await, &open().await, "SQLite").await;
+    let id = "1400000000000007919";
+    let history = open().await.history(NAMESPACE, id).await.unwrap();
+    assert_eq!(history.iter().map(|row| row.metrics.favorite_count).collect::<Vec<_>>(), [Some(9)]);
+    let rows_of_history: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM tweet_metrics").fetch_one(&mut plain).await.unwrap();
+    assert_eq!(rows_of_history as u64, rows());
     let filled: i64 = sqlx::query_scalar(FILLED).fetch_one(&mut plain).await.unwrap();
     assert_eq!(filled as u64, rows());
 }
@@ -98,10 +109,7 @@ async fn of_postgres_while_others_write() {
     let url = server.url("postgres");
     open_postgres(&url).await.migrate().await.unwrap();
     let mut plain = PgConnection::connect(&url).await.unwrap();
-    plain
-        .execute(AssertSqlSafe(undo(5, "DROP TRIGGER tweet_changes ON tweet; DROP FUNCTION tweet_changes")))
-        .await
-        .unwrap();
+    plain.execute(AssertSqlSafe(undo())).await.unwrap();
     let series = format!("generate_series(0::bigint, {}) AS s (n)", rows() - 1);
     plain.execute(AssertSqlSafe(fill(&series))).await.unwrap();
 

@@ -100,10 +100,10 @@ async fn the_file_is_durable_and_shared() {
         "source_position",
         "store_migrations",
         "tweet",
-        "tweet_change",
+        "tweet_change_row",
         "tweet_fill",
-        "tweet_metrics",
-        "tweet_way",
+        "tweet_metrics_row",
+        "tweet_way_row",
     ];
     assert_eq!(tables, ours);
     store.save(NS, &[found("1", T, counts(1, 2))]).await.unwrap();
@@ -123,7 +123,7 @@ async fn tables_of_another_version_are_told() {
     for error in [store.check().await.unwrap_err(), store.migrate().await.unwrap_err()] {
         assert!(matches!(&error, StoreError::Schema(why) if why.contains("999")), "{error:?}");
     }
-    other.execute("DELETE FROM store_migrations WHERE version = 999; DROP TABLE tweet_metrics").await.unwrap();
+    other.execute("DELETE FROM store_migrations WHERE version = 999; DROP VIEW tweet_metrics").await.unwrap();
     assert!(matches!(store.check().await, Err(StoreError::Schema(_))));
 }
 

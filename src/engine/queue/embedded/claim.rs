@@ -36,7 +36,7 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     // Unique and rising, whatever the clock does.
     let deadline = (now + clock::millis(request.lease).max(1)).max(last_fence + 1);
     let fence = Fence { deadline, token: request.token.to_owned() };
-    lease(queue, &mut tx, &fence, &chosen.jobs, turns).await?;
+    lease(queue, &mut tx, &fence, &chosen, turns).await?;
     let ran_out = if chosen.expired { chosen.jobs.len() } else { 0 };
     let counters = [("claims", 1), ("claimed", chosen.jobs.len() as i64), ("expired", ran_out as i64)];
     queue.count(&mut tx, now, &counters).await?;
@@ -76,6 +76,8 @@ async fn claimed_before(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, token: 
 /// Jobs of the next batch.
 struct Chosen {
     jobs: Vec<Job>,
+    /// Those of their rows.
+    keys: Vec<i64>,
     /// Their leases ran out.
     expired: bool,
 }
@@ -90,11 +92,15 @@ async fn choose(
 ) -> Result<Result<Chosen, Millis>> {
     let lanes = queue.lanes(tx).await?;
     let Expired { first, suspects } = expired(queue, tx, now, request.limit, &lanes).await?;
+    let over = |of: Vec<(i64, Job)>| {
+        let (keys, jobs) = of.into_iter().unzip();
+        Ok(Ok(Chosen { jobs, keys, expired: true }))
+    };
     if !first.is_empty() {
-        return Ok(Ok(Chosen { jobs: first, expired: true }));
+        return over(first);
     }
     if !suspects.is_empty() && suspects_turn {
-        return Ok(Ok(Chosen { jobs: suspects, expired: true }));
+        return over(suspects);
     }
     let pick = Pick {
         now,
@@ -113,14 +119,15 @@ async fn choose(
             failures: job.failures,
             order: lanes[job.lane].order,
         };
-        Ok(Ok(Chosen { jobs: batch.into_iter().map(job).collect(), expired: false }))
+        let keys = batch.iter().map(|job| job.key).collect();
+        Ok(Ok(Chosen { jobs: batch.into_iter().map(job).collect(), keys, expired: false }))
     };
     if !suspects_turn && let Ok(batch) = pick.batch(candidates(queue, tx, &pick, 0).await?) {
         return picked(batch);
     }
     if !suspects.is_empty() {
         // Nobody else is ready: the call is theirs.
-        return Ok(Ok(Chosen { jobs: suspects, expired: true }));
+        return over(suspects);
     }
     let candidates = candidates(queue, tx, &pick, u32::MAX).await?;
     let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
@@ -131,25 +138,19 @@ async fn choose(
 }
 
 /// Puts jobs under a lease, and the lease into the namespace's row.
-async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, jobs: &[Job], turns: u32) -> Result<()> {
-    let rows: Vec<_> =
-        jobs.iter().map(|job| json!([job.id, &*job.lane, job.due, job.deliveries, job.failures])).collect();
-    sqlx::query(
-        "WITH given AS MATERIALIZED (
-             SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due,
-                    value ->> 3 AS deliveries, value ->> 4 AS failures
-             FROM json_each(?1))
-         UPDATE queue_job
-         SET state = 1, fence = ?3, token = ?4, lane = given.lane, due = given.due,
-             deliveries = given.deliveries, failures = given.failures
-         FROM given WHERE queue_job.namespace = ?2 AND queue_job.id = given.id",
-    )
-    .bind(json!(rows).to_string())
-    .bind(&queue.namespace)
-    .bind(fence.deadline)
-    .bind(&fence.token)
-    .execute(&mut **tx)
-    .await?;
+async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, chosen: &Chosen, turns: u32) -> Result<()> {
+    // What the jobs themselves say, see `expired`.
+    let lease = if chosen.expired {
+        "UPDATE queue_job
+         SET state = 1, fence = ?2, token = ?3, lane = ?4, due = fence, deliveries = deliveries + 1,
+             failures = failures + (trial IS NOT NULL AND trial = fence)
+         WHERE key IN (SELECT value FROM json_each(?1))"
+    } else {
+        "UPDATE queue_job SET state = 1, fence = ?2, token = ?3 WHERE key IN (SELECT value FROM json_each(?1))"
+    };
+    let lease = sqlx::query(lease).bind(json!(chosen.keys).to_string()).bind(fence.deadline).bind(&fence.token);
+    let lane = chosen.jobs.first().filter(|_| chosen.expired).map(|job| &*job.lane);
+    (if let Some(lane) = lane { lease.bind(lane) } else { lease }).execute(&mut **tx).await?;
     sqlx::query("UPDATE queue_namespace SET fence = ?, turns = ? WHERE namespace = ?")
         .bind(fence.deadline)
         .bind(turns)
@@ -161,17 +162,17 @@ async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, jobs: &[Job], 
 
 /// Leases whose time is up.
 struct Expired {
-    /// For the first time.
-    first: Vec<Job>,
+    /// For the first time; with the keys of their rows.
+    first: Vec<(i64, Job)>,
     /// Once more.
-    suspects: Vec<Job>,
+    suspects: Vec<(i64, Job)>,
 }
 
 /// Leases whose time is up, in the order they ran out: half a batch at the most, halved again
 /// per further delivery.
 async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize, lanes: &[Lane]) -> Result<Expired> {
     let rows = sqlx::query(
-        "SELECT id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence) FROM queue_job
+        "SELECT id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence), key FROM queue_job
          WHERE namespace = ? AND state = 1 AND fence <= ? ORDER BY fence, id LIMIT ?",
     )
     .bind(&queue.namespace)
@@ -181,16 +182,19 @@ async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize, 
     .await?;
     let (lane, order) =
         lanes.first().map_or_else(|| ("default".into(), Order::default()), |lane| (lane.name.clone(), lane.order));
-    let job = |row: &SqliteRow| Job {
-        id: row.get(0),
-        lane: lane.clone(),
-        due: row.get(1),
-        deliveries: row.get::<u32, _>(2) + 1,
-        failures: row.get(3),
-        order,
+    let job = |row: &SqliteRow| {
+        let job = Job {
+            id: row.get(0),
+            lane: lane.clone(),
+            due: row.get(1),
+            deliveries: row.get::<u32, _>(2) + 1,
+            failures: row.get(3),
+            order,
+        };
+        (row.get(4), job)
     };
-    let (first, suspects): (Vec<Job>, Vec<Job>) = rows.iter().map(job).partition(|job| job.deliveries == 1);
-    let halved = |jobs| halved(jobs, limit, |job: &Job| job.deliveries);
+    let (first, suspects): (Vec<_>, Vec<_>) = rows.iter().map(job).partition(|(_, job)| job.deliveries == 1);
+    let halved = |jobs| halved(jobs, limit, |(_, job): &(i64, Job)| job.deliveries);
     Ok(Expired { first: halved(first), suspects: halved(suspects) })
 }
 
@@ -201,16 +205,16 @@ async fn candidates(queue: &EmbeddedQueue, tx: &mut Tx, pick: &Pick<'_>, deliver
     for (lane, known) in pick.lanes.iter().enumerate() {
         let sql = match known.order {
             Order::ByLateness | Order::OldestFirst => {
-                "SELECT id, due, deliveries, failures FROM queue_job
+                "SELECT key, id, due, deliveries, failures FROM queue_job
                  WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 ORDER BY due, id LIMIT ?4"
             }
             Order::NewestFirst => {
                 "SELECT * FROM (
-                     SELECT id, due, deliveries, failures FROM queue_job
+                     SELECT key, id, due, deliveries, failures FROM queue_job
                      WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 AND due <= ?5
                      ORDER BY due DESC, id DESC LIMIT ?4)
                  UNION ALL SELECT * FROM (
-                     SELECT id, due, deliveries, failures FROM queue_job
+                     SELECT key, id, due, deliveries, failures FROM queue_job
                      WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 AND due > ?5
                      ORDER BY due, id LIMIT ?4)"
             }
@@ -224,11 +228,12 @@ async fn candidates(queue: &EmbeddedQueue, tx: &mut Tx, pick: &Pick<'_>, deliver
             .fetch_all(&mut **tx)
             .await?;
         candidates.extend(rows.iter().map(|row| Candidate {
-            id: row.get(0),
+            key: row.get(0),
+            id: row.get(1),
             lane,
-            due: row.get(1),
-            deliveries: row.get(2),
-            failures: row.get(3),
+            due: row.get(2),
+            deliveries: row.get(3),
+            failures: row.get(4),
         }));
     }
     Ok(candidates)

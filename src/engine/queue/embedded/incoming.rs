@@ -16,7 +16,7 @@ impl Inbox for EmbeddedQueue {
         // A plain look first: an idle drainer takes no write lock.
         let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM queue_incoming WHERE namespace = ?)")
             .bind(&self.namespace)
-            .fetch_one(&self.pool)
+            .fetch_one(self.file.readers())
             .await?;
         if !any {
             return Ok(Vec::new());

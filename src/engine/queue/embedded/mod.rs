@@ -1,11 +1,12 @@
 //! The queue in one durable SQLite file, shared by the processes of one machine.
 //!
-//! Every call is one `BEGIN IMMEDIATE` transaction: one writer at a time, so no call sees half of
-//! another. The machine's clock is the queue's clock. Statements are set-based (`json_each`), since
+//! Every call is one transaction, or one step of a transaction that several calls share: one writer at a time, so no call
+//! sees half of another. The machine's clock is the queue's clock. Statements are set-based (`json_each`), since
 //! each statement costs a hop to SQLite's thread.
 
 mod claim;
 mod incoming;
+mod older;
 mod pick;
 mod promote;
 mod repair;
@@ -18,22 +19,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use sqlx::sqlite::{SqlitePool, SqliteRow};
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
 use super::{
     Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Promoted,
     QueueError, Result, Scheduled, Settled, Verdict, Workers,
 };
-use crate::base::backend::sqlite::{self, Opened};
+use crate::base::backend::sqlite::{self, SharedFile, Tx};
 use crate::base::clock::{self, Millis};
 
 const DELAYED: i64 = 0;
 const LEASED: i64 = 1;
 const DEAD: i64 = 2;
 
-/// Connections of a process to the file: one writes at a time, the others read.
-const CONNECTIONS: u32 = 4;
 /// How long a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
 /// A lane somebody gives a job back to without its patience being known.
@@ -42,12 +41,9 @@ const UNKNOWN_PATIENCE_MS: Millis = 60_000;
 /// The queue of one namespace in a SQLite file.
 #[derive(Debug, Clone)]
 pub struct EmbeddedQueue {
-    pool: SqlitePool,
-    file: Opened,
+    file: SharedFile,
     namespace: String,
 }
-
-type Tx = Transaction<'static, Sqlite>;
 
 impl EmbeddedQueue {
     /// Opens the file, making it and its tables where they are missing.
@@ -55,22 +51,10 @@ impl EmbeddedQueue {
     /// # Errors
     /// [`QueueError::Unavailable`] when the file cannot be opened or made.
     pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self> {
-        let (pool, file) = sqlite::open(path, busy_timeout, CONNECTIONS).await?;
-        let queue = Self { pool, file, namespace: namespace.to_owned() };
+        let file = sqlite::open(path, busy_timeout).await?;
+        let queue = Self { file, namespace: namespace.to_owned() };
         let mut tx = queue.begin().await?;
-        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *tx).await?;
-        for (table, column, declared) in [
-            ("queue_job", "failures", "INTEGER NOT NULL DEFAULT 0"),
-            ("queue_job", "trial", "INTEGER"),
-            ("queue_job", "promoted_due", "INTEGER"),
-            ("queue_job", "promoted_lane", "TEXT"),
-            ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
-            ("queue_lane", "tier", "INTEGER NOT NULL DEFAULT 0"),
-            ("queue_lane", "ordering", "TEXT NOT NULL DEFAULT 'lateness'"),
-            ("queue_incoming_refused", "at", "INTEGER NOT NULL DEFAULT 0"),
-        ] {
-            sqlite::add_column(&mut tx, table, column, declared).await?;
-        }
+        older::bring_up_to_date(&mut tx, include_str!("schema.sql")).await?;
         sqlx::query("INSERT INTO queue_namespace (namespace) VALUES (?) ON CONFLICT DO NOTHING")
             .bind(namespace)
             .execute(&mut *tx)
@@ -80,16 +64,16 @@ impl EmbeddedQueue {
     }
 
     async fn begin(&self) -> Result<Tx> {
-        sqlite::begin(&self.pool, &self.file).await
+        self.file.begin().await
     }
 
     /// Its lanes, by tier, most impatient first.
-    async fn lanes(&self, tx: &mut Tx) -> Result<Vec<Lane>> {
+    async fn lanes(&self, file: &mut SqliteConnection) -> Result<Vec<Lane>> {
         let rows = sqlx::query(
             "SELECT lane, patience, tier, ordering FROM queue_lane WHERE namespace = ? ORDER BY tier, patience, lane",
         )
         .bind(&self.namespace)
-        .fetch_all(&mut **tx)
+        .fetch_all(file)
         .await?;
         let lane = |row: &SqliteRow| Lane {
             name: row.get::<String, _>(0).into(),
@@ -201,7 +185,7 @@ impl Jobs for EmbeddedQueue {
     }
 
     async fn check(&self) -> Result<Vec<String>> {
-        let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&self.pool).await?;
+        let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(self.file.readers()).await?;
         Ok(vec![format!("embedded queue in one file, SQLite {version}, every commit synced to disk")])
     }
 

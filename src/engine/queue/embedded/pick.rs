@@ -8,6 +8,8 @@ use crate::base::clock::Millis;
 /// A delayed job as the picker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
+    /// That of its row.
+    pub key: i64,
     pub id: String,
     pub lane: usize,
     pub due: Millis,
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     fn job(id: &str, lane: usize, due: Millis) -> Candidate {
-        Candidate { id: id.into(), lane, due, deliveries: 0, failures: 0 }
+        Candidate { key: 0, id: id.into(), lane, due, deliveries: 0, failures: 0 }
     }
 
     static LANES: LazyLock<[Lane; 2]> =

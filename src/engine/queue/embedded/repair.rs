@@ -111,11 +111,11 @@ impl Administration for EmbeddedQueue {
             // The n-th of `all` is due n/all of the patience from now, rounded up.
             mended += sqlx::query(
                 "WITH far AS MATERIALIZED (
-                     SELECT id, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
-                     FROM (SELECT id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
+                     SELECT key, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
+                     FROM (SELECT key, id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
                            ORDER BY due, id LIMIT ?4))
                  UPDATE queue_job SET due = ?5 + max(1, (?6 * far.n + far.all_of - 1) / far.all_of)
-                 FROM far WHERE queue_job.namespace = ?1 AND queue_job.id = far.id",
+                 FROM far WHERE queue_job.key = far.key",
             )
             .bind(&self.namespace)
             .bind(&*lane.name)
@@ -133,11 +133,12 @@ impl Administration for EmbeddedQueue {
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<()> {
+        let mut tx = self.begin().await?;
         sqlx::query("UPDATE queue_namespace SET paused = ? WHERE namespace = ?")
             .bind(reason)
             .bind(&self.namespace)
-            .execute(&self.pool)
+            .execute(&mut *tx)
             .await?;
-        Ok(())
+        Ok(tx.commit().await?)
     }
 }

@@ -1,7 +1,10 @@
 -- The embedded queue: one row per id, so an id cannot be in two places.
 -- Times are milliseconds since the epoch; state is 0 delayed, 1 leased, 2 dead.
 
+-- Rows lie in the order in which their ids came, which is much the order in which they come due: a batch's rows are
+-- neighbours, and ids are found by their index, which only schedule and forget write.
 CREATE TABLE IF NOT EXISTS queue_job (
+    key        INTEGER PRIMARY KEY,
     namespace  TEXT    NOT NULL,
     id         TEXT    NOT NULL,
     state      INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
@@ -15,13 +18,12 @@ CREATE TABLE IF NOT EXISTS queue_job (
     reason     TEXT,                       -- why it is dead
     promoted_due  INTEGER,                 -- of one promoted while leased: the due and the lane it takes when
     promoted_lane TEXT,                    -- the lease ends
-    PRIMARY KEY (namespace, id)
-) WITHOUT ROWID;
+    UNIQUE (namespace, id)
+);
 
-CREATE INDEX IF NOT EXISTS queue_job_delayed ON queue_job (namespace, lane, due) WHERE state = 0;
-CREATE INDEX IF NOT EXISTS queue_job_leased ON queue_job (namespace, fence) WHERE state = 1;
-CREATE INDEX IF NOT EXISTS queue_job_suspect ON queue_job (namespace, id) WHERE deliveries > 0;
-CREATE INDEX IF NOT EXISTS queue_job_dead ON queue_job (namespace, due) WHERE state = 2;
+CREATE INDEX IF NOT EXISTS queue_job_delayed ON queue_job (namespace, lane, due, id) WHERE state = 0;
+CREATE INDEX IF NOT EXISTS queue_job_leased ON queue_job (namespace, fence, id) WHERE state = 1;
+CREATE INDEX IF NOT EXISTS queue_job_dead ON queue_job (namespace, due, id) WHERE state = 2;
 
 CREATE TABLE IF NOT EXISTS queue_namespace (
     namespace     TEXT    NOT NULL PRIMARY KEY,

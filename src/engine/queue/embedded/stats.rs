@@ -2,20 +2,20 @@
 
 use async_trait::async_trait;
 use serde_json::json;
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
 use super::super::{
     Buried, Inspection, LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place, Result,
     Sample, Stats, WorkerStats, worker_of,
 };
-use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, Tx, WORKER_EXPIRY_MS};
+use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS};
 use crate::base::clock::{self, Millis};
 
 #[async_trait]
 impl Inspection for EmbeddedQueue {
     async fn stats(&self) -> Result<Stats> {
-        let mut tx = self.pool.begin().await?;
+        let mut tx = self.file.readers().begin().await?;
         let now = clock::wall_ms();
         let lanes = lane_stats(self, &mut tx, now).await?;
         let row = sqlx::query(
@@ -64,7 +64,7 @@ impl Inspection for EmbeddedQueue {
         )
         .bind(&self.namespace)
         .bind(clock::wall_ms())
-        .fetch_one(&self.pool)
+        .fetch_one(self.file.readers())
         .await?;
         Ok(u64::try_from(due).unwrap_or(0))
     }
@@ -87,7 +87,7 @@ impl Inspection for EmbeddedQueue {
         )
         .bind(&self.namespace)
         .bind(json!(spans).to_string())
-        .fetch_all(&self.pool)
+        .fetch_all(self.file.readers())
         .await?;
         let mut lanes: Vec<LaneDue> = Vec::new();
         for (lane, moment, count) in rows {
@@ -108,7 +108,7 @@ impl Inspection for EmbeddedQueue {
         let mut minutes: Vec<Minute> =
             (first..=this).map(|minute| Minute { at_ms: minute * MINUTE_MS, ..Minute::default() }).collect();
         // One moment for both.
-        let mut tx = self.pool.begin().await?;
+        let mut tx = self.file.readers().begin().await?;
         let counters: Vec<(Millis, String, i64)> = sqlx::query_as(
             "SELECT minute, name, value FROM queue_counter WHERE namespace = ? AND minute BETWEEN ? AND ?",
         )
@@ -147,7 +147,7 @@ impl Inspection for EmbeddedQueue {
         )
         .bind(json!(ids).to_string())
         .bind(&self.namespace)
-        .fetch_all(&self.pool)
+        .fetch_all(self.file.readers())
         .await?;
         let now = clock::wall_ms();
         let holder = |row: &SqliteRow, fence| {
@@ -166,7 +166,7 @@ impl Inspection for EmbeddedQueue {
 
     async fn sample(&self, most: usize) -> Result<Vec<Sample>> {
         let most = most.min(PAGE_LIMIT) as i64;
-        let mut tx = self.pool.begin().await?;
+        let mut tx = self.file.readers().begin().await?;
         let lanes = self.lanes(&mut tx).await?;
         let mut samples = Vec::with_capacity(lanes.len() + 1);
         // SQLite keeps only the first `most` of the shuffled ids in memory: a walk over an index that has the ids.
@@ -204,15 +204,15 @@ impl Inspection for EmbeddedQueue {
         .bind(&self.namespace)
         .bind(limit)
         .bind(i64::try_from(from).unwrap_or(i64::MAX))
-        .fetch_all(&self.pool)
+        .fetch_all(self.file.readers())
         .await?;
         Ok(rows.into_iter().map(|(id, at, reason)| Buried { id, at, reason: reason.unwrap_or_default() }).collect())
     }
 }
 
-async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<LaneStats>> {
+async fn lane_stats(queue: &EmbeddedQueue, file: &mut SqliteConnection, now: Millis) -> Result<Vec<LaneStats>> {
     let mut lanes = Vec::new();
-    for known in queue.lanes(tx).await? {
+    for known in queue.lanes(&mut *file).await? {
         let (delayed, due, oldest, beyond): (i64, i64, Option<Millis>, i64) = sqlx::query_as(
             "SELECT count(*), coalesce(sum(due <= ?1), 0), min(due), coalesce(sum(due > ?4), 0) FROM queue_job
              WHERE namespace = ?2 AND state = 0 AND lane = ?3",
@@ -221,7 +221,7 @@ async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<V
         .bind(&queue.namespace)
         .bind(&*known.name)
         .bind(now.saturating_add(known.patience).saturating_add(clock::millis(MEND_SLACK)))
-        .fetch_one(&mut **tx)
+        .fetch_one(&mut *file)
         .await?;
         let counts = [delayed, due, beyond].map(|count| count as u64);
         lanes.push(LaneStats::of(&known, now, counts, oldest));
@@ -229,13 +229,13 @@ async fn lane_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<V
     Ok(lanes)
 }
 
-async fn worker_stats(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<Vec<WorkerStats>> {
+async fn worker_stats(queue: &EmbeddedQueue, file: &mut SqliteConnection, now: Millis) -> Result<Vec<WorkerStats>> {
     let workers: Vec<(String, Millis, String)> = sqlx::query_as(
         "SELECT worker, beat, fields FROM queue_worker WHERE namespace = ? AND beat > ? ORDER BY beat LIMIT 1000",
     )
     .bind(&queue.namespace)
     .bind(now - WORKER_EXPIRY_MS)
-    .fetch_all(&mut **tx)
+    .fetch_all(&mut *file)
     .await?;
     Ok(workers
         .into_iter()
