@@ -100,6 +100,11 @@ impl<'a> Row<'a> {
         row
     }
 
+    /// Whether nothing is known of a recorded tweet but its id and its times.
+    pub fn is_bare(&self) -> bool {
+        self.raw.is_none()
+    }
+
     /// A tweet as an answer shows it.
     pub fn observed(seen: &'a Observation) -> Self {
         let mut row = Self::new(&seen.id, seen.state, seen.answered_at);

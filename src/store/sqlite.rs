@@ -21,10 +21,9 @@ use super::{
     Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
     Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
-use crate::base::backend::sqlite::{SharedFile, Tx};
+use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::model::post::TweetState;
 
 /// Rows in one INSERT: 1,000 × 32 values stay below SQLite's 32,766 parameters.
 const ROWS_PER_INSERT: usize = 1_000;
@@ -152,6 +151,18 @@ async fn insert(
     Ok(written)
 }
 
+/// The same of tweets of which only the id is known, by far the most of those that are put in: a tenth of the values.
+async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Millis, rows: &[Row<'_>]) -> Result<u64> {
+    let values = rows.iter().map(|row| serde_json::json!([row.id, row.state.as_str(), row.created_at, row.next_due]));
+    let insert = concat!(
+        "INSERT INTO tweet (namespace, id, state, created_at, first_seen, next_due, lookups, misses) \
+         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?3, value ->> 3, 0, 0 FROM json_each(?2) WHERE TRUE\n",
+        include_str!("sql/revive.sql")
+    );
+    let insert = sqlx::query(insert).bind(namespace).bind(serde_json::Value::from_iter(values).to_string()).bind(at);
+    Ok(insert.execute(transaction).await?.rows_affected())
+}
+
 /// Ids as JSON, for `json_each`.
 fn json<'a>(ids: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
     serde_json::Value::from_iter(ids).to_string()
@@ -200,7 +211,10 @@ impl Lifecycle for SqliteStore {
         .bind(&ids)
         .fetch_one(&mut *transaction)
         .await?;
-        let written = insert(&mut transaction, namespace, &rows, include_str!("sql/revive.sql")).await?;
+        let new = rows.len() as u64 - number(there);
+        let (bare, told): (Vec<_>, Vec<_>) = rows.into_iter().partition(Row::is_bare);
+        let mut written = insert(&mut transaction, namespace, &told, include_str!("sql/revive.sql")).await?;
+        written += insert_bare(&mut transaction, namespace, at, &bare).await?;
         sqlx::query(
             "INSERT INTO tweet_way_row SELECT key, ?3, ?4, ?5, ?6 FROM tweet \
              WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) ON CONFLICT DO NOTHING",
@@ -214,7 +228,6 @@ impl Lifecycle for SqliteStore {
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
-        let new = rows.len() as u64 - number(there);
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
     }
 
@@ -279,19 +292,20 @@ impl Posts for SqliteStore {
         let rows = rows::observed(observations);
         let ids = json_ids(&rows);
         let mut transaction = self.begin().await?;
-        let stored: Vec<(String, TweetState, Option<Millis>)> = sqlx::query_as(
-            "SELECT id, state, checked_at FROM tweet \
+        let stored: String = sqlx::query_scalar(
+            "SELECT json_group_array(json_array(id, state, checked_at)) FROM tweet \
              WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead'",
         )
         .bind(namespace)
         .bind(&ids)
-        .fetch_all(&mut *transaction)
+        .fetch_one(&mut *transaction)
         .await?;
-        let stored: HashMap<&str, (TweetState, Option<Millis>)> =
-            stored.iter().map(|(id, state, checked_at)| (id.as_str(), (*state, *checked_at))).collect();
-        let is_repeated = |row: &Row<'_>| stored.get(row.id.as_ref()).is_some_and(|(_, at)| *at == row.checked_at);
+        let stored: Vec<(Cow<'_, str>, Cow<'_, str>, Option<Millis>)> = rows_of(&stored)?;
+        let stored: HashMap<_, _> =
+            stored.into_iter().map(|(id, state, checked_at)| (id, (state, checked_at))).collect();
+        let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at)| *at == row.checked_at);
         let repeated = rows.iter().filter(|row| is_repeated(row)).count();
-        let keeps_state = |row: &Row<'_>| stored.get(row.id.as_ref()).is_some_and(|(state, _)| *state == row.state);
+        let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, _)| *state == row.state.as_str());
         let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
         let mut written = insert(&mut transaction, namespace, &same, MERGE).await?;
         written += insert(&mut transaction, namespace, &other, MERGE_STATE).await?;

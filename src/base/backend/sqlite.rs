@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
@@ -177,6 +178,15 @@ impl From<sqlx::Error> for BackendError {
             _ => Self::Refused(text),
         }
     }
+}
+
+/// The rows of a statement that makes one JSON text of them (`json_group_array`): SQLite's thread hands each row over by
+/// itself, and the two threads wake each other.
+///
+/// # Errors
+/// The text is none of such rows.
+pub fn rows_of<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, sqlx::Error> {
+    serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
 /// Gives a table a column that files of older versions lack. The texts are the caller's own.

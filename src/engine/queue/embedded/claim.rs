@@ -7,6 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use super::super::{Batch, Claim, ClaimRequest, Fence, Job, Lane, Order, Result};
 use super::pick::{Candidate, Pick, halved};
 use super::{EmbeddedQueue, Tx};
+use crate::base::backend::sqlite::rows_of;
 use crate::base::clock::{self, Millis, QueueTime};
 
 /// Suspects (jobs with deliveries) have a call of their own in four while others wait.
@@ -201,25 +202,34 @@ async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize, 
 /// Each lane's first `limit` jobs with at most so many deliveries, in the order of the lane. Of a newest-first lane as many
 /// more that are not due yet: they say when the next batch is ready.
 async fn candidates(queue: &EmbeddedQueue, tx: &mut Tx, pick: &Pick<'_>, deliveries: u32) -> Result<Vec<Candidate>> {
+    macro_rules! first {
+        ($due:literal, $order:literal) => {
+            concat!(
+                "SELECT key, id, due, deliveries, failures FROM queue_job
+                 WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 ",
+                $due,
+                " ORDER BY ",
+                $order,
+                " LIMIT ?4"
+            )
+        };
+    }
+    macro_rules! as_json {
+        ($rows:expr) => {
+            concat!("SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (", $rows, ")")
+        };
+    }
     let mut candidates = Vec::new();
     for (lane, known) in pick.lanes.iter().enumerate() {
         let sql = match known.order {
-            Order::ByLateness | Order::OldestFirst => {
-                "SELECT key, id, due, deliveries, failures FROM queue_job
-                 WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 ORDER BY due, id LIMIT ?4"
-            }
-            Order::NewestFirst => {
-                "SELECT * FROM (
-                     SELECT key, id, due, deliveries, failures FROM queue_job
-                     WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 AND due <= ?5
-                     ORDER BY due DESC, id DESC LIMIT ?4)
-                 UNION ALL SELECT * FROM (
-                     SELECT key, id, due, deliveries, failures FROM queue_job
-                     WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 AND due > ?5
-                     ORDER BY due, id LIMIT ?4)"
-            }
+            Order::ByLateness | Order::OldestFirst => as_json!(first!("", "due, id")),
+            Order::NewestFirst => concat!(
+                as_json!(first!("AND due <= ?5", "due DESC, id DESC")),
+                " UNION ALL ",
+                as_json!(first!("AND due > ?5", "due, id"))
+            ),
         };
-        let rows = sqlx::query(sql)
+        let texts: Vec<String> = sqlx::query_scalar(sql)
             .bind(&queue.namespace)
             .bind(&*known.name)
             .bind(deliveries)
@@ -227,14 +237,12 @@ async fn candidates(queue: &EmbeddedQueue, tx: &mut Tx, pick: &Pick<'_>, deliver
             .bind(pick.now)
             .fetch_all(&mut **tx)
             .await?;
-        candidates.extend(rows.iter().map(|row| Candidate {
-            key: row.get(0),
-            id: row.get(1),
-            lane,
-            due: row.get(2),
-            deliveries: row.get(3),
-            failures: row.get(4),
-        }));
+        for text in texts {
+            let rows: Vec<(i64, String, Millis, u32, u32)> = rows_of(&text)?;
+            let candidate =
+                |(key, id, due, deliveries, failures)| Candidate { key, id, lane, due, deliveries, failures };
+            candidates.extend(rows.into_iter().map(candidate));
+        }
     }
     Ok(candidates)
 }

@@ -24,7 +24,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::{
     Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Promoted,
-    QueueError, Result, Scheduled, Settled, Verdict, Workers,
+    Result, Scheduled, Settled, Verdict, Workers,
 };
 use crate::base::backend::sqlite::{self, SharedFile, Tx};
 use crate::base::clock::{self, Millis};
@@ -114,16 +114,15 @@ impl EmbeddedQueue {
     /// The state of the id that each row begins with, in their order; `None` where the id is in no place. `rows` is JSON: a
     /// list of lists.
     async fn states(&self, tx: &mut Tx, rows: &str) -> Result<Vec<Option<i64>>> {
-        sqlx::query_scalar(
-            "SELECT job.state FROM json_each(?1) AS given
-             LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0
-             ORDER BY given.key",
+        let states: String = sqlx::query_scalar(
+            "SELECT json_group_array(job.state ORDER BY given.key) FROM json_each(?1) AS given
+             LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0",
         )
         .bind(rows)
         .bind(&self.namespace)
-        .fetch_all(&mut **tx)
-        .await
-        .map_err(QueueError::from)
+        .fetch_one(&mut **tx)
+        .await?;
+        Ok(sqlite::rows_of(&states)?)
     }
 
     /// Adds to counters, for ever (minute 0) and for this minute.
