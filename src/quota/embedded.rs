@@ -209,7 +209,8 @@ impl Ledger for EmbeddedLedger {
             .execute(&mut *tx)
             .await?;
         self.count_call(&mut tx, name, 1, now).await?;
-        tx.commit().await?;
+        // Who starts a machine again asks the API what is left of the windows that were open.
+        tx.commit_unflushed().await?;
         Ok(Grant::Granted(name.clone()))
     }
 
@@ -243,7 +244,7 @@ impl Ledger for EmbeddedLedger {
                 .execute(&mut *tx)
                 .await?;
         }
-        Ok(tx.commit().await?)
+        Ok(tx.commit_unflushed().await?)
     }
 
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {

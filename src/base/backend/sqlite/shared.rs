@@ -1,28 +1,33 @@
 //! One writer to a file for all of a process, with group commit.
 //!
 //! SQLite has one writer at a time, and each commit waits for the disk. The calls of a process therefore write through one
-//! connection, in turn, and those that wait while others write are committed together: a call ends when what it wrote is on
-//! the disk, but one flush serves all calls that were ready for it. The first of a group begins the transaction; each further
-//! one writes behind a savepoint, to which its own failure goes back. Nobody is told of success before the commit, so a
-//! failure of the commit, or of SQLite itself amid the group, is everybody's: as repeatable as a lost connection.
+//! connection, in turn, and those that wait while others write are committed together. The first of a group begins the
+//! transaction; each further one writes behind a savepoint, to which its own failure goes back. Nobody is told of success
+//! before the commit, so a failure of the commit, or of SQLite itself amid the group, is everybody's: as repeatable as a lost
+//! connection.
+//!
+//! A commit only writes to the WAL (`synchronous = NORMAL`), which outlives the process. What has to outlive the machine's
+//! power, too, ends when the WAL was flushed after its commit: one flush serves all that was committed before it began, and
+//! the next group writes meanwhile. [`Tx::commit`] waits for that, [`Tx::commit_unflushed`] does not: it is for what comes
+//! back by itself, a lease or a permit.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use sqlx::error::{DatabaseError, ErrorKind};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::runtime;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
-use super::{BUSY, Missing, Opened, code, connect, options, pool};
+use super::{BUSY, INPUT_OUTPUT, Missing, Opened, code, connect, options, pool};
 use crate::base::clock::Stopwatch;
 
 /// Connections of a process that only read. WAL lets them read while one writes.
@@ -66,6 +71,16 @@ type Key = (u64, u64, Duration, runtime::Id);
 
 static OPEN: LazyLock<Mutex<HashMap<Key, Weak<Connections>>>> = LazyLock::new(Mutex::default);
 
+/// Tells a call how its commit went.
+type Told = oneshot::Sender<Result<(), Failed>>;
+
+/// A call that is done, and whether it waits for the flush, too.
+#[derive(Debug)]
+struct Done {
+    told: Told,
+    flushed: bool,
+}
+
 /// Calls whose writes are committed together.
 #[derive(Debug)]
 struct Group {
@@ -78,7 +93,11 @@ struct Group {
     /// The last call has not said that it is done: what it wrote goes.
     spoiled: bool,
     /// Those that are done and wait for the commit.
-    done: Vec<oneshot::Sender<Result<(), Failed>>>,
+    done: Vec<Done>,
+    /// Those that are committed and wait for the flush.
+    flushes: mpsc::UnboundedSender<Told>,
+    /// A flush failed: the kernel may have dropped what it could not write, and a later one says nothing of that.
+    is_lost: Arc<AtomicBool>,
     /// Since when the file's lock was not left to others.
     held: Stopwatch,
 }
@@ -104,13 +123,25 @@ impl DerefMut for Tx {
 }
 
 impl Tx {
-    /// Commits, together with the calls that wait for their turn now.
+    /// Commits, together with the calls that wait for their turn now: what was written outlives the machine's power.
     ///
     /// # Errors
     /// The commit failed, or nobody knows whether it did.
-    pub async fn commit(mut self) -> Result<(), sqlx::Error> {
+    pub async fn commit(self) -> Result<(), sqlx::Error> {
+        self.done(true).await
+    }
+
+    /// The same for what need outlive the process alone.
+    ///
+    /// # Errors
+    /// As of [`Tx::commit`].
+    pub async fn commit_unflushed(self) -> Result<(), sqlx::Error> {
+        self.done(false).await
+    }
+
+    async fn done(mut self, flushed: bool) -> Result<(), sqlx::Error> {
         let (tell, told) = oneshot::channel();
-        self.group.done.push(tell);
+        self.group.done.push(Done { told: tell, flushed });
         self.group.spoiled = false;
         drop(self);
         match told.await {
@@ -147,6 +178,7 @@ impl SharedFile {
         let writers = options
             .clone()
             .busy_timeout(Duration::ZERO) // whoever waits for the file's lock does it here, in turn
+            .synchronous(SqliteSynchronous::Normal) // and flushes
             .pragma("cache_size", format!("-{WRITERS_CACHE_KB}"))
             .pragma("wal_autocheckpoint", WAL_PAGES.to_string());
         let connection = connect(&writers, patience).await?;
@@ -155,8 +187,12 @@ impl SharedFile {
         let readers = pool(READERS)
             .acquire_timeout(patience + TURN_TIMEOUT)
             .connect_lazy_with(options.create_if_missing(false).pragma("cache_size", format!("-{READERS_CACHE_KB}")));
+        let (flushes, committed) = mpsc::unbounded_channel();
+        let is_lost = Arc::new(AtomicBool::new(false));
         let group = Group {
             connection,
+            flushes,
+            is_lost: is_lost.clone(),
             options: writers.create_if_missing(false),
             calls: 0,
             joining: false,
@@ -169,6 +205,7 @@ impl SharedFile {
         let connections = Connections { turn: turn.clone(), waiting: waiting.clone(), ended, readers, patience };
         let connections = first_to_open(&file, Arc::new(connections));
         tokio::spawn(commit_groups(turn, waiting, ends));
+        tokio::spawn(flush(wal_of(path), is_lost, committed));
         Ok(Self { connections, file })
     }
 
@@ -238,6 +275,9 @@ fn first_to_open(file: &Opened, connections: Arc<Connections>) -> Arc<Connection
 impl Group {
     /// Lets a call in: begins the transaction, or a savepoint in it.
     async fn join(&mut self, patience: Duration) -> Result<(), sqlx::Error> {
+        if self.is_lost.load(Ordering::Relaxed) {
+            return Err(Failed::flush("an earlier flush failed; start again").error());
+        }
         if self.joining {
             self.end().await;
         }
@@ -308,8 +348,12 @@ impl Group {
 
     fn tell(&mut self, ended: &Result<(), Failed>) {
         self.calls = 0;
-        for call in self.done.drain(..) {
-            let _ = call.send(ended.clone()); // who no longer waits does not hear it
+        for Done { told, flushed } in self.done.drain(..) {
+            // Who no longer waits does not hear it.
+            let _ = match ended {
+                Ok(()) if flushed => self.flushes.send(told).map_err(drop),
+                _ => told.send(ended.clone()).map_err(drop),
+            };
         }
     }
 
@@ -336,6 +380,31 @@ async fn commit_groups(turn: Arc<Turn<Group>>, waiting: Arc<AtomicUsize>, mut en
     }
 }
 
+/// Flushes the WAL for those who wait, as many as there are.
+async fn flush(wal: PathBuf, is_lost: Arc<AtomicBool>, mut committed: mpsc::UnboundedReceiver<Told>) {
+    let mut calls = Vec::new();
+    while committed.recv_many(&mut calls, usize::MAX).await > 0 {
+        let wal = wal.clone();
+        // Another handle does: what is flushed is the file. SQLite's locks are not on this one.
+        let flushed = tokio::task::spawn_blocking(move || std::fs::File::open(wal)?.sync_data()).await;
+        let flushed = flushed.map_err(std::io::Error::other).flatten().map_err(|error| {
+            is_lost.store(true, Ordering::Relaxed);
+            tracing::error!(%error, "the disk does not take what is written to it");
+            Failed::flush(&error.to_string())
+        });
+        for told in calls.drain(..) {
+            let _ = told.send(flushed.clone());
+        }
+    }
+}
+
+/// A file's WAL: <https://www.sqlite.org/wal.html>.
+fn wal_of(path: &Path) -> PathBuf {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    wal.into()
+}
+
 /// Why a commit failed, for each of those whom it fails.
 #[derive(Debug, Clone)]
 struct Failed {
@@ -355,6 +424,10 @@ impl Failed {
     fn error(self) -> sqlx::Error {
         // Without a code it was no word of SQLite's: the connection broke.
         if self.code.is_none() { sqlx::Error::WorkerCrashed } else { self.into() }
+    }
+
+    fn flush(why: &str) -> Self {
+        Self { code: Some(INPUT_OUTPUT.to_string()), message: format!("the file's WAL cannot be flushed: {why}") }
     }
 
     fn busy(message: &str) -> Self {
@@ -393,8 +466,6 @@ impl DatabaseError for Failed {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use rand::RngExt;
     use tempfile::TempDir;
     use tokio::task::JoinSet;
@@ -524,6 +595,20 @@ mod tests {
         begin(&other).await.commit().await.unwrap();
         let written = written(&other).await;
         assert!(told.iter().all(|number| written.contains(number)), "{told:?} of {written:?}");
+    }
+
+    /// A disk that does not flush is not believed any more, whatever it says later.
+    #[tokio::test]
+    async fn what_was_not_flushed_was_not_committed() {
+        let (_folder, path, file) = file().await;
+        begin(&file).await.commit().await.unwrap();
+        let wal = wal_of(&path);
+        std::fs::rename(&wal, path.with_extension("aside")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &wal).unwrap(); // which cannot be flushed
+        begin(&file).await.commit_unflushed().await.unwrap();
+        let again = BackendError::from(begin(&file).await.commit().await.unwrap_err());
+        assert!(matches!(&again, BackendError::Unavailable(why) if why.contains("flushed")), "{again:?}");
+        assert!(matches!(file.begin().await, Err(BackendError::Unavailable(_))));
     }
 
     /// One process that always has more to write keeps no other from writing.

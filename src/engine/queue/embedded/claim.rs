@@ -41,7 +41,8 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     let ran_out = if chosen.expired { chosen.jobs.len() } else { 0 };
     let counters = [("claims", 1), ("claimed", chosen.jobs.len() as i64), ("expired", ran_out as i64)];
     queue.count(&mut tx, now, &counters).await?;
-    tx.commit().await?;
+    // Without it the ids are where they were: due.
+    tx.commit_unflushed().await?;
     Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
 }
 

@@ -185,7 +185,7 @@ impl Jobs for EmbeddedQueue {
 
     async fn check(&self) -> Result<Vec<String>> {
         let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(self.file.readers()).await?;
-        Ok(vec![format!("embedded queue in one file, SQLite {version}, every commit synced to disk")])
+        Ok(vec![format!("embedded queue in one file, SQLite {version}, each save and settle flushed to disk")])
     }
 
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
@@ -255,7 +255,7 @@ impl Workers for EmbeddedQueue {
             .await?;
         self.count(&mut tx, now, counters).await?;
         self.count_lateness(&mut tx, now, lateness).await?;
-        Ok(tx.commit().await?)
+        Ok(tx.commit_unflushed().await?)
     }
 
     async fn deregister(&self, worker: &str) -> Result<()> {
