@@ -7,6 +7,7 @@
 
 mod enqueue;
 mod fill;
+mod hydrate;
 mod memory;
 mod pipeline;
 mod queue_cycle;
@@ -45,13 +46,14 @@ async fn run(name: &str, size: Size) -> Option<Report> {
         "elsewhere" => queue_cycle::elsewhere(size).await,
         "enqueue" => enqueue::run(size).await,
         "pipeline" => pipeline::run(size).await,
+        "hydrate" => hydrate::run(size).await,
         "fill" => fill::run(size).await,
         "memory" => memory::run(size).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 6] = ["queue_cycle", "elsewhere", "enqueue", "pipeline", "fill", "memory"];
+const ALL: [&str; 7] = ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "fill", "memory"];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {

@@ -4,13 +4,17 @@
 //! is what the queue has heard of: looked up, saved and rescheduled. The processor time is what the kernel has
 //! booked on each process meanwhile.
 
-mod cpu;
+pub mod cpu;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::model::post::TweetId;
@@ -40,7 +44,7 @@ struct Case {
 
 /// Where tweets and queue are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     /// PostgreSQL and Redis. A commit waits for the disk, as it does unless a server is told otherwise.
     Postgres,
     /// The same, and a commit waits for nothing.
@@ -80,7 +84,8 @@ const CASES: [Case; 8] = [
 
 /// See the module.
 pub async fn run(size: Size) -> Report {
-    let tweets = size.pick(200_000, 2_000);
+    // Another number of tweets: PIPELINE_TWEETS=2000000.
+    let tweets = std::env::var("PIPELINE_TWEETS").map_or(size.pick(200_000, 2_000), |tweets| tweets.parse().unwrap());
     let windows = size.pick(vec![Duration::from_secs(3); 5], vec![Duration::from_millis(300)]);
     let mut speed = Table::new(
         "tweets/s, and µs of processor time per tweet",
@@ -125,61 +130,30 @@ pub async fn run(size: Size) -> Report {
 }
 
 async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: &mut Table, profile: &mut Table) {
-    let folder = tempfile::tempdir().unwrap();
-    let redis = (!case.store.is_sqlite()).then(|| TestRedis::start(&["--appendonly", "yes"]));
-    let postgres = match case.store {
-        Kind::Postgres => Some(Postgres::start(Durability::Flushed).await),
-        Kind::PostgresWithoutFsync => Some(Postgres::start(Durability::None).await),
-        Kind::OneFile | Kind::TwoFiles => None,
-    };
-    let mut settings = settings(case, folder.path());
-    let queue: Arc<dyn Queue> = match &redis {
-        Some(redis) => {
-            settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]));
-            Arc::new(RedisQueue::new(redis.pool(), NAMESPACE))
-        }
-        None => {
-            let file = folder.path().join("queue.db");
-            Arc::new(EmbeddedQueue::open(&file, NAMESPACE, Duration::from_secs(10)).await.unwrap())
-        }
-    };
-    if let Some(postgres) = &postgres {
-        settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &postgres.url())]));
-        settings.extend(variables(&[("store.postgres.connections", "8")]));
-    }
-    succeed(&["migrate"], &settings, b"");
-    let now = wall_ms();
-    let ids: Vec<String> =
-        (0..tweets).map(|n| TweetId::at(now - 3_600_000 - i64::from(tweets - n) * 20, n).to_string()).collect();
-    succeed(&["enqueue", "-"], &settings, ids.join("\n").as_bytes());
+    let mut services = Services::start(case.store).await;
+    services.settings.extend(settings(case));
+    succeed(&["migrate"], &services.settings, b"");
+    succeed(&["enqueue", "-"], &services.settings, ids(tweets).join("\n").as_bytes());
 
-    let log = folder.path().join("log");
-    let (simulator, said) = Process::start_announced(&["simulator", "--listen", "127.0.0.1:0"], &settings, &log);
-    let api = said.trim().rsplit(' ').next().unwrap().to_owned();
-    settings.extend(variables(&[("twitter.api", &api)]));
-    let updater = Process::start(&["updater"], &settings, &log);
+    let simulator = services.simulator();
+    let updater = Process::start(&["updater"], &services.settings, &services.log());
+    let Services { redis, postgres, queue, .. } = &services;
 
-    let rescheduled = async || queue.stats().await.unwrap().counters.get("rescheduled").copied().unwrap_or(0) as f64;
+    let rescheduled = async || rescheduled(&**queue).await;
     let total = f64::from(tweets);
-    let reach = async |count: f64| {
-        until_true("tweets are updated", Duration::from_secs(300), async || {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            rescheduled().await >= count
-        })
-        .await;
-    };
+    let reach = async |count: f64| reach(&**queue, count).await;
     reach(total * 0.1).await;
     let (from, watch) = (rescheduled().await, Stopwatch::start());
     reach(total * 0.8).await;
     let first = (rescheduled().await - from) / watch.elapsed().as_secs_f64();
 
     reach(total * 1.2).await;
-    let redis_pid = match &redis {
+    let redis_pid = match redis {
         Some(redis) => Some(servers::redis_pid(redis).await),
         None => None,
     };
     let processes = || Cpu::now(updater.id(), simulator.id(), redis_pid, postgres.as_ref().map(Postgres::pid));
-    let figures = async || match &postgres {
+    let figures = async || match postgres {
         Some(postgres) => Some(postgres.figures().await),
         None => None,
     };
@@ -219,43 +193,113 @@ async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: 
         for (process, pid, words, seconds) in whose {
             let (Some(pid), Some(seconds)) = (pid, seconds) else { continue };
             let pids: Vec<u32> = family(pid).collect();
-            let parts = Parts::of(&pids, words, span, folder.path());
+            let parts = Parts::of(&pids, words, span, services.folder.path());
             for (part, share) in parts.map(|parts| parts.0).unwrap_or_default() {
                 let share_of_it = json!((share * 100.0).round());
                 profile.row(vec![json!(case.name), json!(process), json!(part), share_of_it, each(seconds * share)]);
             }
         }
     }
-    assert!(updater.terminate().success(), "{}", std::fs::read_to_string(&log).unwrap());
+    assert!(updater.terminate().success(), "{}", std::fs::read_to_string(services.log()).unwrap());
     let stats = queue.stats().await.unwrap();
     assert_eq!((stats.delayed, stats.leased, stats.dead), (u64::from(tweets), 0, 0), "nothing is lost");
     drop(simulator);
 }
 
-fn settings(case: &Case, folder: &Path) -> Variables {
-    let queue = folder.join("queue.db");
-    let store = if case.store == Kind::OneFile { queue.clone() } else { folder.join("tweets.db") };
+/// Ids of so many tweets of the last hours, in no order, as files of users are.
+pub fn ids(tweets: u32) -> Vec<String> {
+    let now = wall_ms();
+    let id = |n: u32| TweetId::at(now - 3_600_000 - i64::from(n) * 20, n).to_string();
+    let mut ids: Vec<String> = (0..tweets).map(id).collect();
+    ids.shuffle(&mut StdRng::seed_from_u64(1));
+    ids
+}
+
+/// How many ids the queue has heard of.
+pub async fn rescheduled(queue: &dyn Queue) -> f64 {
+    queue.stats().await.unwrap().counters.get("rescheduled").copied().unwrap_or(0) as f64
+}
+
+/// Waits until they are so many.
+pub async fn reach(queue: &dyn Queue, count: f64) {
+    until_true("tweets are updated", Duration::from_secs(1_200), async || {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        rescheduled(queue).await >= count
+    })
+    .await;
+}
+
+/// Queue and store, in a folder of their own, and the settings of processes that use them.
+pub struct Services {
+    pub folder: TempDir,
+    pub redis: Option<TestRedis>,
+    pub postgres: Option<Postgres>,
+    pub queue: Arc<dyn Queue>,
+    pub settings: Variables,
+}
+
+impl Services {
+    pub async fn start(store: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let redis = (!store.is_sqlite()).then(|| TestRedis::start(&["--appendonly", "yes"]));
+        let postgres = match store {
+            Kind::Postgres => Some(Postgres::start(Durability::Flushed).await),
+            Kind::PostgresWithoutFsync => Some(Postgres::start(Durability::None).await),
+            Kind::OneFile | Kind::TwoFiles => None,
+        };
+        let file = folder.path().join("queue.db");
+        let tweets = if store == Kind::OneFile { file.clone() } else { folder.path().join("tweets.db") };
+        let mut settings = variables(&[
+            ("queue.embedded.path", file.to_str().unwrap()),
+            ("store.sqlite.path", tweets.to_str().unwrap()),
+            ("simulator.jitter", "0ms"),
+            ("simulator.calls_per_window", "0"),
+            ("simulator.app_calls_per_window", "0"),
+            ("simulator.gzip", "false"),
+            ("simulator.missing_share", "0"),
+        ]);
+        let queue: Arc<dyn Queue> = match &redis {
+            Some(redis) => {
+                settings.extend(variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]));
+                Arc::new(RedisQueue::new(redis.pool(), NAMESPACE))
+            }
+            None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, Duration::from_secs(10)).await.unwrap()),
+        };
+        if let Some(postgres) = &postgres {
+            settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &postgres.url())]));
+            settings.extend(variables(&[("store.postgres.connections", "8")]));
+        }
+        Self { folder, redis, postgres, queue, settings }
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// Starts a simulated API, which processes are told of that start later.
+    pub fn simulator(&mut self) -> Process {
+        let listen = ["simulator", "--listen", "127.0.0.1:0"];
+        let (simulator, said) = Process::start_announced(&listen, &self.settings, &self.log());
+        self.settings.extend(variables(&[("twitter.api", said.trim().rsplit(' ').next().unwrap())]));
+        simulator
+    }
+}
+
+fn settings(case: &Case) -> Variables {
     variables(&[
         ("tweet_age", "30d: 1s"),
-        ("queue.embedded.path", queue.to_str().unwrap()),
-        ("store.sqlite.path", store.to_str().unwrap()),
         ("updater.concurrency", &case.concurrency.to_string()),
         ("simulator.latency", case.latency),
-        ("simulator.jitter", "0ms"),
-        ("simulator.calls_per_window", "0"),
-        ("simulator.app_calls_per_window", "0"),
-        ("simulator.gzip", "false"),
-        ("simulator.missing_share", "0"),
         ("simulator.growth", if case.moving { "18m" } else { "1s" }),
     ])
 }
 
-fn succeed(arguments: &[&str], settings: &Variables, input: &[u8]) {
+pub fn succeed(arguments: &[&str], settings: &Variables, input: &[u8]) {
     let output = run_with_input(arguments, settings, input);
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 /// To a tenth, and from ten on to a whole.
-fn round(figure: f64) -> f64 {
+pub fn round(figure: f64) -> f64 {
     if figure < 10.0 { (figure * 10.0).round() / 10.0 } else { figure.round() }
 }

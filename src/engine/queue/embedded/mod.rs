@@ -49,7 +49,7 @@ impl EmbeddedQueue {
     /// Opens the file, making it and its tables where they are missing.
     ///
     /// # Errors
-    /// [`QueueError::Unavailable`] when the file cannot be opened or made.
+    /// [`QueueError::Unavailable`](super::QueueError::Unavailable) when the file cannot be opened or made.
     pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self> {
         let file = sqlite::open(path, busy_timeout).await?;
         let queue = Self { file, namespace: namespace.to_owned() };
