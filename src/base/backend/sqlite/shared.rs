@@ -88,7 +88,7 @@ struct Group {
     options: SqliteConnectOptions,
     /// Calls of this group so far; the first one began the transaction.
     calls: usize,
-    /// A call was about to join it: where that was dropped, nobody knows how far it came.
+    /// A call is about to join it. Where that was dropped, nobody knows how far it came.
     joining: bool,
     /// The last call has not said that it is done: what it wrote goes.
     spoiled: bool,
@@ -278,16 +278,18 @@ impl Group {
         if self.is_lost.load(Ordering::Relaxed) {
             return Err(Failed::flush("an earlier flush failed; start again").error());
         }
-        if self.joining {
-            self.end().await;
-        }
         self.clean_up().await;
-        self.joining = true;
+        let was_joining = std::mem::replace(&mut self.joining, true);
         if self.calls == 0 {
+            if was_joining {
+                let _ = self.say("ROLLBACK").await; // unless it had not begun
+            }
             self.begin(patience).await?;
         } else {
-            // The savepoint of the call before goes: what it wrote stays.
-            self.say(if self.calls == 1 { "SAVEPOINT call" } else { "RELEASE call; SAVEPOINT call" }).await?;
+            // The savepoint of the call before goes: what it wrote stays. Where nobody knows whether there is one, another
+            // of its name stands before it.
+            let is_there = self.calls > 1 && !was_joining;
+            self.say(if is_there { "RELEASE call; SAVEPOINT call" } else { "SAVEPOINT call" }).await?;
         }
         (self.joining, self.spoiled) = (false, true);
         self.calls += 1;
@@ -573,7 +575,7 @@ mod tests {
     async fn calls_may_be_dropped_anywhere() {
         let (_folder, path, file) = file().await;
         let (mut told, mut next) = (Vec::new(), 0_i64);
-        for _ in 0..40 {
+        for _ in 0..300 {
             let mut calls = JoinSet::new();
             for _ in 0..8 {
                 next += 1;
