@@ -45,7 +45,7 @@ impl Default for EnqueueOptions {
     fn default() -> Self {
         Self {
             batch_size: 1_000,
-            max_in_flight: 8,
+            max_in_flight: 4,
             linger: Duration::from_millis(200),
             retry: RetryPolicy::default(),
             stop: Stop::new(),
