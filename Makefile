@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions clients fuzz demo
+.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions clients exports fuzz demo
 
 test: services format clippy doc unit faults load
 
@@ -34,39 +34,42 @@ services:
 format:
 	cargo fmt --check
 
+# What the image is built with.
+FEATURES := --features parquet
+
 clippy:
-	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked $(FEATURES) --all-targets -- -D warnings
 
 doc:
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked $(FEATURES) --no-deps
 
 # Everything that can break, broken on purpose. They print what they covered.
 FAULTS := faults:: queue::half_way simulation:: model:: state_machine::
 
 unit:
-	cargo test --locked --lib --bins
-	cargo test --locked --test it -- --skip load:: $(FAULTS:%=--skip %)
-	cargo test --locked --doc
+	cargo test --locked $(FEATURES) --lib --bins
+	cargo test --locked $(FEATURES) --test it -- --skip load:: $(FAULTS:%=--skip %)
+	cargo test --locked $(FEATURES) --doc
 
 faults:
-	cargo test --locked --test it -- $(FAULTS) --nocapture
+	cargo test --locked $(FEATURES) --test it -- $(FAULTS) --nocapture
 
 # Whole systems under load want the machine to themselves.
 load:
-	cargo test --locked --test it load:: -- --test-threads=1 --nocapture
-	cargo test --locked --bench bench
+	cargo test --locked $(FEATURES) --test it load:: -- --test-threads=1 --nocapture
+	cargo test --locked $(FEATURES) --bench bench
 
 bench: services
 	cargo bench --locked --bench bench -- --record
 
 # A hundred thousand seeds, then the real processes again and again, the network by a new seed each time.
 soak:
-	SEEDS=$${SEEDS:-100000} cargo test --locked --test it simulation::seeds -- --nocapture
+	SEEDS=$${SEEDS:-100000} cargo test --locked $(FEATURES) --test it simulation::seeds -- --nocapture
 	for round in $$(seq $${ROUNDS:-20}); do
-	  NETWORK_SEED=$$RANDOM cargo test --locked --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
+	  NETWORK_SEED=$$RANDOM cargo test --locked $(FEATURES) --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
 	done
 
-lint: manifests image redis-versions clients
+lint: manifests image redis-versions clients exports
 	command -v cargo-deny >/dev/null || cargo install --locked --debug cargo-deny
 	cargo deny check bans licenses sources
 
@@ -83,6 +86,10 @@ redis-versions:
 # Clients of other people's, at the simulator: packages of PyPI.
 clients:
 	.ci/clients
+
+# What `export` writes, read by pyarrow and DuckDB, in packages of PyPI.
+exports:
+	.ci/exports
 
 # The properties are those of tests/it/fuzz.rs, which `make test` holds for a few seconds.
 fuzz:

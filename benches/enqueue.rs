@@ -144,7 +144,8 @@ pub async fn enqueue(lines: u32, settings: &Variables, options: &[&str]) -> Enqu
         writeln!(file, "{id}").unwrap();
     }
     let file = file.into_inner().unwrap();
-    let arguments = [&["enqueue", "--json", file.path().to_str().unwrap()], options].concat();
+    let path = file.path().to_str().unwrap();
+    let arguments = [&["enqueue", "--json", "--first", "interval", path], options].concat();
     let mut child = command(&arguments, settings).stdout(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let mut peak_kb = 0;

@@ -5,20 +5,15 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use twitter_updater::base::clock::Stopwatch;
 
 use crate::Size;
-use crate::pipeline::cpu::Cpu;
+use crate::pipeline::cpu::{Cpu, Served, ended_children};
 use crate::pipeline::{Kind, Services, ids, reach, round, succeed};
 use crate::report::{Report, Table, machine};
-use crate::servers::{self, Postgres};
 use crate::support::process::{Process, text, variables};
-
-/// Between `enqueue` and the first look-up: the interval, which is over before the updater starts.
-const INTERVAL: Duration = Duration::from_secs(60);
 
 /// See the module.
 pub async fn run(size: Size) -> Report {
@@ -27,14 +22,14 @@ pub async fn run(size: Size) -> Report {
         "ids hydrated once: processor time, µs a tweet",
         &["client", "tweets/s", "its own", "its services", "enqueue", "sum", "simulator"],
     );
-    // What PyPI has is not asked for by the tests.
+    // The tests fetch nothing from PyPI.
     if size == Size::Full {
         for client in ["twarc", "twarc2"] {
             theirs(client, tweets, &mut table).await;
         }
     }
     for (name, store) in [("this, one SQLite file", Kind::OneFile), ("this, Redis and PostgreSQL", Kind::Postgres)] {
-        ours(name, store, size, tweets, &mut table).await;
+        ours(name, store, tweets, &mut table).await;
     }
     let about = vec![
         format!(
@@ -53,7 +48,7 @@ async fn theirs(client: &str, tweets: u32, table: &mut Table) {
     let simulator = services.simulator();
     let folder = services.folder.path();
     std::fs::write(folder.join("ids"), ids(tweets).join("\n")).unwrap();
-    let before = Cpu::now(simulator.id(), simulator.id(), None, None);
+    let before = Cpu::now(simulator.id(), simulator.id(), Served::default());
     let api = &services.settings.iter().find(|(name, _)| name.ends_with("TWITTER__API")).unwrap().1;
     let hydrate = Command::new(Path::new("target/clients/bin/python"))
         .args(["benches/hydrate.py", client, api])
@@ -63,7 +58,7 @@ async fn theirs(client: &str, tweets: u32, table: &mut Table) {
     assert!(hydrate.status.success(), "{}", text(&hydrate.stderr));
     let said: Value = serde_json::from_slice(&hydrate.stdout).unwrap();
     assert_eq!(said["posts"], tweets);
-    let spent = Cpu::now(simulator.id(), simulator.id(), None, None).since(&before);
+    let spent = Cpu::now(simulator.id(), simulator.id(), Served::default()).since(&before);
     let each = |seconds: f64| json!(round(seconds * 1e6 / f64::from(tweets)));
     let [wall, own] = ["wall", "processor"].map(|name| said[name].as_f64().unwrap());
     let rate = json!((f64::from(tweets) / wall).round());
@@ -71,53 +66,38 @@ async fn theirs(client: &str, tweets: u32, table: &mut Table) {
     table.row(vec![json!(client), rate, own.clone(), Value::Null, Value::Null, own, simulator]);
 }
 
-async fn ours(name: &str, store: Kind, size: Size, tweets: u32, table: &mut Table) {
+async fn ours(name: &str, store: Kind, tweets: u32, table: &mut Table) {
     let mut services = Services::start(store).await;
-    let interval = size.pick(INTERVAL, Duration::from_secs(1));
     services.settings.extend(variables(&[
-        ("tweet_age", &format!("30d: {}s", interval.as_secs())),
+        ("tweet_age", "30d: 1d"),
         ("updater.concurrency", "8"),
         ("simulator.latency", "0ms"),
     ]));
     succeed(&["migrate"], &services.settings, b"");
     let simulator = services.simulator();
-    let redis = match &services.redis {
-        Some(redis) => Some(servers::redis_pid(redis).await),
-        None => None,
-    };
-    let postgres = services.postgres.as_ref().map(Postgres::pid);
-    // Those of a process that has not started are the simulator's, and left out.
-    let processes = |updater: u32| Cpu::now(updater, simulator.id(), redis, postgres);
-    let before = processes(simulator.id());
-    let children = children();
+    let served = services.pids().await;
+    // The updater has not started: this process stands for it, which waits.
+    let before = Cpu { updater: 0.0, ..Cpu::now(std::process::id(), simulator.id(), served) };
+    let children = ended_children();
     let watch = Stopwatch::start();
     succeed(&["enqueue", "-"], &services.settings, ids(tweets).join("\n").as_bytes());
-    let (enqueued, enqueue) = (watch.elapsed(), self::children() - children);
-    tokio::time::sleep(interval).await;
+    let (enqueued, enqueue) = (watch.elapsed(), ended_children() - children);
     let watch = Stopwatch::start();
     let updater = Process::start(&["updater"], &services.settings, &services.log());
     reach(&*services.queue, f64::from(tweets)).await;
     let took = enqueued + watch.elapsed();
-    let after = processes(updater.id());
-    let served = |now: Option<f64>, before: Option<f64>| now.zip(before).map_or(0.0, |(now, before)| now - before);
-    let services_took = served(after.redis, before.redis) + served(after.postgres, before.postgres);
+    let spent = Cpu::now(updater.id(), simulator.id(), served).since(&before);
+    let services_took = spent.redis.unwrap_or(0.0) + spent.postgres.unwrap_or(0.0);
     let each = |seconds: f64| json!(round(seconds * 1e6 / f64::from(tweets)));
     table.row(vec![
         json!(name),
         json!((f64::from(tweets) / took.as_secs_f64()).round()),
-        each(after.updater),
+        each(spent.updater),
         each(services_took),
         each(enqueue),
-        each(after.updater + services_took + enqueue),
-        each(after.simulator - before.simulator),
+        each(spent.updater + services_took + enqueue),
+        each(spent.simulator),
     ]);
     assert!(updater.terminate().success());
     drop(simulator);
-}
-
-/// Seconds of processor time of this process's children that have ended.
-fn children() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    fields[13..15].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
 }

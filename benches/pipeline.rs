@@ -27,7 +27,7 @@ use crate::support::process::{Process, Variables, run_with_input, text, variable
 use crate::support::redis::TestRedis;
 use crate::support::wait::until_true;
 
-use self::cpu::{Cpu, POSTGRES, Parts, UPDATER, family};
+use self::cpu::{Cpu, POSTGRES, Parts, Served, UPDATER, Written, family};
 
 /// What is measured in one run.
 struct Case {
@@ -51,13 +51,15 @@ pub enum Kind {
     PostgresWithoutFsync,
     /// Both in one SQLite file.
     OneFile,
+    /// The same in memory, where a flush costs nothing.
+    OneFileInMemory,
     /// Each in an SQLite file of its own.
     TwoFiles,
 }
 
 impl Kind {
     fn is_sqlite(self) -> bool {
-        matches!(self, Self::OneFile | Self::TwoFiles)
+        matches!(self, Self::OneFile | Self::OneFileInMemory | Self::TwoFiles)
     }
 }
 
@@ -65,13 +67,14 @@ impl Kind {
 const POSTGRES_CASE: Case =
     Case { name: "PostgreSQL", store: Kind::Postgres, latency: "0ms", concurrency: 8, moving: true, profiled: false };
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     Case { profiled: true, ..POSTGRES_CASE },
     Case { name: "PostgreSQL, no object changed", moving: false, ..POSTGRES_CASE },
     Case { name: "PostgreSQL, fsync off", store: Kind::PostgresWithoutFsync, ..POSTGRES_CASE },
     Case { name: "PostgreSQL, API 100 ms", latency: "100ms", concurrency: 4, ..POSTGRES_CASE },
     Case { name: "PostgreSQL, API 100 ms", latency: "100ms", concurrency: 32, ..POSTGRES_CASE },
     Case { name: "one SQLite file", store: Kind::OneFile, ..POSTGRES_CASE },
+    Case { name: "one SQLite file, in memory", store: Kind::OneFileInMemory, ..POSTGRES_CASE },
     Case { name: "two SQLite files", store: Kind::TwoFiles, profiled: true, ..POSTGRES_CASE },
     Case {
         name: "two SQLite files, API 100 ms",
@@ -101,6 +104,9 @@ pub async fn run(size: Size) -> Report {
             "sum",
             "used %",
             "busy %",
+            "updater writes KB/tweet",
+            "flushes/s",
+            "flushes/tweet",
             "WAL KB/tweet",
             "HOT %",
         ],
@@ -133,11 +139,11 @@ async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: 
     let mut services = Services::start(case.store).await;
     services.settings.extend(settings(case));
     succeed(&["migrate"], &services.settings, b"");
-    succeed(&["enqueue", "-"], &services.settings, ids(tweets).join("\n").as_bytes());
+    succeed(&["enqueue", "--first", "interval", "-"], &services.settings, ids(tweets).join("\n").as_bytes());
 
     let simulator = services.simulator();
     let updater = Process::start(&["updater"], &services.settings, &services.log());
-    let Services { redis, postgres, queue, .. } = &services;
+    let Services { postgres, queue, .. } = &services;
 
     let rescheduled = async || rescheduled(&**queue).await;
     let total = f64::from(tweets);
@@ -148,16 +154,13 @@ async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: 
     let first = (rescheduled().await - from) / watch.elapsed().as_secs_f64();
 
     reach(total * 1.2).await;
-    let redis_pid = match redis {
-        Some(redis) => Some(servers::redis_pid(redis).await),
-        None => None,
-    };
-    let processes = || Cpu::now(updater.id(), simulator.id(), redis_pid, postgres.as_ref().map(Postgres::pid));
+    let served = services.pids().await;
+    let processes = || Cpu::now(updater.id(), simulator.id(), served);
     let figures = async || match postgres {
         Some(postgres) => Some(postgres.figures().await),
         None => None,
     };
-    let before = (rescheduled().await, processes(), figures().await);
+    let before = (rescheduled().await, processes(), figures().await, Written::now(updater.id()));
     let mut rates = Vec::new();
     for window in windows {
         let (from, watch) = (rescheduled().await, Stopwatch::start());
@@ -167,6 +170,8 @@ async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: 
     let done = rescheduled().await - before.0;
     let spent = processes().since(&before.1);
     let disk = figures().await.map(|after| after.since(&before.2.unwrap()));
+    let written = Written::now(updater.id()).since(&before.3);
+    let seconds = windows.iter().sum::<Duration>().as_secs_f64();
     let each = |seconds: f64| json!(round(seconds * 1e6 / done));
     speed.row(vec![
         json!(case.name),
@@ -180,6 +185,9 @@ async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: 
         each(spent.sum()),
         json!(round(spent.sum() / spent.cores * 100.0)),
         json!(round(spent.busy * 100.0)),
+        json!(round(written.bytes / 1024.0 / done)),
+        json!(round(written.flushes / seconds)),
+        json!((written.flushes / done * 1e4).round() / 1e4),
         disk.map_or(Value::Null, |disk| json!(round(disk.wal_bytes / 1024.0 / done))),
         disk.map_or(Value::Null, |disk| json!(round(disk.hot * 100.0))),
     ]);
@@ -188,7 +196,7 @@ async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: 
         let span = Duration::from_secs(6);
         let whose = [
             ("updater", Some(updater.id()), UPDATER, Some(spent.updater)),
-            ("postgres", postgres.as_ref().map(Postgres::pid), POSTGRES, spent.postgres),
+            ("postgres", served.postgres, POSTGRES, spent.postgres),
         ];
         for (process, pid, words, seconds) in whose {
             let (Some(pid), Some(seconds)) = (pid, seconds) else { continue };
@@ -215,7 +223,7 @@ pub fn ids(tweets: u32) -> Vec<String> {
     ids
 }
 
-/// How many ids the queue has heard of.
+/// How many ids were rescheduled so far.
 pub async fn rescheduled(queue: &dyn Queue) -> f64 {
     queue.stats().await.unwrap().counters.get("rescheduled").copied().unwrap_or(0) as f64
 }
@@ -240,15 +248,19 @@ pub struct Services {
 
 impl Services {
     pub async fn start(store: Kind) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = match store {
+            Kind::OneFileInMemory => tempfile::tempdir_in("/dev/shm"),
+            _ => tempfile::tempdir(),
+        };
+        let folder = folder.unwrap();
         let redis = (!store.is_sqlite()).then(|| TestRedis::start(&["--appendonly", "yes"]));
         let postgres = match store {
             Kind::Postgres => Some(Postgres::start(Durability::Flushed).await),
             Kind::PostgresWithoutFsync => Some(Postgres::start(Durability::None).await),
-            Kind::OneFile | Kind::TwoFiles => None,
+            Kind::OneFile | Kind::OneFileInMemory | Kind::TwoFiles => None,
         };
         let file = folder.path().join("queue.db");
-        let tweets = if store == Kind::OneFile { file.clone() } else { folder.path().join("tweets.db") };
+        let tweets = if store == Kind::TwoFiles { folder.path().join("tweets.db") } else { file.clone() };
         let mut settings = variables(&[
             ("queue.embedded.path", file.to_str().unwrap()),
             ("store.sqlite.path", tweets.to_str().unwrap()),
@@ -270,6 +282,14 @@ impl Services {
             settings.extend(variables(&[("store.postgres.connections", "8")]));
         }
         Self { folder, redis, postgres, queue, settings }
+    }
+
+    pub async fn pids(&self) -> Served {
+        let redis = match &self.redis {
+            Some(redis) => Some(servers::redis_pid(redis).await),
+            None => None,
+        };
+        Served { redis, postgres: self.postgres.as_ref().map(Postgres::pid) }
     }
 
     pub fn log(&self) -> PathBuf {

@@ -21,14 +21,45 @@ pub struct Cpu {
     pub busy: f64,
 }
 
+/// The processes that serve an updater.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Served {
+    pub redis: Option<u32>,
+    pub postgres: Option<u32>,
+}
+
+/// What goes to the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct Written {
+    /// What the updater wrote, bytes.
+    pub bytes: f64,
+    /// Flushes of all disks of the machine, whoever asked.
+    pub flushes: f64,
+}
+
+impl Written {
+    pub fn now(updater: u32) -> Self {
+        let io = std::fs::read_to_string(format!("/proc/{updater}/io")).unwrap();
+        let bytes = io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap().parse().unwrap();
+        // The 19th number of a disk: <https://docs.kernel.org/admin-guide/iostats.html>.
+        let disks = std::fs::read_to_string("/proc/diskstats").unwrap();
+        let flushes = disks.lines().filter_map(|disk| disk.split_whitespace().nth(18)?.parse::<f64>().ok()).sum();
+        Self { bytes, flushes }
+    }
+
+    pub fn since(&self, before: &Self) -> Self {
+        Self { bytes: self.bytes - before.bytes, flushes: self.flushes - before.flushes }
+    }
+}
+
 impl Cpu {
-    pub fn now(updater: u32, simulator: u32, redis: Option<u32>, postgres: Option<u32>) -> Self {
+    pub fn now(updater: u32, simulator: u32, served: Served) -> Self {
         let (busy, cores) = machine();
         Self {
             updater: of(updater).unwrap().1,
             simulator: of(simulator).unwrap().1,
-            redis: redis.map(|pid| of(pid).unwrap().1),
-            postgres: postgres.map(seconds),
+            redis: served.redis.map(|pid| of(pid).unwrap().1),
+            postgres: served.postgres.map(seconds),
             cores,
             busy,
         }
@@ -55,10 +86,23 @@ impl Cpu {
 /// A process's parent and its seconds, those of its children that have ended included.
 fn of(pid: u32) -> Option<(u32, f64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // "pid (name) state parent …", and the name may hold anything.
-    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    let ticks: f64 = fields[11..15].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum();
-    Some((fields[1].parse().ok()?, ticks / TICKS))
+    let fields = fields(&stat);
+    Some((fields[1].parse().ok()?, ticks(&fields[11..15])))
+}
+
+/// What stands behind the name in "pid (name) state parent …": the name may hold anything.
+fn fields(stat: &str) -> Vec<&str> {
+    stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect()
+}
+
+fn ticks(fields: &[&str]) -> f64 {
+    fields.iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS
+}
+
+/// The seconds of this process's children that have ended.
+pub fn ended_children() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    ticks(&fields(&stat)[13..15])
 }
 
 /// The seconds of a process and of its children.

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::app::{self, Monitored, Shared};
 use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::humanize::cut;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::{QueueBackend, Settings, StoreBackend};
@@ -37,6 +38,10 @@ const BATCH: usize = 250;
 const FRAME: Duration = Duration::from_millis(500);
 /// How many tweets' counts are shown growing.
 const SHOWN: usize = 4;
+/// The view is no wider.
+const COLUMNS: usize = 80;
+/// In this time as many tweets come in as there were at first.
+const COME_IN: Duration = Duration::from_secs(1_000);
 
 /// What to do about an address that is taken.
 const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
@@ -46,7 +51,7 @@ const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page:
 pub struct DemoOptions {
     /// End after this long.
     pub run_for: Option<Duration>,
-    /// Tweets to keep fresh.
+    /// Tweets to begin with.
     pub tweets: u32,
     /// Where the file is kept.
     pub dir: Option<PathBuf>,
@@ -137,7 +142,8 @@ pub async fn run(
     let starter = app::starter(&posts, queue.clone(), Some(shared.store.clone()), pipeline.schedule);
     let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
     let mut view = View::new(&tweets, queue, shared.store, pipeline.metrics);
-    let (ids, scheduled) = show(&mut view, &starter.by(Way::of("demo")), &tweets, options.run_for, &stop).await?;
+    let starter = starter.by(Way::of("demo"));
+    let (ids, scheduled) = show(&mut view, &starter, &provider, &tweets, options.run_for, &stop).await?;
     stop.drain();
     updating.await.context("the updater ended badly")??;
     view.text.finish();
@@ -163,11 +169,12 @@ async fn site(
     app::open_site(settings, &shared.service, &[(pipeline.clone(), Arc::new(whole))]).await
 }
 
-/// Puts the tweets into the queue and draws the view, until the time is up, it is stopped, or every tweet's life has
-/// ended. Returns the ids, and how many of them were scheduled.
+/// Puts the tweets into the queue, then new ones as they are made, and draws the view, until the time is up or it is
+/// stopped. Returns the ids, and how many of them were scheduled.
 async fn show(
     view: &mut View,
     starter: &Starter,
+    provider: &Provider,
     tweets: &[Ingested],
     run_for: Option<Duration>,
     stop: &Stop,
@@ -191,15 +198,29 @@ async fn show(
     let drawing = async {
         loop {
             tokio::time::sleep(FRAME).await;
-            let stats = view.draw().await?;
-            if stats.delayed + stats.leased == 0 {
-                return Ok::<_, anyhow::Error>(()); // every tweet's life has ended
+            if let Err(error) = view.draw().await {
+                return error;
             }
         }
     };
+    // So that there are some of every age, however long it runs.
+    let gap = COME_IN.div_f64(tweets.len().max(1) as f64);
+    let coming = async {
+        for n in u32::try_from(tweets.len()).unwrap_or(u32::MAX).. {
+            tokio::time::sleep(gap).await;
+            let id = simulator::id_of(provider, clock::wall_ms(), n);
+            match starter.queue_tweet(Ingested::bare(&*id)).await {
+                Ok(answer) => scheduled += u64::from(answer == Queued::Scheduled),
+                Err(error) => return error.into(),
+            }
+            ids.push(id);
+        }
+        std::future::pending().await
+    };
     tokio::select! {
         () = end => {}
-        drawn = drawing => drawn?,
+        error = drawing => return Err(error),
+        error = coming => return Err(error),
     }
     Ok((ids, scheduled))
 }
@@ -303,25 +324,26 @@ impl View {
             text += &format!("{:<16}{:>10}{:>10}{:>8}\n", lane.lane, every, lane.delayed, lane.due);
         }
         text += &format!(
-            "\nin flight {:>5}   requests {:>6}   ids per request {:>5.1}   late p50 {} ms, p99 {} ms\n",
+            "\nin flight {:>5}   requests {:>6}   ids per request {:>5.1}\n",
             stats.leased,
             requests,
             looked_up as f64 / requests.max(1) as f64,
-            metrics.lateness(50.0),
-            metrics.lateness(99.0),
         );
         text += &format!(
-            "updates {:>7}   unavailable {:>4}   ended {:>4}\n\n",
+            "updates {:>7}   unavailable {:>3}   ended {:>4}   late p50 {} ms, p99 {} ms\n\n",
             counters.found.get() + counters.withheld.get(),
             counters.unavailable.get(),
-            counters.ended.get()
+            counters.ended.get(),
+            metrics.lateness(50.0),
+            metrics.lateness(99.0),
         );
         for id in &self.shown {
             let history = store.history(queue.namespace(), id).await?;
             let last = &history[history.len().saturating_sub(8)..];
             let likes = last.iter().map(|row| row.metrics.favorite_count.unwrap_or(0).to_string());
             let counts: Vec<String> = likes.collect();
-            text += &format!("tweet {id}  likes {}\n", counts.join(" → "));
+            text += &cut(&format!("{id}  likes {}", counts.join(" → ")), COLUMNS - 1);
+            text.push('\n');
         }
         self.text.set_message(text);
         self.text.tick();

@@ -32,8 +32,8 @@ pub use self::poll::{Asked, open_poller, pollers};
 pub use self::role::{ManagedWorker, Role};
 pub use self::service::{Service, Shared};
 pub use self::starters::{dead_of, rebuild_of, starter};
-pub use self::status::status;
-pub use self::store::{StoreAndPositions, connect_store, fill_details, open_store, store_as_it_is};
+pub use self::status::{ids_per_second_left, status};
+pub use self::store::{StoreAndPositions, connect_store, fill_details, open_store, open_tables, store_as_it_is};
 pub use self::tuning::{budget, fill, read_terms};
 pub use self::updater::{open_updater, updaters};
 

@@ -80,7 +80,7 @@ impl Service {
         let queue = self.unchecked_queue(namespace).await?;
         let findings = queue.check().await.with_context(|| self.unusable("queue"))?;
         if let Some((first, others)) = findings.split_first() {
-            tracing::info!(namespace, "{first}");
+            tracing::debug!(namespace, "{first}");
             others.iter().for_each(|finding| tracing::warn!(namespace, "{finding}"));
         }
         if let Self::Redis { pool, .. } = self {

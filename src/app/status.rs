@@ -9,6 +9,8 @@ use futures::future::join_all;
 use super::{Service, callers, fill, queue_is_there, source_book, store_as_it_is, terms, whole_queue};
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
+use crate::engine::queue::Queue;
+use crate::ops::report::capacity::Overload;
 use crate::ops::report::sources::{PositionsAtHand, Sources};
 use crate::ops::report::status::{Report, Status};
 use crate::ops::{Answer, Reader, StoreAtHand};
@@ -72,6 +74,27 @@ async fn status_of(
         }
     };
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })
+}
+
+/// How many ids a second the quota leaves beside the look-ups that are in that queue; `None` where it has no limit, or
+/// where that is not known: before the first answer, or without credentials.
+///
+/// # Errors
+/// A setting is missing, or the ledger's file cannot be opened.
+pub async fn ids_per_second_left(
+    settings: &Settings,
+    pipeline: &Registered,
+    queue: Arc<dyn Queue>,
+) -> Result<Option<f64>> {
+    let provider = &pipeline.id.provider;
+    let names: Vec<String> =
+        callers(settings, provider).map(|all| all.into_iter().map(|(name, _)| name).collect()).unwrap_or_default();
+    let capabilities = pipeline.capabilities();
+    let ledger = Service::new(settings)?.ledger(provider).await?;
+    let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names));
+    let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
+    let quota = Overload::new(&lanes, &accounts.unwrap_or_default(), fill(settings, capabilities));
+    Ok(quota.left_for_others(capabilities.batch_limit))
 }
 
 /// Reads the polled sources. A store that is down is reported where the settings name a source: otherwise there may be

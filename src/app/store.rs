@@ -1,13 +1,20 @@
 //! The store that the settings name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
+use crate::store::export::Tables;
 use crate::store::{Positions, PostgresStore, SqliteStore, Store, StoreError};
+
+/// All that a database holds for us.
+trait Whole: Store + Positions + Tables {}
+
+impl<T: Store + Positions + Tables> Whole for T {}
 
 /// The store and the positions of the polled sources, which lie in the same database.
 pub type StoreAndPositions = (Arc<dyn Store>, Arc<dyn Positions>);
@@ -35,16 +42,35 @@ pub async fn open_store(settings: &Settings) -> Result<StoreAndPositions> {
 /// # Errors
 /// It is down.
 pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
-    let connected: Result<StoreAndPositions, StoreError> = match settings.store.backend {
+    let whole = connect(settings).await?;
+    Ok((whole.clone(), whole))
+}
+
+/// What the store holds, for those who take it elsewhere, however long they take. Creates no file and no table.
+///
+/// # Errors
+/// As of [`open_store`].
+pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
+    let mut settings = settings.clone();
+    settings.store.postgres.statement_timeout = Duration::ZERO;
+    let settings = &settings;
+    there_is_a_file(settings).await?;
+    let whole = connect(settings).await?;
+    whole.check().await.with_context(|| unusable_store(settings))?;
+    Ok(whole)
+}
+
+async fn connect(settings: &Settings) -> Result<Arc<dyn Whole>> {
+    let connected: Result<Arc<dyn Whole>, StoreError> = match settings.store.backend {
         StoreBackend::Postgres => {
             let postgres = &settings.store.postgres;
             let store = PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout).await;
-            store.map(Arc::new).map(|store| (store.clone() as _, store as _))
+            store.map(|store| Arc::new(store) as _)
         }
         StoreBackend::Sqlite => {
             let file = &settings.store.sqlite;
             let store = SqliteStore::open(&file.path, file.busy_timeout).await;
-            store.map(Arc::new).map(|store| (store.clone() as _, store as _))
+            store.map(|store| Arc::new(store) as _)
         }
     };
     connected.with_context(|| unusable_store(settings))
@@ -55,10 +81,15 @@ pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
 /// # Errors
 /// It is down, or there is no such file.
 pub async fn store_as_it_is(settings: &Settings) -> Result<StoreAndPositions> {
+    there_is_a_file(settings).await?;
+    connect_store(settings).await
+}
+
+async fn there_is_a_file(settings: &Settings) -> Result<()> {
     if settings.store.backend == StoreBackend::Sqlite {
         tokio::fs::metadata(&settings.store.sqlite.path).await.with_context(|| unusable_store(settings))?;
     }
-    connect_store(settings).await
+    Ok(())
 }
 
 /// Reads the details of posts that an earlier version stored out of their raw objects. Interrupted, it goes on where it

@@ -160,6 +160,8 @@ impl RedisSettings {
 pub struct StoreSettings {
     #[serde(deserialize_with = "word")]
     pub backend: StoreBackend,
+    #[serde(deserialize_with = "word")]
+    pub on_deleted: OnDeleted,
     pub sqlite: FileSettings,
     pub postgres: PostgresSettings,
 }
@@ -171,6 +173,15 @@ pub struct StoreSettings {
 pub enum StoreBackend {
     Sqlite,
     Postgres,
+}
+
+/// `store.on_deleted`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum OnDeleted {
+    Keep,
+    Blank,
 }
 
 /// `[store.postgres]`

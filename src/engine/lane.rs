@@ -68,7 +68,28 @@ impl Order {
     }
 }
 
+/// The name of [`Lane::once`].
+pub const ONCE: &str = "once";
+/// The lanes whose items are looked up in them once.
+pub const PASSING: [&str; 2] = ["first", ONCE];
+/// How long an item that was put in to be looked up at once can wait, where there are too few calls.
+const AT_ONCE: Duration = Duration::from_secs(3_600);
+
 impl Lane {
+    /// The lane of items that were put in to be looked up at once: their first look-up. They take their turn as fast as the
+    /// quota goes, and none is late.
+    #[must_use]
+    pub fn first() -> Self {
+        Self::new("first", AT_ONCE).ordered(Order::OldestFirst)
+    }
+
+    /// The lane of items that are looked up once. What says so is their way in the store
+    /// ([`ONCE`](crate::store::ONCE)); the lane alone says that it has to be asked.
+    #[must_use]
+    pub fn once() -> Self {
+        Self::new(ONCE, AT_ONCE).ordered(Order::OldestFirst)
+    }
+
     /// A lane of tier 0, ordered by lateness. `patience` below 1 ms counts as 1 ms, since the queue divides by it.
     pub fn new(name: impl Into<Arc<str>>, patience: Duration) -> Self {
         Self { name: name.into(), patience: clock::millis(patience).max(1), tier: 0, order: Order::default() }

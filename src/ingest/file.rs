@@ -239,13 +239,15 @@ fn take(
     on_refused: &mut impl FnMut(u64, &str),
 ) {
     let Item { line, bytes, tweet, hint } = item;
+    let now = clock::wall_ms();
     summary.lines += 1;
     let admitted = tweet.map_err(Queued::Refused).and_then(|tweet| {
         summary.look_at(line, &tweet.id);
-        starter.admit(tweet, clock::wall_ms(), &mut batch.admitted)
+        starter.admit(tweet, now, &mut batch.admitted)
     });
     match admitted {
         Ok(()) => {
+            summary.due(batch.admitted.last_due(now), now);
             batch.bytes += bytes;
             batch.since.get_or_insert_with(Stopwatch::start);
         }

@@ -18,6 +18,7 @@
 mod body;
 mod cut;
 mod file;
+mod first;
 mod http;
 mod incoming;
 mod lines;
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 pub use self::cut::LONGEST_LINE;
 pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
+pub use self::first::{First, Pace};
 pub use self::http::{Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
 pub use self::progress::ProgressDisplay;
@@ -49,7 +51,7 @@ use crate::model::post::Ingested;
 use crate::model::post::SECONDS_BELOW;
 use crate::model::post::TweetState;
 use crate::providers::registry::Parse;
-use crate::store::{NewTweet, Store, StoreError, Way};
+use crate::store::{NewTweet, ONCE, Store, StoreError, Way};
 
 /// Reads when a post was made from its id, ms since the epoch: `None` where ids of that form do not
 /// say, an error (one clause) where it is no id of the provider at all.
@@ -119,6 +121,11 @@ impl Admitted {
     pub(crate) fn len(&self) -> usize {
         self.jobs.len()
     }
+
+    /// When the last one is due.
+    fn last_due(&self, now: Millis) -> Option<Millis> {
+        self.jobs.last().map(|job| job.due.moment(now))
+    }
 }
 
 /// Puts tweets into a pipeline.
@@ -130,6 +137,7 @@ pub struct Starter {
     id_date: IdDate,
     parse: Parse,
     way: Way,
+    first: First,
     /// How long store and queue may take together.
     patience: Option<Duration>,
 }
@@ -144,13 +152,32 @@ impl Starter {
         id_date: IdDate,
         parse: Parse,
     ) -> Self {
-        Self { queue, store, schedule: schedule.into(), id_date, parse, way: Way::of("library"), patience: None }
+        Self {
+            queue,
+            store,
+            schedule: schedule.into(),
+            id_date,
+            parse,
+            way: Way::of("library"),
+            first: First::Interval,
+            patience: None,
+        }
     }
 
     /// The same for tweets that come by this way; the store keeps it of each.
     #[must_use]
     pub fn by(mut self, way: Way) -> Self {
         self.way = way;
+        self
+    }
+
+    /// The same for tweets that are looked up first at another time than after an interval.
+    #[must_use]
+    pub fn first(mut self, first: First) -> Self {
+        if first.is_once() {
+            self.way.pipeline = ONCE.to_owned();
+        }
+        self.first = first;
         self
     }
 
@@ -257,8 +284,10 @@ impl Starter {
     /// Puts a tweet with those that may be handed over; `Err` says what it is otherwise.
     pub(crate) fn admit(&self, tweet: Ingested, now: Millis, to: &mut Admitted) -> Result<(), Queued> {
         let schedule = self.schedule.in_force();
-        let created_at = self.date(&tweet, schedule.needs_date(), now).map_err(Queued::Refused)?;
-        let (lane, delay) = schedule.first(&Known { id: &tweet.id, created_at }, now).ok_or(Queued::TooOld)?;
+        let needs_date = schedule.needs_date() && !self.first.is_once();
+        let created_at = self.date(&tweet, needs_date, now).map_err(Queued::Refused)?;
+        let regular = schedule.first(&Known { id: &tweet.id, created_at }, now);
+        let (lane, delay) = self.first.of(&tweet, regular, now).ok_or(Queued::TooOld)?;
         to.jobs.push(NewJob { id: tweet.id.clone(), lane, due: delay.into() });
         to.dates.push(created_at.unwrap_or(now));
         if self.store.is_some() {

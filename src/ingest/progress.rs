@@ -5,6 +5,7 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Progress;
+use crate::base::humanize::grouped;
 
 /// A file: how much of it is read, how fast, how long it will take.
 const BAR: &str = "{prefix} [{wide_bar}] {percent}% of {total_bytes}, {msg}, {binary_bytes_per_sec}, {eta} left";
@@ -64,6 +65,14 @@ impl ProgressDisplay {
         if self.is_shown() {
             self.bar.set_message(message.to_owned());
             self.bar.set_position(rows);
+        }
+    }
+
+    /// Shows how many are done of nobody knows how many.
+    pub fn show_count(&self, count: u64, of: &str) {
+        if self.is_shown() {
+            self.bar.set_message(format!("{} {of}", grouped(count)));
+            self.bar.tick();
         }
     }
 

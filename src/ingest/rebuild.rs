@@ -62,10 +62,13 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// The lane of a tweet at `now`, ms since the epoch. One whose life is over by its age, or whose date
+    /// The lane of a tweet at `now`, ms since the epoch; `once`: it is looked up once. One whose life is over by its age, or whose date
     /// nobody knows, is in the last: the updater ends it, or keeps it alive.
     #[must_use]
-    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, now: Millis) -> Lane {
+    pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, once: bool, now: Millis) -> Lane {
+        if once {
+            return Lane::once();
+        }
         if state == TweetState::Unavailable {
             return self.unavailable.clone();
         }
@@ -263,7 +266,7 @@ impl Rebuild {
         let mut out = Vec::new();
         let mut verdicts = Vec::with_capacity(ours.len());
         for (row, state) in ours.iter().zip(states) {
-            let lane = self.lanes.of(&row.id, state.unwrap_or(row.state), row.created_at, adopted.now);
+            let lane = self.lanes.of(&row.id, state.unwrap_or(row.state), row.created_at, row.once, adopted.now);
             let verdict = if state.is_some() {
                 Verdict::Reschedule { lane: lane.clone(), due: self.delay(row, &lane, adopted.now).into() }
             } else {
@@ -292,7 +295,7 @@ impl Rebuild {
     /// at the most as late again as it is, an interval, and [`SPREAD_MS`].
     fn delay(&self, row: &Listed, lane: &Lane, now: Millis) -> Millis {
         let delay = row.next_due.unwrap_or(now) - now;
-        if delay > 0 && !self.lanes.is_over(&row.id, row.created_at, now) {
+        if delay > 0 && (row.once || !self.lanes.is_over(&row.id, row.created_at, now)) {
             return delay;
         }
         let most = (-delay).clamp(0, lane.patience.min(SPREAD_MS));

@@ -14,7 +14,7 @@ use crate::base::random;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::{NewJob, Promoted, check_id};
 use crate::model::post::TweetState;
-use crate::store::{Listed, Listing};
+use crate::store::{Listed, Listing, Standing};
 
 /// A state of posts that are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,9 +141,9 @@ impl Refresh {
                     Some(TweetState::Ended) => "its life has ended: put it in again with `enqueue`",
                     Some(TweetState::Dead) => "it is dead: bring it back with `dead retry`",
                     Some(state @ (TweetState::Live | TweetState::Unavailable)) => {
-                        let (created_at, checked_at) = known.map_or((None, None), |of| (of.created_at, of.checked_at));
+                        let Standing { created_at, checked_at, once, .. } = known.unwrap_or_default();
                         let id = id.clone();
-                        rows.push(Listed { id, state, created_at, next_due: None, checked_at, reason: None });
+                        rows.push(Listed { id, state, created_at, next_due: None, checked_at, reason: None, once });
                         continue;
                     }
                 };
@@ -207,7 +207,7 @@ impl Refresh {
         let now = clock::wall_ms();
         let mut jobs = Vec::with_capacity(rows.len());
         for row in &mut rows {
-            let lane = lanes.of(&row.id, TweetState::Live, row.created_at, now);
+            let lane = lanes.of(&row.id, TweetState::Live, row.created_at, row.once, now);
             let delay = if spread { (random::share() * lane.patience as f64) as Millis } else { 0 };
             row.next_due = Some(now.saturating_add(delay));
             jobs.push(NewJob { id: row.id.clone(), lane, due: delay.into() });

@@ -6,7 +6,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::Queued;
-use crate::base::humanize::grouped;
+use crate::base::clock::Millis;
+use crate::base::humanize::{self, grouped};
 
 /// Refusals a [`Summary`] names; the rest are counted.
 const NAMED_REFUSALS: usize = 50;
@@ -46,6 +47,11 @@ pub struct Summary {
     pub refused_by_reason: BTreeMap<String, u64>,
     /// Something a person should look at although it was scheduled.
     pub warning: Option<String>,
+    /// In how many seconds, from when it was read, the first of them is due that was not refused, and the last. One that
+    /// was in the queue already is due when it was.
+    pub first_update_s: Option<f64>,
+    /// See above.
+    pub last_update_s: Option<f64>,
     /// How long it took.
     pub seconds: f64,
     /// Entries per second.
@@ -94,6 +100,13 @@ impl Summary {
                 *self.refused_by_reason.entry(reason.to_owned()).or_default() += 1;
             }
         }
+    }
+
+    /// An entry is due then; both ms since the epoch.
+    pub(super) fn due(&mut self, at: Option<Millis>, now: Millis) {
+        let Some(seconds) = at.map(|at| (at - now) as f64 / 1e3) else { return };
+        self.first_update_s = Some(self.first_update_s.map_or(seconds, |first| first.min(seconds)));
+        self.last_update_s = Some(self.last_update_s.map_or(seconds, |last| last.max(seconds)));
     }
 
     pub(super) fn look_at(&mut self, line: u64, id: &str) {
@@ -162,7 +175,7 @@ impl fmt::Display for Summary {
         let rows = [
             ("scheduled", self.scheduled, ""),
             ("known", self.known, "in the queue already"),
-            ("too old", self.too_old, "past the last age bracket, not updated any more"),
+            ("too old", self.too_old, "past the last age bracket, not updated any more; `--once` looks them up once"),
             ("dead", self.dead, "buried earlier, not brought back"),
             ("refused", self.refused, ""),
         ];
@@ -171,12 +184,20 @@ impl fmt::Display for Summary {
             let row = format!("  {what:<9}  {:>width$}  {remark}", grouped(count));
             writeln!(f, "{}", row.trim_end())?;
         }
-        for Refusal { line, reason } in &self.refusals {
-            writeln!(f, "  line {line}: {reason}")?;
+        if let (Some(first), Some(last)) = (self.first_update_s, self.last_update_s)
+            && self.scheduled > 0
+        {
+            let in_words = |seconds: f64| match seconds as Millis {
+                0 => "now".to_owned(),
+                whole => format!("in {}", humanize::span(whole * 1_000)),
+            };
+            let (first, last) = (in_words(first), in_words(last));
+            let all = if first == last { String::new() } else { format!(", the last {last}") };
+            writeln!(f, "  first update {first}{all}")?;
         }
-        let unnamed = self.refused - self.refusals.len() as u64;
-        if unnamed > 0 {
-            writeln!(f, "  and {} more; all of them by reason:", grouped(unnamed))?;
+        // Each was told when it was met, up to a number.
+        if self.refused > self.refusals.len() as u64 {
+            writeln!(f, "  refused, by reason:")?;
             let mut by_reason: Vec<_> = self.refused_by_reason.iter().collect();
             by_reason.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             for (reason, count) in by_reason {
@@ -226,7 +247,7 @@ mod tests {
         assert_eq!(summary.refused_by_reason.values().sum::<u64>(), 10_000);
         assert_eq!(summary.refused_by_reason[OTHER_REASONS], 9_900);
         let text = summary.to_string();
-        assert!(text.contains("and 9,950 more"), "{text}");
+        assert!(text.contains("9,900  other reasons"), "{text}");
     }
 
     #[test]
@@ -237,15 +258,18 @@ mod tests {
         summary.known = 3;
         summary.refuse(7, "the id is negative");
         summary.look_at(9, "1500000000000000000");
+        for due in [3_605_000, 5_000, 60_000] {
+            summary.due(Some(due), 5_000);
+        }
         summary.finish(2.0);
         let text = "\
 tweets.txt: 1,234 entries in 2.0 s (617 per second)
   scheduled  1,230
   known          3  in the queue already
-  too old        0  past the last age bracket, not updated any more
+  too old        0  past the last age bracket, not updated any more; `--once` looks them up once
   dead           0  buried earlier, not brought back
   refused        1
-  line 7: the id is negative
+  first update now, the last in 1h
   warning: 1 of 1 long ids end in 00, where 1 in 100 is usual; the first is on line 9. A spreadsheet may have \
 rounded them: export the column as text and enqueue it again.
 ";

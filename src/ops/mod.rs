@@ -15,6 +15,7 @@
 mod answer;
 mod archive;
 pub mod dead;
+pub mod export;
 mod exposition;
 mod freshness;
 mod lately;

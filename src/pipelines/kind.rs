@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::base::clock;
 use crate::base::reload::Reloadable;
-use crate::config::{BadConfig, Settings};
+use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::Lane;
@@ -22,6 +22,7 @@ use crate::providers::lookup::{Capabilities, Lookup};
 use crate::providers::registry::Parse;
 use crate::quota::Credentials;
 use crate::store::Store;
+use crate::store::export::{self, Table};
 
 /// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
 /// [opens](PipelineKind::open).
@@ -54,6 +55,11 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// How an object is read that comes in in place of an id.
     fn parse(&self, _of: &PipelineId) -> Parse {
         |_| Err("ids alone can be put in here".to_owned())
+    }
+
+    /// The tables of what is stored of its items, beside those of [all items](export::ITEMS): what `export` offers.
+    fn tables(&self) -> &'static [Table] {
+        &[]
     }
 
     /// Builds what is asked of that one before anything is connected: wrong settings are found by it.
@@ -120,6 +126,7 @@ impl Opening {
             believed_after: clock::millis(updater.unavailable_after),
             limit: updater.unavailable_limit,
             after: clock::millis(updater.unavailable_for),
+            forget: self.settings.store.on_deleted == OnDeleted::Blank,
         };
         let handler = Refresher {
             namespace: self.id.to_string(),
@@ -164,6 +171,17 @@ impl Registered {
     #[must_use]
     pub fn lanes(&self, settings: &Settings, schedule: Arc<dyn Schedules>) -> Lanes {
         Lanes { schedule, unavailable: unavailable_lane(settings), id_date: self.id_date() }
+    }
+
+    /// The table of that name.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&'static Table> {
+        self.tables().find(|table| table.name == name)
+    }
+
+    /// All of its tables.
+    pub fn tables(&self) -> impl Iterator<Item = &'static Table> {
+        self.kind.tables().iter().chain(export::ITEMS)
     }
 
     /// How the date of an item is read from its id.

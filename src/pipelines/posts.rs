@@ -20,6 +20,7 @@ use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Judged, Refresher};
 use crate::providers::lookup::{Capabilities, Charge};
 use crate::providers::registry::{self, Parse};
+use crate::store::export::{self, Table};
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
 /// How far a provider's clock and the ledger's may be apart, and how long the ledger may take to answer.
@@ -52,6 +53,10 @@ impl PipelineKind for Posts {
 
     fn parse(&self, of: &PipelineId) -> Parse {
         registry::parse(&of.provider)
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::POSTS
     }
 
     fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {

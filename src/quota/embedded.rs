@@ -195,7 +195,7 @@ impl Ledger for EmbeddedLedger {
             }
         }
         let Some((_, name, mut book)) = best else {
-            tx.commit().await?;
+            tx.commit_unflushed().await?;
             return Ok(wait(wake, now));
         };
         book.grant(now);

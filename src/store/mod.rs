@@ -15,6 +15,7 @@
 //! text cannot hold, are stored as U+FFFD.
 
 mod error;
+pub mod export;
 mod positions;
 mod postgres;
 mod rows;
@@ -45,7 +46,7 @@ pub struct NewTweet {
 /// By which way tweets came.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct Way {
-    /// What brought them: `enqueue`, `http`, `incoming`, `poll`, `stream`, `rebuild`, `fan_out`.
+    /// What brought them: `enqueue`, `once`, `http`, `incoming`, `poll`, `stream`, `rebuild`, `fan_out`.
     pub pipeline: String,
     /// Which of its sources: the name of a file, of a source in the settings, or of the pipeline that fans out. Empty
     /// where there is one only.
@@ -53,6 +54,9 @@ pub struct Way {
     /// What that source asks for: a query, an account.
     pub query: Option<String>,
 }
+
+/// The way of what is to be looked up once. What came by another way, too, is looked up by its age.
+pub const ONCE: &str = "once";
 
 impl Way {
     /// A way that has one source only.
@@ -94,6 +98,8 @@ pub struct Standing {
     pub current_id: Option<String>,
     /// Why its newest answer could not be read.
     pub unreadable: Option<String>,
+    /// Whether it is looked up once only: all its ways are [`ONCE`].
+    pub once: bool,
 }
 
 impl Standing {
@@ -126,6 +132,9 @@ pub struct Observation<T = Tweet> {
     pub next_due: Option<Millis>,
     /// The id of a newer version, which is to be asked for next; `None`: the newest known one was.
     pub follow: Option<String>,
+    /// It was deleted, and what it said is to be forgotten: its text with its former ones, its author and its object. Its
+    /// id, its times and its counts stay.
+    pub forget: bool,
 }
 
 /// What is kept of an item that has no columns of its own.
@@ -148,9 +157,9 @@ impl<T> Observation<T> {
             Seen::Missing { misses, since } => Seen::Missing { misses: *misses, since: *since },
             Seen::Broken(why) => Seen::Broken(why.clone()),
         };
-        let Self { id, answered_at, state, next_due, follow, .. } = self;
-        let (id, follow) = (id.clone(), follow.clone());
-        Observation { id, answered_at: *answered_at, seen, state: *state, next_due: *next_due, follow }
+        let Self { id, answered_at, state, next_due, follow, forget, .. } = self;
+        let (id, follow, answered_at) = (id.clone(), follow.clone(), *answered_at);
+        Observation { id, answered_at, seen, state: *state, next_due: *next_due, follow, forget: *forget }
     }
 }
 
@@ -291,6 +300,8 @@ pub struct Listed {
     pub checked_at: Option<Millis>,
     /// Why it is dead.
     pub reason: Option<String>,
+    /// Whether it is looked up once only: all its ways are [`ONCE`].
+    pub once: bool,
 }
 
 /// A dead tweet that is to live again, or whose life is to end.

@@ -19,6 +19,7 @@ use sqlx::{ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
+use super::export::{self, Rows, Table, Tables, Wanted};
 use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
@@ -87,6 +88,9 @@ const SAVE: &str = concat!(
     ") SELECT ",
     history_columns!(),
     " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING RETURNING 1), \
+     forgotten AS (DELETE FROM tweet_change WHERE namespace = $1 AND field = 'text' AND id IN \
+     (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
+     ON given.id = written.id WHERE given.raw = '')), \
      repeated AS (SELECT 1 FROM UNNEST($2::text[], $18::bigint[]) AS answer (id, checked_at) \
      JOIN tweet ON tweet.namespace = $1 AND tweet.id = answer.id \
      WHERE tweet.checked_at = answer.checked_at AND tweet.state <> 'dead') \
@@ -391,5 +395,11 @@ impl Posts for PostgresStore {
         let _: Vec<()> = self.rows(|| sqlx::query(end).bind(&namespace).bind(last)).await?;
         // An empty page is counted, too: there may be another namespace.
         Ok(page.len().max(1) as u64)
+    }
+}
+
+impl Tables for PostgresStore {
+    fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a> {
+        export::read(&self.pool, table, wanted)
     }
 }

@@ -30,11 +30,25 @@ macro_rules! history_columns {
 /// Columns that [`super::Lifecycle::standing`] reads.
 macro_rules! standing_columns {
     () => {
-        "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable"
+        concat!(
+            "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable, ",
+            crate::store::rows::once!()
+        )
     };
 }
 
-pub(super) use {columns, history_columns, standing_columns};
+/// Whether all ways of a tweet are [`ONCE`](super::ONCE).
+macro_rules! once {
+    () => {
+        "COALESCE((SELECT MIN(CASE WHEN pipeline = 'once' THEN 1 ELSE 0 END) FROM tweet_way \
+         WHERE tweet_way.namespace = tweet.namespace AND tweet_way.id = tweet.id), 0) = 1 AS once"
+    };
+}
+
+pub(super) use {columns, history_columns, once, standing_columns};
+
+/// The object of a tweet whose content is to be forgotten: what there is of it goes, see `sql/merge.sql`.
+pub(super) const FORGOTTEN: &str = "";
 
 /// What is written of a tweet.
 #[derive(Debug, Clone)]
@@ -121,6 +135,9 @@ impl<'a> Row<'a> {
         }
         if let Some(newer) = &seen.follow {
             row.current_id = Some(clean(newer));
+        }
+        if seen.forget {
+            row.raw = Some(FORGOTTEN.into());
         }
         row.changed_at = row.checked_at.filter(|_| row.metrics != Metrics::default());
         row
@@ -252,7 +269,9 @@ pub(super) fn page(of: Listing) -> &'static str {
     macro_rules! page {
         ($states:literal) => {
             concat!(
-                "SELECT id, state, created_at, next_due, checked_at, reason FROM tweet WHERE namespace = $1 AND ",
+                "SELECT id, state, created_at, next_due, checked_at, reason, ",
+                once!(),
+                " FROM tweet WHERE namespace = $1 AND ",
                 $states,
                 " AND id < $2 ORDER BY id DESC LIMIT $3"
             )

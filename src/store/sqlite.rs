@@ -16,6 +16,7 @@ use sqlx::migrate::Migrator;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
 
 use super::error::compare;
+use super::export::{self, Rows, Table, Tables, Wanted};
 use super::rows::{self, Row, WayRow, clean, columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
@@ -40,6 +41,10 @@ const CONTINUE_HISTORY: &str = "INSERT INTO tweet_metrics_row \
      SELECT key, checked_at, retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count \
      FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND changed_at = checked_at \
      ON CONFLICT DO NOTHING";
+
+/// Former texts of those whose content was forgotten just now.
+const FORGET_CHANGES: &str = "DELETE FROM tweet_change_row WHERE field = 'text' AND tweet IN (\
+     SELECT key FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND raw IS NULL)";
 
 /// What an answer does to the row of a tweet whose state it leaves, and of another one: the indexes of what lives hold the
 /// state, and SQLite writes an index anew for each column that is set, also to the same value.
@@ -306,11 +311,20 @@ impl Posts for SqliteStore {
         let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at)| *at == row.checked_at);
         let repeated = rows.iter().filter(|row| is_repeated(row)).count();
         let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, _)| *state == row.state.as_str());
+        let forgotten = rows.iter().filter(|row| row.raw.as_deref() == Some(rows::FORGOTTEN));
+        let forgotten: Vec<Cow<'_, str>> = forgotten.map(|row| row.id.clone()).collect();
         let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
         let mut written = insert(&mut transaction, namespace, &same, MERGE).await?;
         written += insert(&mut transaction, namespace, &other, MERGE_STATE).await?;
         let changed =
             sqlx::query(CONTINUE_HISTORY).bind(namespace).bind(&ids).execute(&mut *transaction).await?.rows_affected();
+        if !forgotten.is_empty() {
+            sqlx::query(FORGET_CHANGES)
+                .bind(namespace)
+                .bind(json(forgotten.into_iter()))
+                .execute(&mut *transaction)
+                .await?;
+        }
         failpoint::point("before_commit");
         transaction.commit().await?;
         let saved = written + repeated as u64;
@@ -351,5 +365,11 @@ impl Posts for SqliteStore {
         transaction.commit().await?;
         // An empty page is counted, too: there may be another namespace.
         Ok(page.len().max(1) as u64)
+    }
+}
+
+impl Tables for SqliteStore {
+    fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a> {
+        export::read(self.readers(), table, wanted)
     }
 }

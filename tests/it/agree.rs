@@ -1,5 +1,6 @@
 //! What the documents state is what the code does.
 
+mod data;
 mod fields;
 mod flow;
 mod links;

@@ -4,6 +4,7 @@
 mod checks;
 mod dead;
 mod demo;
+mod hands;
 mod hostile;
 mod live;
 mod looks;
@@ -81,7 +82,7 @@ impl Stage {
     }
 
     fn enqueue(&self, lines: &str) {
-        let output = run_with_input(&["enqueue"], &self.world.settings, lines.as_bytes());
+        let output = run_with_input(&["enqueue", "--first", "interval"], &self.world.settings, lines.as_bytes());
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
 

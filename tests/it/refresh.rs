@@ -2,7 +2,9 @@
 
 mod answers;
 mod error_table;
+mod forget;
 mod missing;
+mod once;
 mod outages;
 mod refused;
 mod replies_lost;

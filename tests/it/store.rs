@@ -74,7 +74,15 @@ fn tweet(id: &str, metrics: Metrics) -> Tweet {
 
 fn observation(id: &str, answered_at: Millis, seen: Seen) -> Observation {
     let state = if matches!(seen, Seen::Missing { .. }) { TweetState::Unavailable } else { TweetState::Live };
-    Observation { id: id.into(), answered_at, seen, state, next_due: Some(answered_at + 60_000), follow: None }
+    Observation {
+        id: id.into(),
+        answered_at,
+        seen,
+        state,
+        next_due: Some(answered_at + 60_000),
+        follow: None,
+        forget: false,
+    }
 }
 
 fn found(id: &str, answered_at: Millis, metrics: Metrics) -> Observation {

@@ -37,12 +37,12 @@ pub(super) enum Command {
     },
     /// Bring them back to life, due now. Exits with 65 when an id was refused.
     #[command(
-        after_help = "Examples:\n  twitter-updater dead retry 1460323737035677698\n  twitter-updater dead retry --all"
+        after_help = "Examples:\n  twitter-updater dead retry 1460323737035677698\n  twitter-updater dead retry --all\n  twitter-updater dead retry --reason 'HTTP 403'"
     )]
     Retry(Whom),
     /// End their life. Exits with 65 when an id was refused.
     #[command(
-        after_help = "Examples:\n  twitter-updater dead drop 1460323737035677698\n  twitter-updater dead drop --all"
+        after_help = "Examples:\n  twitter-updater dead drop 1460323737035677698\n  twitter-updater dead drop --all\n  twitter-updater dead drop --reason 'its process ended'"
     )]
     Drop(Whom),
 }
@@ -50,11 +50,14 @@ pub(super) enum Command {
 #[derive(Debug, clap::Args)]
 pub(super) struct Whom {
     /// Their ids.
-    #[arg(value_name = "ID", required_unless_present = "all")]
+    #[arg(value_name = "ID", required_unless_present_any = ["all", "reason"])]
     ids: Vec<String>,
     /// All who are dead now.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// All whose reason holds these words.
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["ids", "all"])]
+    reason: Option<String>,
     /// Print what was done as one JSON object.
     #[arg(long)]
     json: bool,
@@ -89,8 +92,8 @@ impl Whom {
     async fn act(self, dead: &Dead, act: Act) -> Result<u8> {
         let mut refusals = Vec::new();
         let refused = note_refused(self.json, &mut refusals);
-        let tally = match self.all {
-            true => dead.act_on_all(act, refused).await?,
+        let tally = match self.ids.is_empty() {
+            true => dead.act_on_all(act, self.reason.as_deref(), refused).await?,
             false => dead.act(act, &self.ids, refused).await?,
         };
         write_answer(self.json, &Answer { done: tally, refusals }, &tally.line(act))?;

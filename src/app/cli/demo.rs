@@ -16,10 +16,10 @@ use crate::config::DEMO;
     after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n\nThe first line on standard output says where the page is (with --json, on standard error)."
 )]
 pub(super) struct Arguments {
-    /// End after this long; otherwise at Ctrl-C or when every tweet's life has ended.
+    /// End after this long; otherwise at Ctrl-C.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     run_for: Option<Duration>,
-    /// Tweets to keep fresh.
+    /// Tweets to begin with; as many come in again every 17 minutes.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tweets: u32,
     /// Keep the queue's and the store's file in this folder; otherwise in a temporary one.

@@ -1,15 +1,18 @@
 //! `enqueue`: puts a file, or standard input, into the queue.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
 use super::{Options, exit, write_answer};
 use crate::app::{self, Service};
+use crate::base::clock;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
-use crate::ingest::{EnqueueOptions, Input, ProgressDisplay, Summary, enqueue};
+use crate::engine::queue::Queue;
+use crate::ingest::{EnqueueOptions, First, Input, Pace, ProgressDisplay, Summary, enqueue};
 use crate::pipelines::kind::Registered;
 use crate::store::Way;
 
@@ -19,18 +22,31 @@ const REFUSALS_TOLD: u64 = 50;
 /// Put tweets into the queue: bare ids, one a line, or tweets as the API sends them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts stand in data.\n\nExits with 65 when something was refused; the rest is scheduled all the same."
+    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts stand in data.\n\nExits with 65 when something was refused; the rest is scheduled all the same."
 )]
 pub(super) struct Arguments {
     /// The file; - for standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// When the first look-up is due: `now`, as fast as the quota goes, or after the `interval` of each one's age. Without
+    /// it, bare ids are due now, and posts that come whole after their interval.
+    #[arg(long, value_name = "now|interval")]
+    first: Option<When>,
+    /// Look each id up once, now, whatever its age, and never again.
+    #[arg(long, conflicts_with_all = ["first", "no_store"])]
+    once: bool,
     /// Only schedule: do not record the tweets in the store first.
     #[arg(long)]
     no_store: bool,
     /// Print the summary as one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum When {
+    Now,
+    Interval,
 }
 
 impl Arguments {
@@ -52,14 +68,16 @@ impl Arguments {
             let input = Input::open(&self.file).await?;
             let queue = Service::new(settings)?.queue(&pipeline.namespace()).await?;
             let store = if self.no_store { None } else { Some(app::open_store(settings).await?.0) };
-            Ok::<_, anyhow::Error>((input, queue, store))
+            let first = self.first(settings, pipeline, queue.clone()).await?;
+            Ok::<_, anyhow::Error>((input, queue, store, first))
         };
         let Some(opened) = stop.token().run_until_cancelled(opened).await else {
             bail!("enqueue was stopped before it read anything");
         };
-        let (input, queue, store) = opened?;
+        let (input, queue, store, first) = opened?;
         let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
-        let starter = app::starter(pipeline, queue, store, Reloadable::new(pipeline.schedule(settings))).by(way);
+        let starter = app::starter(pipeline, queue, store, Reloadable::new(pipeline.schedule(settings)));
+        let starter = starter.by(way).first(first);
         let display = ProgressDisplay::new(&input.name, input.bytes);
         let mut told = 0;
         let refused = |line, reason: &str| {
@@ -73,5 +91,17 @@ impl Arguments {
         let summary = enqueue(input.source, &input.name, &starter, &options, show, refused).await;
         display.finish();
         Ok(summary?)
+    }
+
+    async fn first(&self, settings: &Settings, pipeline: &Registered, queue: Arc<dyn Queue>) -> Result<First> {
+        if matches!(self.first, Some(When::Interval)) {
+            return Ok(First::Interval);
+        }
+        let pace = Pace::new(clock::wall_ms(), app::ids_per_second_left(settings, pipeline, queue).await?);
+        Ok(match self.first {
+            _ if self.once => First::Once(pace),
+            Some(_) => First::Now(pace),
+            None => First::Bare(pace),
+        })
     }
 }

@@ -9,9 +9,11 @@ mod credentials;
 mod dead;
 mod demo;
 mod enqueue;
+mod export;
 mod health;
 mod migrate;
 mod ops;
+mod pause;
 mod plan;
 mod poll;
 mod rebuild;
@@ -71,6 +73,7 @@ pub struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Enqueue(enqueue::Arguments),
+    Export(export::Arguments),
     /// Keep tweets fresh: any number of these may run, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
     Updater(Listen),
@@ -85,6 +88,8 @@ enum Command {
     Ops(Listen),
     Health(health::Arguments),
     Status(status::Arguments),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
     Rebuild(rebuild::Arguments),
     Refresh(refresh::Arguments),
     #[command(subcommand)]
@@ -101,12 +106,15 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
     match command {
         Command::Demo(demo) => demo.run(options).await,
         Command::Enqueue(enqueue) => enqueue.run(options).await,
+        Command::Export(export) => export.run(options).await,
         Command::Updater(listen) => updater::run(listen, options).await,
         Command::Starter(listen) => starter::run(listen, options).await,
         Command::Poll(listen) => poll::run(listen, options).await,
         Command::Ops(listen) => ops::run(listen, options).await,
         Command::Health(health) => health.run().await,
         Command::Status(status) => status.run(options).await,
+        Command::Pause(pause) => pause.run(options).await,
+        Command::Resume(resume) => resume.run(options).await,
         Command::Rebuild(rebuild) => rebuild.run(options).await,
         Command::Refresh(refresh) => refresh.run(options).await,
         Command::Dead(dead) => dead.run(options).await,
@@ -223,5 +231,10 @@ fn write_answer(json: bool, answer: &impl Serialize, text: &str) -> Result<()> {
 
 /// Writes a line to standard error. A reader that stopped reading is no error: the exit code tells the same.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "twitter-updater: {line}");
+    eprint_line(&format!("twitter-updater: {line}"));
+}
+
+/// The same without the program's name.
+fn eprint_line(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

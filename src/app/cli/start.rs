@@ -43,7 +43,7 @@ pub(super) struct Options {
     /// rebuild and migrate.
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
-    /// Which items, where it is not the posts: a pipeline by its name in `status`; enqueue, refresh and dead.
+    /// Which items, where it is not the posts: a pipeline by its name in `status`; enqueue, export, refresh, dead, pause and resume.
     #[arg(long, global = true, value_name = "NAME")]
     pipeline: Option<String>,
     /// The kinds of pipelines that there are.
@@ -122,6 +122,17 @@ impl Start {
         match &self.options.pipeline {
             Some(name) => self.registry.named(&self.settings, name),
             None => Ok(posts_of(&self.settings.provider()?)),
+        }
+    }
+
+    /// The pipeline that `--pipeline` names; without it all that the settings ask for.
+    ///
+    /// # Errors
+    /// There is none of that name, or a setting is invalid.
+    pub fn pipelines(&self) -> Result<Vec<Registered>, BadConfig> {
+        match &self.options.pipeline {
+            Some(name) => Ok(vec![self.registry.named(&self.settings, name)?]),
+            None => self.registry.pipelines(&self.settings),
         }
     }
 

@@ -129,7 +129,7 @@ async fn connect(options: &SqliteConnectOptions, patience: Duration) -> Result<S
 /// Opens the queue's file, making it where it is missing.
 ///
 /// # Errors
-/// [`BackendError::Unavailable`] when it cannot be opened, made, or stays locked.
+/// [`BackendError::Unavailable`] when it cannot be opened or made, or stays locked.
 pub async fn open(path: &Path, patience: Duration) -> Result<SharedFile, BackendError> {
     SharedFile::open(path, patience).await.map_err(|error: Cannot| match error {
         Cannot::Open(error) => {
@@ -180,8 +180,8 @@ impl From<sqlx::Error> for BackendError {
     }
 }
 
-/// The rows of a statement that makes one JSON text of them (`json_group_array`): SQLite's thread hands each row over by
-/// itself, and the two threads wake each other.
+/// The rows of a statement that makes one JSON text of them (`json_group_array`). SQLite's thread would hand over each row by
+/// itself, and the two threads would wake each other each time.
 ///
 /// # Errors
 /// The text is none of such rows.

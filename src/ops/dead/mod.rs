@@ -248,20 +248,28 @@ impl Dead {
         Ok(tally)
     }
 
-    /// Does it to all who are dead now; tells each refusal.
+    /// Does it to all who are dead now, or to those whose reason holds these words, in capitals or not; tells each refusal.
     ///
     /// # Errors
     /// A service is out; the same call may be made again.
-    pub async fn act_on_all(&self, act: Act, mut on_refused: impl FnMut(&str, &str)) -> Result<Tally, StarterError> {
+    pub async fn act_on_all(
+        &self,
+        act: Act,
+        words: Option<&str>,
+        mut on_refused: impl FnMut(&str, &str),
+    ) -> Result<Tally, StarterError> {
+        let words = words.map(str::to_lowercase);
+        let is_meant = |why: &str| words.as_ref().is_none_or(|words| why.to_lowercase().contains(words));
         let namespace = self.queue.namespace();
         let mut tally = Tally::default();
         let mut below: Option<String> = None;
         loop {
             let page = self.store.page(namespace, Listing::Dead, below.as_deref(), PAGE).await?;
-            let ids: Vec<String> = page.into_iter().map(|row| row.id).collect();
-            let Some(last) = ids.last() else { break };
+            let Some(last) = page.last() else { break };
+            below = Some(last.id.clone());
+            let meant = page.into_iter().filter(|row| is_meant(row.reason.as_deref().unwrap_or_default()));
+            let ids: Vec<String> = meant.map(|row| row.id).collect();
             tally.count(&ids, &self.act_on(act, &ids).await?, &mut on_refused);
-            below = Some(last.clone());
         }
         // Those that only the queue knows. Who is done with leaves this list; who was buried since then waits
         // for the next command, or this one might never end.
@@ -269,18 +277,25 @@ impl Dead {
         let mut from = 0;
         loop {
             let page = self.queue.dead(from, PAGE).await?;
-            let ids: Vec<String> =
-                page.into_iter().take_while(|buried| buried.at <= began).map(|buried| buried.id).collect();
-            if ids.is_empty() {
+            let buried: Vec<_> = page.into_iter().take_while(|buried| buried.at <= began).collect();
+            if buried.is_empty() {
                 return Ok(tally);
             }
+            let looked_at = buried.len();
+            let meant = buried.into_iter().filter(|buried| is_meant(&buried.reason));
+            let ids: Vec<String> = meant.map(|buried| buried.id).collect();
             let done = self.act_on(act, &ids).await?;
+            // Those that stay.
             from += done.iter().filter(|done| matches!(done, Done::Refused(_))).count() as u64;
+            from += (looked_at - ids.len()) as u64;
             tally.count(&ids, &done, &mut on_refused);
         }
     }
 
     async fn act_on(&self, act: Act, ids: &[String]) -> Result<Vec<Done>, StarterError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
         let standings = self.store.standing(self.queue.namespace(), ids).await?;
         let places = self.queue.locate(ids).await?;
         let known: Vec<Known<'_>> = (ids.iter().zip(standings).zip(places))
@@ -379,7 +394,8 @@ impl Dead {
     /// Due now, each in the lane of its age.
     fn jobs(&self, known: &[&Known<'_>], now: Millis) -> Vec<NewJob> {
         let job = |known: &&Known<'_>| {
-            let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), now);
+            let once = known.standing.as_ref().is_some_and(|known| known.once);
+            let lane = self.lanes.of(known.id, TweetState::Live, known.created_at(), once, now);
             NewJob { id: known.id.clone(), lane, due: 0.into() }
         };
         known.iter().map(job).collect()

@@ -1,17 +1,17 @@
 //! The dead: who they are and why, back to life, or to the end of it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{ConnectInfo, Form, Query, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
-use subtle::ConstantTimeEq;
 
+use super::hands::{From, Refused, token_field, with_session};
 use super::ids::PostId;
 use super::layout::{Document, problem, tweet_link};
 use super::pages::Page;
@@ -64,34 +64,37 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 pub(super) async fn retry(
     page: State<Arc<Page>>,
     from: ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
     form: Result<Form<Ask>, FormRejection>,
 ) -> Response {
-    act(page, from, form, Act::Retry).await
+    act(page, from, headers, form, Act::Retry).await
 }
 
 /// `POST /dead/drop`
 pub(super) async fn drop(
     page: State<Arc<Page>>,
     from: ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
     form: Result<Form<Ask>, FormRejection>,
 ) -> Response {
-    act(page, from, form, Act::Drop).await
+    act(page, from, headers, form, Act::Drop).await
 }
 
 async fn act(
     State(page): State<Arc<Page>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
     form: Result<Form<Ask>, FormRejection>,
     act: Act,
 ) -> Response {
-    match page.act(from.ip(), form, act).await {
-        Ok((id, tally)) => {
+    match page.act(&From { address: from.ip(), headers: &headers }, form, act).await {
+        Ok((id, tally, cookie)) => {
             let done = match act {
                 _ if tally.done == 0 => "already",
                 Act::Retry => "retried",
                 Act::Drop => "dropped",
             };
-            Redirect::to(&page.routes.to_dead(done, id.as_str())).into_response()
+            with_session(Redirect::to(&page.routes.to_dead(done, id.as_str())), cookie)
         }
         Err((status, why)) => page.list(&Cursor::default(), status, Some(problem(&why))).await,
     }
@@ -100,28 +103,21 @@ async fn act(
 impl Page {
     async fn act(
         &self,
-        from: IpAddr,
+        from: &From<'_>,
         form: Result<Form<Ask>, FormRejection>,
         act: Act,
-    ) -> Result<(PostId, Tally), (StatusCode, String)> {
-        let refuse = |status, why: &str| Err((status, why.to_owned()));
-        let Some(token) = &self.in_common.token else {
-            let why = "The page is read-only: to retry or drop the dead here, give it a token (ops.token_file).";
-            return refuse(StatusCode::FORBIDDEN, why);
+    ) -> Result<(PostId, Tally, Option<HeaderValue>), Refused> {
+        // Whoever may not act hears of that first, whatever was sent.
+        let (id, token) = match form {
+            Ok(Form(Ask { id, token })) => (Some(id), token),
+            Err(_) if self.in_common.token.is_none() => (None, SecretString::default()),
+            Err(_) => {
+                let why = "Nothing was done: send a form with the fields id and token.";
+                return Err((StatusCode::BAD_REQUEST, why.to_owned()));
+            }
         };
-        let Ok(Form(Ask { id, token: sent })) = form else {
-            return refuse(StatusCode::BAD_REQUEST, "Nothing was done: send a form with the fields id and token.");
-        };
-        if let Some(wait) = self.in_common.guesses.wait(from) {
-            let why = format!("Nothing was done: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
-            return refuse(StatusCode::TOO_MANY_REQUESTS, &why);
-        }
-        // In a time that does not tell how much of it was right.
-        if !bool::from(sent.expose_secret().as_bytes().ct_eq(token.expose_secret().as_bytes())) {
-            self.in_common.guesses.wrong(from);
-            tracing::warn!(%from, "a wrong token was sent to the page");
-            return refuse(StatusCode::FORBIDDEN, "Nothing was done: that is not the token.");
-        }
+        let cookie = self.may(from, &token)?;
+        let id = id.unwrap_or_default();
         let id = PostId::parse(&id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
         let mut refused = None;
         let key = [id.to_string()];
@@ -135,7 +131,7 @@ impl Page {
             None => {
                 tracing::info!(?act, done = tally.done, "somebody looked after the dead on the page");
                 tracing::debug!(%id, ?act, "on the page");
-                Ok((id, tally))
+                Ok((id, tally, cookie))
             }
         }
     }
@@ -228,8 +224,7 @@ fn row(dead: &DeadTweet, may: bool, routes: &Routes) -> Markup {
                         summary { "Retry or drop" span.unseen { " tweet " (dead.id) } }
                         form.act method="post" action=(routes.to("/dead/retry")) {
                             input type="hidden" name="id" value=(dead.id);
-                            input type="password" name="token" required placeholder="Token" aria-label="Token"
-                                autocomplete="current-password";
+                            (token_field())
                             button type="submit" { "Retry" }
                             button.danger type="submit" formaction=(routes.to("/dead/drop")) { "Drop" }
                         }

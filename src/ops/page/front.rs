@@ -29,6 +29,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
         // What is read aloud when the answer becomes another; the answer itself is replaced with each figure.
         p.unseen #spoken role="status" data-state=(Answer::of(&seen).state) {}
         div.grid { @for (_, part) in sections { (PreEscaped(part)) } }
+        (page.hands())
     };
     let (title, events, asked) = ("Overview".to_owned(), Some(page.routes.to("/events")), String::new());
     Document { routes: &page.routes, title, here: "/", at: front.at, now: now(&seen), events, asked, content }

@@ -6,6 +6,8 @@
 //! | `GET /tweet?id=` | a tweet, by its id or its address on the web |
 //! | `GET /dead` | the dead, a page after the other |
 //! | `POST /dead/retry`, `/dead/drop` | does it to one; form fields `id` and `token` |
+//! | `POST /pause`, `/resume` | nothing is asked of the API until it goes on; form fields `reason` and `token` |
+//! | `POST /refresh` | makes a tweet due now; form fields `id` and `token` |
 //! | `GET /events` | what has changed of the front page, or of `?tweet=`, as server-sent events |
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
@@ -21,6 +23,7 @@ mod dead;
 mod events;
 mod front;
 mod guesses;
+mod hands;
 mod ids;
 mod layout;
 mod overview;

@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::guesses::Guesses;
+use super::hands::Sessions;
 use super::routes::Routes;
 use super::young::Young;
 use crate::base::clock::{self, Millis};
@@ -64,6 +65,8 @@ pub(super) struct InCommon {
     pub places: Arc<Semaphore>,
     /// At the token.
     pub guesses: Arc<Guesses>,
+    /// From which it came.
+    pub sessions: Arc<Sessions>,
     /// The polled sources, where this page shows them.
     pub polled: Option<Arc<Polled>>,
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::pages::Page;
 use super::site::Site;
-use super::{assets, dead, events, front, overview, tweet};
+use super::{assets, dead, events, front, hands, overview, tweet};
 use crate::base::clock;
 use crate::engine::health::Vitals;
 use crate::ops::probes::{exposed, probes};
@@ -61,6 +61,9 @@ impl Page {
             .route(&to("/dead"), get(dead::show))
             .route(&to("/dead/retry"), post(dead::retry))
             .route(&to("/dead/drop"), post(dead::drop))
+            .route(&to("/pause"), post(hands::pause))
+            .route(&to("/resume"), post(hands::resume))
+            .route(&to("/refresh"), post(hands::refresh))
             .layer(DefaultBodyLimit::max(FORM_BYTES))
             .route(&to("/events"), get(events::stream))
             .with_state(self.clone());

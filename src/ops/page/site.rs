@@ -27,7 +27,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Of these namespaces, in this order. Retrying and dropping the dead asks for the token; without one nobody may. The
+    /// Of these namespaces, in this order. Doing anything here asks for the token; without one nobody may. The
     /// polled sources are shown where there are any, by who knows them.
     ///
     /// Starts those who read the figures: call it on the runtime.
@@ -38,8 +38,13 @@ impl Site {
         let routes = Routes::of(&names);
         let in_common = routes.first().map(Routes::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
-        let shared =
-            InCommon { token: token.cloned(), places: places.clone(), guesses: Arc::default(), polled: polled.clone() };
+        let shared = InCommon {
+            token: token.cloned(),
+            places: places.clone(),
+            guesses: Arc::default(),
+            sessions: Arc::default(),
+            polled: polled.clone(),
+        };
         let page = |(one, routes)| Page::new(one, routes, shared.clone());
         let pages = shown.into_iter().zip(routes).map(page).collect();
         Arc::new(Self { pages, routes: in_common, places, polled })

@@ -89,7 +89,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     match page.tweet(&id).await {
         Ok(Some(seen)) => {
             let events = Some(page.routes.to_events_of(id.as_str()));
-            answer(StatusCode::OK, &title, events, seen.section())
+            answer(StatusCode::OK, &title, events, html! { (seen.section()) (page.refresh_form(&id)) })
         }
         Ok(None) => {
             let why = "Neither the queue nor the store knows it: it was never put in.";

@@ -16,6 +16,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::base::humanize::figure;
+use crate::engine::lane::PASSING;
 use crate::engine::queue::LaneStats;
 use crate::ops::report::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
 use crate::quota::CredentialStatus;
@@ -54,6 +55,18 @@ pub struct Remedy {
 }
 
 impl Overload {
+    /// How many items a second the quota leaves for look-ups beside those, of `limit` items a call: a tenth of the quota at
+    /// least. `None` where it has no limit, or not all of it is known.
+    #[must_use]
+    pub fn left_for_others(&self, limit: usize) -> Option<f64> {
+        if self.unmetered > 0 || self.unknown > 0 || self.usable == 0 {
+            return None;
+        }
+        let supply = self.supply_calls_per_15_min;
+        let calls = (supply - self.demand_calls_per_15_min).max(supply / 10.0);
+        Some(calls * limit.max(1) as f64 / plan::WINDOW_S)
+    }
+
     /// Of these lanes and credentials, with requests that are filled like that.
     #[must_use]
     pub fn new(lanes: &[LaneStats], accounts: &[CredentialStatus], fill: Fill) -> Self {
@@ -62,7 +75,9 @@ impl Overload {
             let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
             Flow { rate: lane.delayed as f64 / interval_s, interval_s }
         };
-        let flows: Vec<Flow> = lanes.iter().map(flow).collect();
+        // What is looked up in a lane once does not come again.
+        let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane));
+        let flows: Vec<Flow> = lasting.map(flow).collect();
         // From a nought of its own: an empty sum is -0.
         let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * plan::WINDOW_S;
         let usable: Vec<&CredentialStatus> = accounts.iter().filter(|account| !account.parked_everywhere).collect();

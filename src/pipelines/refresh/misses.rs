@@ -28,6 +28,8 @@ pub struct UnavailableSettings {
     pub limit: u32,
     /// ... and only if they span this long, ms.
     pub after: Millis,
+    /// What was said by those that are believed to be deleted is forgotten, but not during a wave.
+    pub forget: bool,
 }
 
 /// What a miss means.
@@ -91,7 +93,7 @@ mod tests {
 
     fn settings(limit: u32, after: Millis) -> UnavailableSettings {
         let lane = Lane::new("unavailable", Duration::from_secs(6 * 3_600));
-        UnavailableSettings { lane, believed_after: 10 * MINUTE, limit, after }
+        UnavailableSettings { forget: false, lane, believed_after: 10 * MINUTE, limit, after }
     }
 
     #[test]
@@ -117,6 +119,7 @@ mod tests {
         assert_eq!(delay(60 * HOUR, 3 * MINUTE, true), 10 * MINUTE);
         // A lane that is faster is as fast as it is; and no post is looked up all the time where a miss is believed at once.
         let at_once = |patience| UnavailableSettings {
+            forget: false,
             lane: Lane::new("unavailable", Duration::from_secs(patience)),
             believed_after: 0,
             ..settings(5, 0)

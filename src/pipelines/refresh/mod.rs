@@ -35,6 +35,7 @@ use self::wave::Wave;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::reload::Reloadable;
+use crate::engine::lane::{Lane, ONCE};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Verdict};
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
@@ -190,7 +191,13 @@ impl<J: Judge> Refresher<J> {
     async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
         // Only an answer that lacks something, or may name other ids, needs to know what was there before.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
-            Outcome::Found(item) => self.fan_out.is_empty() && !self.judge.needs_standing(job, item),
+            // A job that was delivered before may have lost its lane.
+            Outcome::Found(item) => {
+                self.fan_out.is_empty()
+                    && job.deliveries == 0
+                    && *job.lane != *ONCE
+                    && !self.judge.needs_standing(job, item)
+            }
             Outcome::Unavailable | Outcome::Broken(_) => false,
         });
         let standings = if whole {
@@ -240,8 +247,12 @@ impl<J: Judge> Refresher<J> {
     ) -> (Observation<J::Item>, Verdict) {
         let counters = &self.metrics.counters;
         let created_at = || self.created_at(&job.id, standing);
-        let regular = |created_at| terms.schedule.next(&Known { id: &job.id, created_at }, at);
-        let mut follow = None;
+        let once = standing.is_some_and(|known| known.once);
+        let regular = |created_at| {
+            let next = || terms.schedule.next(&Known { id: &job.id, created_at }, at);
+            if once { None } else { next() }
+        };
+        let (mut follow, mut too_old) = (None, false);
         let (seen, state, next) = match outcome {
             Outcome::Found(mut item) => {
                 if item.is_withheld() { &counters.withheld } else { &counters.found }.add(1);
@@ -275,14 +286,23 @@ impl<J: Judge> Refresher<J> {
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
-                let (state, next) = self.missed(terms, regular(created_at()), misses, since, at);
+                // Of a wave nothing is believed, and this answer was to be the only one.
+                let again = (once && terms.wave).then(|| (Lane::once(), Lane::once().patience));
+                let regular = regular(created_at());
+                too_old = regular.is_none();
+                let (state, next) = match again {
+                    Some(again) => (TweetState::Live, Some(again)),
+                    None => self.missed(terms, regular, misses, since, at),
+                };
                 (Seen::Missing { misses, since }, state, next)
             }
         };
         let state = if next.is_none() { TweetState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
         let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, due: delay.into() });
-        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow }, verdict)
+        let is_believed = state == TweetState::Unavailable || (state == TweetState::Ended && !too_old);
+        let forget = self.unavailable.forget && !terms.wave && matches!(seen, Seen::Missing { .. }) && is_believed;
+        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget }, verdict)
     }
 
     /// State and next look-up of an item that is missing; `regular` is where it would go otherwise.

@@ -2,6 +2,7 @@
 -- before it.
 -- `tweet` is the row, `excluded` the answer. What was seen shows in the answer's own columns:
 --   returned  raw is given
+--   deleted, and to be forgotten   raw is empty
 --   missing   missing_since is given
 --   broken    unreadable is given
     -- What the API says is better than what was read from an id; but a later version has its own date.
@@ -10,7 +11,8 @@
     -- A version that is missing is not asked for again: the first one names those that there are.
     current_id       = CASE WHEN excluded.unreadable IS NULL THEN excluded.current_id ELSE tweet.current_id END,
     -- A text that is cut short does not replace a longer one of the same version.
-    text             = CASE WHEN excluded.text IS NULL THEN tweet.text
+    text             = CASE WHEN excluded.raw = '' THEN NULL
+                            WHEN excluded.text IS NULL THEN tweet.text
                             WHEN excluded.truncated IS TRUE AND LENGTH(tweet.text) >= LENGTH(excluded.text)
                                  AND tweet.current_id IS NOT DISTINCT FROM excluded.current_id THEN tweet.text
                             ELSE excluded.text END,
@@ -19,15 +21,15 @@
                                  AND tweet.current_id IS NOT DISTINCT FROM excluded.current_id
                             THEN COALESCE(tweet.truncated, FALSE)
                             ELSE excluded.truncated END,
-    author_id        = COALESCE(excluded.author_id, tweet.author_id),
-    author_name      = COALESCE(excluded.author_name, tweet.author_name),
+    author_id        = CASE WHEN excluded.raw = '' THEN NULL ELSE COALESCE(excluded.author_id, tweet.author_id) END,
+    author_name      = CASE WHEN excluded.raw = '' THEN NULL ELSE COALESCE(excluded.author_name, tweet.author_name) END,
     lang             = COALESCE(excluded.lang, tweet.lang),
     reply_to         = COALESCE(excluded.reply_to, tweet.reply_to),
     retweet_of       = COALESCE(excluded.retweet_of, tweet.retweet_of),
     quote_of         = COALESCE(excluded.quote_of, tweet.quote_of),
     conversation_id  = COALESCE(excluded.conversation_id, tweet.conversation_id),
     reply_settings   = COALESCE(excluded.reply_settings, tweet.reply_settings),
-    raw              = COALESCE(excluded.raw, tweet.raw),
+    raw              = CASE WHEN excluded.raw = '' THEN NULL ELSE COALESCE(excluded.raw, tweet.raw) END,
     unreadable       = excluded.unreadable,
     retweet_count    = COALESCE(excluded.retweet_count, tweet.retweet_count),
     favorite_count   = COALESCE(excluded.favorite_count, tweet.favorite_count),
@@ -35,7 +37,7 @@
     quote_count      = COALESCE(excluded.quote_count, tweet.quote_count),
     bookmark_count   = COALESCE(excluded.bookmark_count, tweet.bookmark_count),
     impression_count = COALESCE(excluded.impression_count, tweet.impression_count),
-    withheld_in      = CASE WHEN excluded.raw IS NULL THEN tweet.withheld_in ELSE excluded.withheld_in END,
+    withheld_in      = CASE WHEN excluded.raw IS NULL OR excluded.raw = '' THEN tweet.withheld_in ELSE excluded.withheld_in END,
     -- Broken is no answer: the post is as old as it was.
     checked_at       = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.checked_at
                             ELSE excluded.checked_at END,

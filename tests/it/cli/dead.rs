@@ -211,3 +211,21 @@ async fn all_of_them_page_by_page() {
         assert!(graves.dead(&[act, "--all"]).1.starts_with(&format!("0 {says}, 0 ")));
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_words_of_a_reason_choose() {
+    let graveyard = Graveyard::new(3).await;
+    // One that only the queue knows.
+    let stray = id_aged(MINUTE, 77);
+    graveyard.bury_in_the_queue(&[(stray.clone(), "HTTP 403 of a stray".to_owned())]).await;
+    let (code, out, error) = graveyard.dead(&["drop", "--reason", "http 403"]);
+    assert!(code == 0 && out.starts_with("1 "), "{out} {error}");
+    let words = format!("WHY {}", graveyard.ids[1]);
+    let (code, out, error) = graveyard.dead(&["retry", "--reason", &words]);
+    assert!(code == 0 && out.starts_with("0 "), "a line break is no blank: {out} {error}");
+    let (code, out, error) = graveyard.dead(&["retry", "--reason", &graveyard.ids[1]]);
+    assert!(code == 0 && out.starts_with("1 "), "{out} {error}");
+    assert_eq!(graveyard.claimable().await, [graveyard.ids[1].clone()]);
+    assert_eq!(graveyard.list(&[])["dead"].as_array().unwrap().len(), 2);
+    assert_eq!(graveyard.dead(&["retry", "--reason", "x", "--all"]).0, 64);
+}

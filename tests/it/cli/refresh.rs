@@ -18,7 +18,7 @@ impl Scene {
     async fn new(count: u32) -> Self {
         let (home, ids) = (Home::new(), young(count));
         let file = home.file("ids.txt", ids.join("\n"));
-        assert!(home.run(&["enqueue", &file]).status.success());
+        assert!(home.run(&["enqueue", "--first", "interval", &file]).status.success());
         let queue = EmbeddedQueue::open(&home.path("home.db"), NAMESPACE, Duration::from_secs(20)).await.unwrap();
         Self { home, queue, ids }
     }

@@ -11,7 +11,7 @@ use crate::support::wait::until_true;
 fn figures_after_an_enqueue(settings: &Variables) {
     let ages = [MINUTE, 2 * MINUTE, 30 * MINUTE, DAY / 2, 3 * DAY, 20 * DAY, 40 * DAY];
     let ids: Vec<String> = (1..).zip(ages).map(|(number, age)| id_aged(age, number)).collect();
-    assert!(run_with_input(&["enqueue"], settings, ids.join("\n").as_bytes()).status.success());
+    assert!(run_with_input(&["enqueue", "--first", "interval"], settings, ids.join("\n").as_bytes()).status.success());
 
     let stats = status(settings);
     let lanes: Vec<_> =

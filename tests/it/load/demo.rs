@@ -23,7 +23,7 @@ async fn the_demo_keeps_its_promises() {
 
     assert_eq!(summary["lost"], 0);
     assert_eq!(summary["doubled"], 0);
-    assert_eq!(summary["scheduled"], 5000);
+    assert!(summary["scheduled"].as_u64() >= Some(5_000), "those of the beginning, and new ones");
     assert!(summary["ids_per_request"].as_f64().unwrap() >= 95.0);
     assert!(summary["late_p99_ms"].as_i64().unwrap() < ttl_ms + 1_000);
     assert!(summary["unavailable"].as_i64().unwrap() > 0 && summary["ended"].as_i64().unwrap() > 0);

@@ -20,10 +20,11 @@ fn a_file_of_millions_of_lines_streams_in_flat_memory() {
     }
     let file = file.into_inner().unwrap();
     let settings = variables(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]);
-    let mut child = command(&["enqueue", "--no-store", "--json", file.path().to_str().unwrap()], &settings)
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command(&["enqueue", "--first", "interval", "--no-store", "--json", file.path().to_str().unwrap()], &settings)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
     // The kernel keeps the peak; it is read until there is nothing to read any more.
     let status = format!("/proc/{}/status", child.id());
     let mut peak_kb = 0;

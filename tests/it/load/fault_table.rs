@@ -363,7 +363,11 @@ impl Parts {
         let at = wall_ms() - DAY;
         let ids: Vec<String> = (0..POSTS).map(|n| id_of(provider, at - Millis::from(n), n)).collect();
         let name = provider.to_string();
-        let output = run_with_input(&["--provider", &name, "enqueue"], settings, ids.join("\n").as_bytes());
+        let output = run_with_input(
+            &["--provider", &name, "enqueue", "--first", "interval"],
+            settings,
+            ids.join("\n").as_bytes(),
+        );
         assert!(output.status.success(), "{}", text(&output.stderr));
         ids
     }

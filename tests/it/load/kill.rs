@@ -57,7 +57,8 @@ async fn twenty_kills_lose_nothing() {
     let ids: Vec<String> = (0..TWEETS)
         .map(|n| TweetId::at(now - if n % 2 == 0 { 60_000 } else { 86_400_000 } - i64::from(n), n).to_string())
         .collect();
-    let enqueued = run_with_input(&["enqueue", "-"], &settings("starter"), ids.join("\n").as_bytes());
+    let enqueued =
+        run_with_input(&["enqueue", "--first", "interval", "-"], &settings("starter"), ids.join("\n").as_bytes());
     assert!(enqueued.status.success(), "{}", text(&enqueued.stderr));
 
     let log = folder.path().join("updaters.log");

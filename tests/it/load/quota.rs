@@ -65,7 +65,8 @@ async fn eight_processes_use_the_whole_quota_of_three_credentials() {
     assert!(migrated.status.success(), "{}", text(&migrated.stderr));
     let now = wall_ms();
     let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();
-    let enqueued = run_with_input(&["enqueue", "-"], &settings("starter"), ids.join("\n").as_bytes());
+    let enqueued =
+        run_with_input(&["enqueue", "--first", "interval", "-"], &settings("starter"), ids.join("\n").as_bytes());
     assert!(enqueued.status.success(), "{}", text(&enqueued.stderr));
     let queue = RedisQueue::new(redis.pool(), NAMESPACE);
     until("all are due", Duration::from_secs(30), async || {

@@ -107,7 +107,7 @@ impl Stage {
         let now = wall_ms();
         let age = |n: u32| if n.is_multiple_of(2) { 60_000 } else { 86_400_000 };
         let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - age(n) - i64::from(n), n).to_string()).collect();
-        let enqueued = run_with_input(&["enqueue"], &settings, ids.join("\n").as_bytes());
+        let enqueued = run_with_input(&["enqueue", "--first", "interval"], &settings, ids.join("\n").as_bytes());
         assert!(enqueued.status.success(), "{}", text(&enqueued.stderr));
         // The dead are dead in the store, as after an earlier wipe.
         let dead: Vec<_> = ids[..DEAD].iter().map(|id| (id.clone(), "why".to_owned())).collect();

@@ -13,11 +13,11 @@ use twitter_updater::store::Seen;
 use crate::support::rig::{DAY, HOUR, MINUTE, Rig, Setup};
 
 /// Half of the simulated tweets are gone.
-fn half_gone() -> Setup {
+pub fn half_gone() -> Setup {
     Setup { simulator: SimulatorOptions { missing_share: 0.5, ..Setup::default().simulator }, ..Setup::default() }
 }
 
-fn wave() -> Option<Wave> {
+pub fn wave() -> Option<Wave> {
     Some(Wave { since_ms: wall_ms() - HOUR, until_ms: None, missed: 90, found: 10 })
 }
 

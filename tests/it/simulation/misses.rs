@@ -68,6 +68,7 @@ fn setup() -> Setup {
         lookup_timeout: Duration::from_secs(10),
         save_timeout: Duration::from_secs(20),
         unavailable: UnavailableSettings {
+            forget: false,
             lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(6 * 3_600)),
             believed_after: BELIEVED_AFTER,
             limit: 5,
@@ -531,6 +532,7 @@ fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
 fn no_life_ends_before_two_hours_whatever_the_settings() {
     simulate(1, async {
         let unavailable = UnavailableSettings {
+            forget: false,
             lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(1)),
             limit: 1,
             after: 0,

@@ -63,6 +63,7 @@ impl Default for Setup {
             save_timeout: Duration::from_secs(4),
             max_deliveries: 3,
             unavailable: UnavailableSettings {
+                forget: false,
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(30)),
                 believed_after: 5_000,
                 limit: 3,

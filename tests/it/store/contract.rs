@@ -664,10 +664,8 @@ async fn pages_hold_the_living_or_the_dead_once_each(store: &dyn Store) {
         let of = |id: &str| listed.iter().find(|listed| listed.id == id).unwrap();
         assert_eq!((of("101").state, of("101").next_due), (TweetState::Unavailable, Some(T + 60_000)));
         let (created_at, next_due) = (Some(T - 134), Some(T + 134));
-        assert_eq!(
-            *of("134"),
-            Listed { id: "134".into(), state: TweetState::Live, created_at, next_due, checked_at: None, reason: None }
-        );
+        let (id, state) = ("134".into(), TweetState::Live);
+        assert_eq!(*of("134"), Listed { id, state, created_at, next_due, checked_at: None, reason: None, once: false });
         let dead = pages(store, Listing::Dead, limit).await;
         assert_eq!(ids(&dead), ["131", "102"]);
         assert_eq!((dead[0].state, dead[0].reason.as_deref()), (TweetState::Dead, Some("why 131")));

@@ -27,7 +27,8 @@ fn undo() -> String {
         ["lang", "reply_to", "retweet_of", "quote_of", "conversation_id", "reply_settings", "truncated", "unreadable"];
     let columns: String = columns.map(|column| format!("ALTER TABLE tweet DROP COLUMN {column};")).concat();
     format!(
-        "DROP TRIGGER tweet_changes ON tweet; DROP FUNCTION tweet_changes; DROP TABLE tweet_change; DROP TABLE tweet_way; DROP TABLE tweet_fill; {columns}
+        "DROP TRIGGER tweet_changes ON tweet; DROP FUNCTION tweet_changes;
+         DROP TABLE tweet_change; DROP TABLE tweet_way; DROP TABLE tweet_fill; {columns}
          DELETE FROM store_migrations WHERE version = 5;"
     )
 }

@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved, Seen, Standing, StateCounts,
-    Store, StoredTweet, Way,
+    Change, Exhumed, Listed, Listing, MetricsAt, NewTweet, ONCE, Observation, Recorded, Saved, Seen, Standing,
+    StateCounts, Store, StoredTweet, Way,
 };
 
 use super::{T, postgres_world, sqlite_world};
@@ -145,12 +145,19 @@ impl Model {
                 Seen::Missing { misses, since } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
                     (row.current_id, row.unreadable) = (None, None);
+                    if answer.forget {
+                        (row.text, row.author_id, row.author_name) = (None, None, None);
+                        // A row that is made by it has nothing to forget.
+                        row.raw = (!known).then(String::new);
+                    }
                 }
                 Seen::Broken(why) => row.unreadable = Some(why.clone()),
             }
             let changes = if known { changes_of(&was, row) } else { Vec::new() };
             let (metrics, checked_at) = (row.metrics, answer.answered_at);
-            self.changes.entry(answer.id.clone()).or_default().extend(changes);
+            let all = self.changes.entry(answer.id.clone()).or_default();
+            all.extend(changes);
+            all.retain(|change| !answer.forget || change.field != "text");
             let history = self.history.entry(answer.id.clone()).or_default();
             if metrics != before || (counted && history.is_empty()) {
                 history.push(MetricsAt { checked_at, metrics });
@@ -197,6 +204,7 @@ impl Model {
             next_due: row.next_due,
             checked_at: row.checked_at,
             reason: row.reason.clone(),
+            once: self.is_once(&row.id),
         };
         self.rows.values().rev().filter(is_of).map(listed).collect()
     }
@@ -212,7 +220,12 @@ impl Model {
             lookups: row.lookups,
             current_id: row.current_id.clone(),
             unreadable: row.unreadable.clone(),
+            once: self.is_once(id),
         })
+    }
+
+    fn is_once(&self, id: &str) -> bool {
+        self.ways.get(id).is_some_and(|ways| !ways.is_empty() && ways.iter().all(|(_, way)| way.pipeline == ONCE))
     }
 
     fn counts(&self) -> StateCounts {
@@ -357,6 +370,7 @@ impl Random {
         let follow =
             (matches!(seen, Seen::Found(_)) && self.0.random_bool(0.2)).then(|| self.one(&["77", "78"]).to_owned());
         let next_due = self.time();
+        let forget = matches!(seen, Seen::Missing { .. }) && self.0.random_bool(0.5);
         Observation {
             id: id.into(),
             answered_at: self.time(),
@@ -364,6 +378,7 @@ impl Random {
             state: self.one(&[TweetState::Live, TweetState::Unavailable, TweetState::Ended]),
             next_due: self.maybe(next_due),
             follow,
+            forget,
         }
     }
 
@@ -398,8 +413,10 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
     match random.0.random_range(0..22) {
         0..6 => {
             let (at, tweets) = (random.time(), random.many(Random::new_tweet));
-            let way =
-                Way { source: random.one(&["", "a", "b"]).to_owned(), ..Way::of(random.one(&["enqueue", "poll"])) };
+            let way = Way {
+                source: random.one(&["", "a", "b"]).to_owned(),
+                ..Way::of(random.one(&["enqueue", "poll", ONCE]))
+            };
             let expected = model.record(at, &tweets);
             model.came(at, &way, &tweets);
             for store in stores {

@@ -139,6 +139,7 @@ impl Lifecycle for MemoryStore {
             lookups: row.lookups,
             current_id: row.current_id.clone(),
             unreadable: row.unreadable.clone(),
+            once: false, // it keeps no ways
         };
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
     }
@@ -196,6 +197,7 @@ impl Lifecycle for MemoryStore {
             next_due: row.next_due,
             checked_at: row.checked_at,
             reason: row.reason.clone(),
+            once: false,
         };
         let is_of = |row: &StoredTweet| match row.state {
             TweetState::Live | TweetState::Unavailable => of == Listing::Living,

@@ -68,6 +68,7 @@ pub struct Setup {
     pub unavailable_every: Duration,
     pub unavailable_limit: u32,
     pub unavailable_for: Duration,
+    pub forget: bool,
     pub max_deliveries: u32,
     pub lookup_timeout: Duration,
     pub save_timeout: Duration,
@@ -103,6 +104,7 @@ impl Default for Setup {
             unavailable_every: Duration::from_secs(4 * 3_600),
             unavailable_limit: 3,
             unavailable_for: Duration::ZERO,
+            forget: false,
             max_deliveries: 2,
             lookup_timeout: Duration::from_secs(20),
             save_timeout: Duration::from_secs(20),
@@ -197,6 +199,7 @@ impl Rig {
             call_timeout: setup.lookup_timeout,
             schedule: ages.clone().into(),
             unavailable: UnavailableSettings {
+                forget: setup.forget,
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
                 believed_after: millis(setup.unavailable_after),
                 limit: setup.unavailable_limit,
@@ -468,7 +471,7 @@ impl Rig {
 fn observation(id: &str, ago: Millis, seen: Seen, state: TweetState) -> Observation {
     let answered_at = wall_ms() - ago;
     let next_due = (state != TweetState::Ended).then_some(answered_at + HOUR);
-    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None }
+    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false }
 }
 
 /// What was stored of a tweet earlier: nothing the simulator says.

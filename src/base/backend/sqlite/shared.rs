@@ -39,7 +39,7 @@ const READERS_CACHE_KB: u32 = 8 * 1024;
 const WAL_PAGES: u32 = 8_192;
 /// Statements that a connection keeps prepared: all that queue, ledger and store have.
 const STATEMENTS: usize = 400;
-/// How much longer than for the file's lock a call waits for its turn among its own process's calls.
+/// A call waits this much longer for its turn in its own process than for the file's lock.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 // Between processes there is only the file's lock, which has neither a queue nor an event. Whoever waits for it asks this
@@ -55,7 +55,7 @@ pub struct SharedFile {
     file: Opened,
 }
 
-/// What all parts of this process have in common that use the same file.
+/// What the parts of this process share that use the same file.
 #[derive(Debug)]
 struct Connections {
     turn: Arc<Turn<Group>>,
@@ -161,7 +161,7 @@ impl SharedFile {
     /// Opens the file, making it where it is missing. A call waits `patience` for other processes' writes.
     ///
     /// # Errors
-    /// It cannot be opened, made, or stays locked.
+    /// It cannot be opened or made, or it stays locked.
     pub async fn open<E>(path: &Path, patience: Duration) -> Result<Self, E>
     where
         E: From<Missing> + From<sqlx::Error>,
@@ -180,7 +180,8 @@ impl SharedFile {
             .busy_timeout(Duration::ZERO) // whoever waits for the file's lock does it here, in turn
             .synchronous(SqliteSynchronous::Normal) // and flushes
             .pragma("cache_size", format!("-{WRITERS_CACHE_KB}"))
-            .pragma("wal_autocheckpoint", WAL_PAGES.to_string());
+            .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
+            .pragma("temp_store", "memory"); // of what a statement or a savepoint may have to take back
         let connection = connect(&writers, patience).await?;
         let file = Opened::now(path)?;
         // A later connection makes no file in place of one that is gone.
@@ -321,10 +322,9 @@ impl Group {
         if !self.spoiled {
             return;
         }
-        if self.calls == 1 {
-            self.fail(&Failed::busy("nobody hears this")).await;
-        } else if self.say("ROLLBACK TO call").await.is_err() {
-            // A full disk or a failed write ends the whole transaction, and SQLite says so to that call alone.
+        // A full disk or a failed write ends the whole transaction, and SQLite says so to that call alone.
+        let is_over = self.calls == 1 || self.say("ROLLBACK TO call").await.is_err();
+        if is_over {
             self.fail(&Failed::busy("a failure of another call ended the transaction of both")).await;
         }
         self.spoiled = false;
@@ -351,7 +351,7 @@ impl Group {
     fn tell(&mut self, ended: &Result<(), Failed>) {
         self.calls = 0;
         for Done { told, flushed } in self.done.drain(..) {
-            // Who no longer waits does not hear it.
+            // A call that no longer waits does not hear it.
             let _ = match ended {
                 Ok(()) if flushed => self.flushes.send(told).map_err(drop),
                 _ => told.send(ended.clone()).map_err(drop),

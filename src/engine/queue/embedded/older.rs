@@ -35,7 +35,8 @@ pub(super) async fn bring_up_to_date(file: &mut SqliteConnection, schema: &'stat
             add_column(file, "queue_job", column, declared).await?;
         }
         sqlx::raw_sql(
-            "DROP INDEX queue_job_delayed; DROP INDEX queue_job_leased; DROP INDEX queue_job_dead;
+            "DROP INDEX IF EXISTS queue_job_delayed; DROP INDEX IF EXISTS queue_job_leased;
+             DROP INDEX IF EXISTS queue_job_dead;
              ALTER TABLE queue_job RENAME TO queue_job_by_id",
         )
         .execute(&mut *file)

@@ -1,0 +1,110 @@
+//! `export`: what was collected, as files.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use super::{Options, eprint_line, say};
+use crate::app;
+use crate::base::clock::Millis;
+use crate::config::Settings;
+use crate::ingest::{Moment, ProgressDisplay};
+use crate::model::post::TweetState;
+use crate::ops::export::{Export, Format};
+use crate::pipelines::kind::Registered;
+use crate::store::export::Wanted;
+
+/// Write what was collected into a file: posts, metrics, changes, ways, unavailable, ids, raw.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n\nThe tables and their columns: docs/data.md. May run while all else runs: what comes out is as it was when it began. Interrupted, the same command goes on where it was."
+)]
+pub(super) struct Arguments {
+    /// What: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them).
+    #[arg(value_name = "TABLE")]
+    table: String,
+    /// The file; - for standard output.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    to: PathBuf,
+    /// csv, ndjson, lines or parquet. Without it, what the file's name ends in; ids and raw are lines, all else is CSV.
+    #[arg(long)]
+    format: Option<Format>,
+    /// Only those in these states: live, unavailable, ended, dead.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    state: Vec<TweetState>,
+    /// Only those in these languages, as the network names them.
+    #[arg(long, value_name = "LANG", value_delimiter = ',')]
+    lang: Vec<String>,
+    /// Only those made at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = moment_word)]
+    since: Option<String>,
+    /// Only those made before this time.
+    #[arg(long, value_name = "TIME", value_parser = moment_word)]
+    until: Option<String>,
+    /// Print on standard error, as one JSON object, what was written.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let start = options.start(&[])?;
+        start.stop_on_signals()?;
+        let pipeline = start.pipeline()?;
+        let export = self.export(&start.settings, &pipeline).await?;
+        let display = ProgressDisplay::new(&self.table, None);
+        let progress = |rows| display.show_count(rows, "rows");
+        let done = if self.to == Path::new("-") {
+            export.to_output(&start.stop, progress).await
+        } else {
+            export.to_file(&self.to, &start.stop, progress).await
+        };
+        display.finish();
+        let done = done?;
+        // On standard output is what was asked for.
+        if self.json {
+            eprint_line(&serde_json::to_string(&done)?)
+        } else {
+            say(&done.to_string())
+        }
+        Ok(0)
+    }
+
+    async fn export(&self, settings: &Settings, pipeline: &Registered) -> Result<Export> {
+        let Some(table) = pipeline.table(&self.table) else {
+            let names: Vec<&str> = pipeline.tables().map(|table| table.name).collect();
+            bail!("there is no table {:?}; there are {}", self.table, names.join(", "));
+        };
+        let named = Some(&*self.to).filter(|to| *to != Path::new("-"));
+        let format = self.format.map_or_else(|| Format::of(table, named), Ok)?;
+        if format == Format::Lines && table.columns.len() > 1 {
+            bail!("--format lines is for ids and raw, which have one column; write csv or ndjson");
+        }
+        let wanted = Wanted {
+            namespace: pipeline.namespace(),
+            states: self.state.clone(),
+            since: moment(self.since.as_deref())?,
+            until: moment(self.until.as_deref())?,
+            languages: self.lang.clone(),
+            after: None,
+        };
+        let Self { state, lang, since, until, .. } = self;
+        let request = format!("{} {format:?} {state:?} {lang:?} {since:?} {until:?}", table.name);
+        Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
+    }
+}
+
+fn state(word: &str) -> Result<TweetState, String> {
+    let all = [TweetState::Live, TweetState::Unavailable, TweetState::Ended, TweetState::Dead];
+    let named = all.into_iter().find(|state| state.as_str() == word);
+    named.ok_or_else(|| "write live, unavailable, ended or dead".to_owned())
+}
+
+/// The word for a moment, which can be read as one.
+fn moment_word(word: &str) -> Result<String, String> {
+    word.parse::<Moment>().map(|_| word.to_owned())
+}
+
+fn moment(word: Option<&str>) -> Result<Option<Millis>> {
+    Ok(word.map(str::parse::<Moment>).transpose().map_err(anyhow::Error::msg)?.map(|moment| moment.0))
+}

@@ -1,0 +1,100 @@
+//! When an id that comes in is looked up first.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::clock::Millis;
+use crate::engine::lane::Lane;
+use crate::engine::schedule::Next;
+use crate::model::post::Ingested;
+
+/// When items that come in are looked up first.
+#[derive(Debug, Clone, Default)]
+pub enum First {
+    /// After the interval of their age: the specification's rule.
+    #[default]
+    Interval,
+    /// Now, those that are known by their id alone; what comes whole waits for its interval.
+    Bare(Pace),
+    /// Now, all of them.
+    Now(Pace),
+    /// Now, whatever their age, and never again.
+    Once(Pace),
+}
+
+impl First {
+    /// Whether they are looked up once only. What the store keeps of that is their way ([`ONCE`](crate::store::ONCE)).
+    #[must_use]
+    pub fn is_once(&self) -> bool {
+        matches!(self, Self::Once(_))
+    }
+
+    /// Where an item goes; `regular` is where the schedule has it, `None` when it is too old.
+    pub(super) fn of(&self, item: &Ingested, regular: Option<Next>, now: Millis) -> Option<Next> {
+        match self {
+            Self::Once(pace) => Some((Lane::once(), pace.next(now))),
+            Self::Now(pace) => regular.map(|_| (Lane::first(), pace.next(now))),
+            Self::Bare(pace) if item.content.is_none() => regular.map(|_| (Lane::first(), pace.next(now))),
+            Self::Interval | Self::Bare(_) => regular,
+        }
+    }
+}
+
+/// One after the other, as fast as the quota lets them be looked up.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    /// Between two of them, nanoseconds.
+    apart: u64,
+    /// The first of them, ms since the epoch.
+    from: Millis,
+    given: Arc<AtomicU64>,
+}
+
+impl Pace {
+    /// From that moment, ms since the epoch, so many ids a second; all at once where there is no limit, or none is known.
+    #[must_use]
+    pub fn new(from: Millis, ids_per_second: Option<f64>) -> Self {
+        // A rate of nothing is one id in an hour.
+        let apart = ids_per_second.map_or(0.0, |rate| 1e9 / rate.max(1.0 / 3_600.0));
+        Self { apart: apart as u64, from, given: Arc::default() }
+    }
+
+    /// How long the next one has to wait at `now`, ms.
+    fn next(&self, now: Millis) -> Millis {
+        let before = self.given.fetch_add(1, Ordering::Relaxed);
+        let after = Millis::try_from(u128::from(before) * u128::from(self.apart) / 1_000_000).unwrap_or(Millis::MAX);
+        self.from.saturating_add(after).saturating_sub(now).max(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_follow_each_other_as_fast_as_the_quota_goes() {
+        let pace = Pace::new(1_000, Some(4.0));
+        assert_eq!([1_000, 1_000, 1_100].map(|now| pace.next(now)), [0, 250, 400]);
+        assert_eq!(pace.next(9_000), 0, "what should have been looked up by now is due");
+        let no_limit = Pace::new(1_000, None);
+        assert_eq!([1_000, 1_000].map(|now| no_limit.next(now)), [0, 0]);
+        let nothing = Pace::new(0, Some(0.0));
+        assert_eq!([0, 0].map(|now| nothing.next(now)), [0, 3_600_000]);
+    }
+
+    #[test]
+    fn what_comes_whole_waits_for_its_interval_and_what_is_too_old_comes_once_only() {
+        let regular = || Some((Lane::new("1h", std::time::Duration::from_secs(60)), 60_000));
+        let bare = Ingested::bare("1");
+        let whole = Ingested { content: Some(Default::default()), ..bare.clone() };
+        let name = |next: Option<Next>| next.map(|(lane, delay)| (lane.name.to_string(), delay));
+        let of = |first: &First, item: &Ingested| name(first.of(item, regular(), 0));
+        let pace = || Pace::new(0, None);
+        assert_eq!(of(&First::Bare(pace()), &bare), Some(("first".into(), 0)));
+        assert_eq!(of(&First::Bare(pace()), &whole), Some(("1h".into(), 60_000)));
+        assert_eq!(of(&First::Now(pace()), &whole), Some(("first".into(), 0)));
+        assert_eq!(of(&First::Interval, &bare), Some(("1h".into(), 60_000)));
+        assert_eq!(name(First::Now(pace()).of(&bare, None, 0)), None);
+        assert_eq!(name(First::Once(pace()).of(&bare, None, 0)), Some(("once".into(), 0)));
+    }
+}

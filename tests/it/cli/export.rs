@@ -1,0 +1,260 @@
+//! `export`: every row once, whatever it holds and whoever is killed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use secrecy::SecretString;
+use twitter_updater::model::post::{Metrics, Tweet, TweetState};
+use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
+
+use super::*;
+use crate::support::postgres;
+use crate::support::process::command;
+
+const T: i64 = 1_700_000_000_000;
+
+fn post(n: u32) -> Tweet {
+    let text = match n % 7 {
+        0 => format!("she said \"{n}, and left\"\nfor good, ü, 🦆"),
+        1 => String::new(),
+        _ => format!("= {n}"),
+    };
+    let raw = format!("{{\"id\":{n},\n \"text\":{}}}", serde_json::to_string(&text).unwrap());
+    let metrics = Metrics { favorite_count: Some(i64::from(n)), ..Metrics::default() };
+    let mut post = Tweet { id: n.to_string(), text: Some(text), raw, metrics, ..Tweet::default() };
+    post.details.lang = Some(if n.is_multiple_of(2) { "pt" } else { "en" }.to_owned());
+    post.created_at = Some(T + i64::from(n));
+    post
+}
+
+/// So many posts, each seen twice; and one of ten that nobody ever found.
+async fn fill(store: &dyn Store, count: u32) {
+    store.migrate().await.unwrap();
+    let way = Way { source: "ids.txt".to_owned(), ..Way::of("enqueue") };
+    let all: Vec<u32> = (0..count).map(|n| (n * 7_919) % count).collect(); // in no order
+    for chunk in all.chunks(1_000) {
+        let new = |n: &u32| NewTweet { id: n.to_string(), created_at: None, next_due: Some(T), content: None };
+        store.record(NAMESPACE, T, &way, &chunk.iter().map(new).collect::<Vec<_>>()).await.unwrap();
+        for at in [T + 1_000, T + 2_000] {
+            let seen = |n: &u32| match n % 10 {
+                9 => (Seen::Missing { misses: 1, since: T }, TweetState::Unavailable),
+                _ => {
+                    let mut post = post(*n);
+                    post.metrics.favorite_count = Some(at - T + i64::from(*n));
+                    (Seen::Found(post), TweetState::Live)
+                }
+            };
+            let observed = |n: &u32| {
+                let (seen, state) = seen(n);
+                Observation {
+                    id: n.to_string(),
+                    answered_at: at,
+                    seen,
+                    state,
+                    next_due: Some(at),
+                    follow: None,
+                    forget: false,
+                }
+            };
+            store.save(NAMESPACE, &chunk.iter().map(observed).collect::<Vec<_>>()).await.unwrap();
+        }
+    }
+}
+
+async fn embedded(count: u32) -> (Home, Variables) {
+    let home = Home::new();
+    fill(&SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap(), count).await;
+    let settings = home.settings(&[]);
+    (home, settings)
+}
+
+async fn on_postgres(count: u32) -> (Home, Variables) {
+    let (home, url) = (Home::new(), postgres::database().await);
+    let store = PostgresStore::connect(&SecretString::from(&*url), 4, Duration::from_secs(20)).await.unwrap();
+    fill(&store, count).await;
+    let settings = home.settings(&[("store.backend", "postgres"), ("store.postgres.url", &url)]);
+    (home, settings)
+}
+
+fn export(settings: &Variables, arguments: &[&str]) -> String {
+    let output = run(&[&["export"], arguments].concat(), settings);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn rows(csv: &str) -> Vec<Vec<String>> {
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect()
+}
+
+async fn all_of_it_comes_out((home, settings): (Home, Variables)) {
+    let posts = export(&settings, &["posts"]);
+    let header: Vec<&str> = posts.lines().next().unwrap().split(',').collect();
+    let at = |name: &str| header.iter().position(|column| *column == name).unwrap();
+    let rows_of_posts = rows(&posts);
+    assert_eq!(rows_of_posts.len(), 2_500);
+    let ids: BTreeSet<&str> = rows_of_posts.iter().map(|row| &*row[at("id")]).collect();
+    assert_eq!(ids.len(), 2_500);
+    for row in &rows_of_posts {
+        let n: u32 = row[at("id")].parse().unwrap();
+        if n % 10 == 9 {
+            assert_eq!((&*row[at("state")], &*row[at("text")]), ("unavailable", ""));
+            continue;
+        }
+        assert_eq!(row[at("text")], post(n).text.unwrap());
+        assert_eq!(row[at("favorite_count")], (2_000 + n).to_string());
+        assert_eq!((&*row[at("reply_count")], &*row[at("checked_at")]), ("", "2023-11-14T22:13:22.000Z"));
+    }
+    assert_eq!(rows(&export(&settings, &["metrics"])).len(), 2 * 2_250);
+    assert_eq!(rows(&export(&settings, &["ways"]))[0][2], "ids.txt");
+    assert_eq!(rows(&export(&settings, &["unavailable"])).len(), 250);
+    assert_eq!(export(&settings, &["changes"]).lines().count(), 1, "its header");
+    assert_eq!(export(&settings, &["ids"]).lines().map(str::to_owned).collect::<BTreeSet<_>>().len(), 2_500);
+    // Filters.
+    let portuguese = rows(&export(&settings, &["posts", "--lang", "pt", "--state", "live"]));
+    assert!(portuguese.len() == 1_250 && portuguese.iter().all(|row| row[at("lang")] == "pt"));
+    let since = ["posts", "--since", "2023-11-14T22:13:22Z", "--format", "ndjson"];
+    let lines: Vec<Value> = export(&settings, &since).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 450, "made from T + 2,000 ms on");
+    assert!(lines.iter().all(|post| post["created_at"].as_str() >= Some("2023-11-14T22:13:22.000Z")));
+    // An object is a line, whatever breaks it had.
+    let raw: Vec<Value> = export(&settings, &["raw"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(raw.len() == 2_250 && raw.iter().all(|post| post["id"].is_u64()));
+    // Into a file, once.
+    let file = home.path("posts.csv");
+    let file = file.to_str().unwrap();
+    export(&settings, &["posts", "--to", file]);
+    assert_eq!(std::fs::read_to_string(file).unwrap(), posts);
+    assert!(!Path::new(&format!("{file}.part")).exists() && !Path::new(&format!("{file}.part.json")).exists());
+    says_one_line(&run(&["export", "posts", "--to", file], &settings), 1, "is there already");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_a_file_comes_out() {
+    all_of_it_comes_out(embedded(2_500).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_postgresql_comes_out() {
+    all_of_it_comes_out(on_postgres(2_500).await).await;
+}
+
+/// Killed again and again, it brings each row once in the end.
+async fn goes_on((home, settings): (Home, Variables)) {
+    let whole = export(&settings, &["posts"]);
+    let file = home.path("posts.csv");
+    let arguments = ["export", "posts", "--to", file.to_str().unwrap()];
+    let part = home.path("posts.csv.part");
+    let (mut kills, mut seen) = (0, 0);
+    // The part and its note are of any moment: cut off in the middle of a row, too.
+    while !file.exists() {
+        let mut child = command(&arguments, &settings).spawn().unwrap();
+        let killed = tokio::time::timeout(Duration::from_secs(60), async {
+            loop {
+                if child.try_wait().unwrap().is_some() {
+                    return false;
+                }
+                let size = std::fs::metadata(&part).map_or(0, |file| file.len());
+                if size > seen {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        kills += u32::from(killed.await.unwrap());
+        assert!(kills < 200, "it gets on");
+        if let Ok(cut) = std::fs::File::options().append(true).open(&part) {
+            use std::io::Write;
+            (&cut).write_all(b"half a ro").unwrap();
+            seen = cut.metadata().unwrap().len();
+        }
+    }
+    assert!(kills > 1, "{kills}");
+    assert!(std::fs::read_to_string(&file).unwrap() == whole, "not the same after {kills} kills");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_it_goes_on_over_a_file() {
+    goes_on(embedded(60_000).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_it_goes_on_over_postgresql() {
+    goes_on(on_postgres(60_000).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_is_one_line() {
+    let (home, settings) = embedded(10).await;
+    says_one_line(&run(&["export", "tweets"], &settings), 1, "there are posts, metrics");
+    says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 1, "one column");
+    for wrong in [&["--format", "xml"][..], &["--state", "alive"], &["--since", "yesterday"]] {
+        assert_eq!(run(&[&["export", "posts"], wrong].concat(), &settings).status.code(), Some(64), "{wrong:?}");
+    }
+    let nowhere = home.path("none").join("posts.csv");
+    let output = run(&["export", "posts", "--to", nowhere.to_str().unwrap()], &settings);
+    says_one_line(&output, 1, "cannot be written");
+    // A part of another export is left alone.
+    let file = home.path("posts.csv");
+    let file = file.to_str().unwrap();
+    std::fs::write(format!("{file}.part"), "x").unwrap();
+    let note = r#"{"request":"other","since":null,"until":null,"bytes":1,"rows":1,"after":null}"#;
+    std::fs::write(format!("{file}.part.json"), note).unwrap();
+    says_one_line(&run(&["export", "posts", "--to", file], &settings), 1, "another export");
+    assert_eq!(std::fs::read_to_string(format!("{file}.part")).unwrap(), "x");
+    // A store that is not there is not made.
+    let missing = variables(&[("store.sqlite.path", home.path("no.db").to_str().unwrap())]);
+    assert!(!run(&["export", "posts"], &missing).status.success());
+    assert!(!home.path("no.db").exists());
+}
+
+/// A reader that has seen enough is no error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_may_stop_reading() {
+    let (home, settings) = embedded(30_000).await;
+    let mut child = command(&["export", "metrics"], &settings).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 100];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    drop(home);
+}
+
+/// Read by the Parquet reader of the same library; by other people's, `make lint` does.
+#[cfg(feature = "parquet")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parquet_file_holds_the_same() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let (home, settings) = embedded(2_500).await;
+    let file = home.path("posts.parquet");
+    export(&settings, &["posts", "--to", file.to_str().unwrap()]);
+    let reader = SerializedFileReader::new(std::fs::File::open(&file).unwrap()).unwrap();
+    assert_eq!(reader.metadata().file_metadata().num_rows(), 2_500);
+    let text = |row: &parquet::record::Row, name: &str| {
+        row.get_column_iter().find(|(column, _)| *column == name).unwrap().1.to_string()
+    };
+    let mut seen = 0;
+    for row in reader.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        let n: u32 = text(&row, "id").trim_matches('"').parse().unwrap();
+        match n % 10 {
+            9 => assert_eq!(text(&row, "text"), "null"),
+            _ => assert_eq!(text(&row, "favorite_count"), (2_000 + n).to_string()),
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 2_500);
+}
+
+#[cfg(not(feature = "parquet"))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_feature_it_says_what_to_do() {
+    let (home, settings) = embedded(10).await;
+    let file = home.path("posts.parquet");
+    let output = run(&["export", "posts", "--to", file.to_str().unwrap()], &settings);
+    says_one_line(&output, 1, "--features parquet");
+    assert!(!file.exists());
+}

@@ -1,0 +1,149 @@
+//! Ids that are looked up once: now, whatever their age, and never again, whoever dies meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use twitter_updater::app;
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::base::retry::RetryPolicy;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::queue::Place;
+use twitter_updater::ingest::{First, Lanes, Pace, Queued, Rebuild, Starter};
+use twitter_updater::model::post::{Ingested, TweetId, TweetState};
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::posts::posts_of;
+
+use super::missing::{half_gone, wave};
+use crate::support::postgres;
+use crate::support::rig::{Backends, DAY, HOUR, MINUTE, Rig, Setup};
+
+/// The same on one file and on servers.
+macro_rules! on_both {
+    ($($scenario:ident)*) => { $(
+        mod $scenario {
+            #[tokio::test]
+            async fn embedded() { super::$scenario(super::half_gone()).await; }
+            #[tokio::test]
+            async fn on_servers() {
+                let backends = super::Backends::Servers(super::postgres::database().await);
+                super::$scenario(super::Setup { backends, ..super::half_gone() }).await;
+            }
+        }
+    )* };
+}
+
+on_both! {
+    they_end_with_their_answer
+    a_killed_worker_and_a_lost_queue_change_nothing
+    who_comes_another_way_too_is_looked_up_by_age
+    a_wave_ends_none
+}
+
+fn starter(rig: &Rig) -> Starter {
+    let posts = posts_of(&Provider::Twitter);
+    app::starter(&posts, rig.queue.clone(), Some(rig.store.clone()), rig.ages.clone())
+}
+
+fn once(rig: &Rig) -> Starter {
+    starter(rig).first(First::Once(Pace::new(wall_ms(), None)))
+}
+
+async fn put(starter: &Starter, ids: &[String]) {
+    let answers = starter.queue_tweets(ids.iter().map(Ingested::bare).collect()).await.unwrap();
+    assert!(answers.iter().all(|answer| *answer == Queued::Scheduled), "{answers:?}");
+}
+
+async fn assert_over(rig: &Rig, id: &str, was_found: bool) {
+    let stored = rig.stored(id).await;
+    assert_eq!((stored.state, stored.next_due, stored.lookups), (TweetState::Ended, None, 1), "{stored:?}");
+    assert_eq!((stored.text.is_some(), stored.misses), (was_found, i64::from(!was_found)));
+    assert_eq!(rig.place(id).await, None);
+}
+
+async fn they_end_with_their_answer(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let [young, old, gone] = [rig.there(2, HOUR), rig.there(2, 400 * DAY), rig.gone(2, HOUR)];
+    // Its id says nothing of its date, which nobody needs.
+    let ids = [&young[..], &old, &gone, &["20".to_owned()]].concat();
+    put(&once(&rig), &ids).await;
+    assert_eq!(rig.lane(&ids[0]).await.0, "once");
+    assert_eq!(rig.round().await.batch.jobs.len(), ids.len());
+    for id in young.iter().chain(&old) {
+        assert_over(&rig, id, true).await;
+    }
+    for id in &gone {
+        assert_over(&rig, id, false).await;
+    }
+    assert_eq!(rig.place("20").await, None, "its life is over");
+}
+
+async fn a_killed_worker_and_a_lost_queue_change_nothing(mut setup: Setup) {
+    setup.claims.lease = Duration::from_secs(1);
+    let rig = Rig::start(setup).await;
+    let ids = [rig.there(3, HOUR), rig.there(3, 400 * DAY)].concat();
+    put(&once(&rig), &ids).await;
+    // A worker takes them, and is never heard of again; whoever comes next does not know their lane any more.
+    assert_eq!(rig.claim(100).await.jobs.len(), ids.len());
+    let mut left = ids.len();
+    while left > 0 {
+        left -= rig.round().await.batch.jobs.len();
+    }
+    for id in &ids {
+        assert_over(&rig, id, true).await;
+    }
+}
+
+async fn who_comes_another_way_too_is_looked_up_by_age(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let ids = rig.there(2, HOUR);
+    put(&once(&rig), &ids).await;
+    let again = starter(&rig).queue_tweet(Ingested::bare(&*ids[0])).await.unwrap();
+    assert_eq!(again, Queued::Known);
+    rig.round().await;
+    assert_eq!(rig.lane(&ids[0]).await.0, "1d");
+    assert_over(&rig, &ids[1], true).await;
+    // And the other way round: who is looked up by age is no less so for being asked for once.
+    let regular = rig.there(1, HOUR);
+    put(&starter(&rig), &regular).await;
+    assert_eq!(once(&rig).queue_tweet(Ingested::bare(&*regular[0])).await.unwrap(), Queued::Known);
+    assert!(matches!(rig.place(&regular[0]).await, Some(Place::Delayed { lane, .. }) if lane == "1d"));
+}
+
+async fn a_wave_ends_none(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let ids = rig.gone(2, HOUR);
+    put(&once(&rig), &ids).await;
+    rig.handler.wave.set(wave());
+    rig.round().await;
+    for id in &ids {
+        let (lane, due) = rig.lane(id).await;
+        assert!(lane == "once" && due > wall_ms() + 50 * MINUTE, "{lane} {due}");
+        assert_eq!(rig.stored(id).await.state, TweetState::Live);
+    }
+}
+
+/// What the queue has lost comes back to the same lane.
+#[tokio::test]
+async fn rebuilt_they_are_looked_up_once() {
+    let rig = Rig::start(half_gone()).await;
+    let ids = [rig.there(1, HOUR), rig.there(1, 400 * DAY)].concat();
+    put(&once(&rig), &ids).await;
+    rig.queue.forget(&ids).await.unwrap();
+    let lanes = Lanes {
+        schedule: rig.ages.clone().into(),
+        unavailable: rig.handler.unavailable.lane.clone(),
+        id_date: Arc::new(TweetId::date_of),
+    };
+    let (queue, store) = (rig.queue.clone(), rig.store.clone());
+    let (lease, retry) = (rig.setup.claims.lease, RetryPolicy::default());
+    let rebuild = Rebuild { queue, store, lanes, lease, rate: 1_000, retry };
+    assert_eq!(rebuild.run(&Stop::new(), |_| ()).await.unwrap().put_back, 2);
+    assert_eq!(rig.lane(&ids[1]).await.0, "once");
+    let mut left = ids.len();
+    while left > 0 {
+        left -= rig.round().await.batch.jobs.len();
+    }
+    for id in &ids {
+        assert_over(&rig, id, true).await;
+    }
+}
