@@ -179,7 +179,7 @@ impl House {
     fn enqueue_lines(&self, lines: &[String]) -> Value {
         let file = self.folder.path().join("ids.txt");
         std::fs::write(&file, lines.join("\n")).unwrap();
-        self.json(&["enqueue", "--pipeline", NAME, "--json", file.to_str().unwrap()])
+        self.json(&["enqueue", "--first", "interval", "--pipeline", NAME, "--json", file.to_str().unwrap()])
     }
 
     /// All things, of which so many are in the queue already.

@@ -37,12 +37,12 @@ pub(super) enum Command {
     },
     /// Bring them back to life, due now. Exits with 65 when an id was refused.
     #[command(
-        after_help = "Examples:\n  twitter-updater dead retry 1460323737035677698\n  twitter-updater dead retry --all\n  twitter-updater dead retry --reason 'HTTP 403'"
+        after_help = "Examples:\n  twitter-updater dead retry 1460323737035677698\n  twitter-updater dead retry --all\n  twitter-updater dead retry --reason 403"
     )]
     Retry(Whom),
     /// End their life. Exits with 65 when an id was refused.
     #[command(
-        after_help = "Examples:\n  twitter-updater dead drop 1460323737035677698\n  twitter-updater dead drop --all\n  twitter-updater dead drop --reason 'its process ended'"
+        after_help = "Examples:\n  twitter-updater dead drop 1460323737035677698\n  twitter-updater dead drop --all\n  twitter-updater dead drop --reason process"
     )]
     Drop(Whom),
 }

@@ -10,7 +10,7 @@ use crate::pipelines::kind::Registered;
 /// Ask nothing more of the API, until `resume`; what comes in is taken all the same.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater pause 'the database moves'\n  twitter-updater pause --pipeline tweet:update 'tokens are renewed'\n\nAll pipelines of the settings, or the one that --pipeline names. What a worker has in work it finishes. The page and `status` say the reason."
+    after_help = "Examples:\n  twitter-updater pause migration\n  twitter-updater pause --pipeline tweet:update maintenance\n\nAll pipelines of the settings, or the one that --pipeline names. What a worker has in work it finishes. The page and `status` say the reason."
 )]
 pub(super) struct Pause {
     /// Why: others will ask.

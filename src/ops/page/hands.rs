@@ -1,19 +1,15 @@
 //! What a person does on the page. It asks for the token once a browser and session; each act is logged.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::FormRejection;
 use axum::extract::{ConnectInfo, Form, State};
-use axum::http::header::{COOKIE, SET_COOKIE};
+use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use maud::{Markup, html};
-use ring::rand::{SecureRandom, SystemRandom};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
@@ -21,52 +17,16 @@ use subtle::ConstantTimeEq;
 use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::pages::Page;
-use crate::base::clock::{self, Stopwatch};
+use crate::base::clock;
 use crate::base::humanize::{cut, one_line};
 use crate::base::retry::RetryPolicy;
 use crate::ingest::{Rebuild, Refresh};
 use crate::ops::dead::Dead;
 
-/// The cookie that stands for the token, and how long it does.
-const COOKIE_NAME: &str = "twitter-updater-session";
-const SESSION: Duration = Duration::from_secs(8 * 3_600);
-/// Sessions at a time; of more, the oldest ends.
-const SESSIONS: usize = 256;
 /// The longest reason.
 const REASON: usize = 200;
 /// How long a page of the queue is ours that puts back what was lost.
 const LEASE: Duration = Duration::from_secs(60);
-
-/// Browsers from which the token came.
-#[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<String, Stopwatch>>);
-
-impl Sessions {
-    fn knows(&self, headers: &HeaderMap) -> bool {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|_, since| since.elapsed() < SESSION);
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut own = cookies
-            .flat_map(|cookies| cookies.split(';'))
-            .filter_map(|cookie| cookie.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='));
-        own.any(|name| sessions.contains_key(name))
-    }
-
-    /// A new one, as a cookie that no script reads and no other site's page sends.
-    fn begin(&self) -> Option<HeaderValue> {
-        let mut name = [0; 24];
-        SystemRandom::new().fill(&mut name).ok()?;
-        let name = BASE64_URL_SAFE_NO_PAD.encode(name);
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sessions.len() >= SESSIONS {
-            let oldest = sessions.iter().max_by_key(|(_, since)| since.elapsed()).map(|(name, _)| name.clone());
-            oldest.and_then(|oldest| sessions.remove(&oldest));
-        }
-        let cookie = format!("{COOKIE_NAME}={name}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}", SESSION.as_secs());
-        sessions.insert(name, Stopwatch::start());
-        HeaderValue::from_str(&cookie).ok()
-    }
-}
 
 /// Why nothing was done.
 pub(super) type Refused = (StatusCode, String);
@@ -279,28 +239,5 @@ async fn act(
     match done {
         Ok(to) => with_session(Redirect::to(&to), cookie),
         Err(refused) => with_session(page.refused(refused), cookie),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_is_a_cookie_that_nobody_guesses() {
-        let sessions = Sessions::default();
-        let cookie = sessions.begin().unwrap();
-        let cookie = cookie.to_str().unwrap();
-        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
-        let named = cookie.split(';').next().unwrap();
-        let sent = |text: &str| HeaderMap::from_iter([(COOKIE, HeaderValue::from_str(text).unwrap())]);
-        assert!(sessions.knows(&sent(named)) && sessions.knows(&sent(&format!("a=b; {named}"))));
-        for wrong in ["", COOKIE_NAME, &format!("{COOKIE_NAME}="), &named[..named.len() - 1], &format!("x{named}")] {
-            assert!(!sessions.knows(&sent(wrong)), "{wrong}");
-        }
-        for _ in 0..SESSIONS {
-            sessions.begin().unwrap();
-        }
-        assert!(!sessions.knows(&sent(named)), "the oldest ends");
     }
 }

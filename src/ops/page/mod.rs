@@ -31,6 +31,7 @@ mod pages;
 mod polled;
 mod router;
 mod routes;
+mod sessions;
 mod site;
 mod state_sections;
 mod time_sections;

@@ -8,8 +8,8 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::guesses::Guesses;
-use super::hands::Sessions;
 use super::routes::Routes;
+use super::sessions::Sessions;
 use super::young::Young;
 use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;

@@ -198,5 +198,8 @@ fn each_table_is_an_object_for_a_script() {
         .filter(|command| command.get_arguments().all(|argument| argument.get_id() != "json"))
         .map(clap::Command::get_name)
         .collect();
-    assert_eq!(without, ["updater", "starter", "poll", "ops", "health", "migrate", "simulator", "completions"]);
+    assert_eq!(
+        without,
+        ["updater", "starter", "poll", "ops", "health", "pause", "resume", "migrate", "simulator", "completions"]
+    );
 }

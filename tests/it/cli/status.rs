@@ -69,7 +69,11 @@ async fn demand_by_quota(more: &[(&str, &str)]) {
     let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await.unwrap();
     let own = [("twitter.api", &*api.base_url()), ("tweet_age", "1h: 1s")];
     let settings = home.settings(&[&own[..], more].concat());
-    assert!(run_with_input(&["enqueue"], &settings, young(2_000).join("\n").as_bytes()).status.success());
+    assert!(
+        run_with_input(&["enqueue", "--first", "interval"], &settings, young(2_000).join("\n").as_bytes())
+            .status
+            .success()
+    );
     let before = status(&settings);
     assert_eq!((&before["quota"]["demand_by_quota"], &before["quota"]["unknown"]), (&json!(null), &json!(1)));
     let table = text(&run(&["status"], &settings).stdout);

@@ -177,6 +177,8 @@ async fn a_summary_is_json_for_scripts() {
         "warning",
         "seconds",
         "ids_per_second",
+        "first_update_s",
+        "last_update_s",
     ];
     expected.sort_unstable();
     assert_eq!(fields, expected);
