@@ -45,7 +45,7 @@ async fn set(options: Options, reason: Option<&str>) -> Result<u8> {
         let Registered { id, .. } = &pipeline;
         let namespace = id.to_string();
         service.queue(&namespace).await?.pause(reason).await?;
-        tracing::info!(namespace, reason, "{}", if reason.is_some() { "paused" } else { "resumed" });
+        tracing::debug!(namespace, reason, "{}", if reason.is_some() { "paused" } else { "resumed" });
         let is_now = reason.map_or_else(|| "goes on".to_owned(), |reason| format!("is paused: {reason}"));
         write_line(&format!("{namespace} {is_now}"))?;
     }
