@@ -114,9 +114,15 @@ pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
 
 /// The message for a store that cannot be used, with the setting that says where it is.
 fn unusable_store(settings: &Settings) -> String {
+    format!("the store cannot be used ({})", store_name(settings))
+}
+
+/// Where the store is, by the setting that says so; no secret is in it.
+#[must_use]
+pub fn store_name(settings: &Settings) -> String {
     let (setting, is) = match settings.store.backend {
         StoreBackend::Postgres => ("store.postgres.url", masked(settings.store.postgres.url.expose_secret())),
         StoreBackend::Sqlite => ("store.sqlite.path", settings.store.sqlite.path.display().to_string()),
     };
-    format!("the store cannot be used ({setting} is {is})")
+    format!("{setting} is {is}")
 }

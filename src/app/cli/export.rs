@@ -57,15 +57,14 @@ impl Arguments {
         let done = if self.to == Path::new("-") {
             export.to_output(&start.stop, progress).await
         } else {
-            export.to_file(&self.to, &start.stop, progress).await
+            export.to_file(&self.to, &start.stop, progress).await.map(Some)
         };
         display.finish();
-        let done = done?;
         // On standard output is what was asked for.
-        if self.json {
-            eprint_line(&serde_json::to_string(&done)?)
-        } else {
-            say(&done.to_string())
+        match done? {
+            Some(done) if self.json => eprint_line(&serde_json::to_string(&done)?),
+            Some(done) => say(&done.to_string()),
+            None => {}
         }
         Ok(0)
     }
@@ -89,7 +88,8 @@ impl Arguments {
             after: None,
         };
         let Self { state, lang, since, until, .. } = self;
-        let request = format!("{} {format:?} {state:?} {lang:?} {since:?} {until:?}", table.name);
+        let (of, from) = (pipeline.namespace(), app::store_name(settings));
+        let request = format!("{} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}", table.name);
         Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
     }
 }

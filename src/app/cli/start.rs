@@ -10,6 +10,7 @@ use crate::app::{self, Follower, LogLevel, Role, Shared};
 use crate::base::clock::Stopwatch;
 use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, Examined, Files, Settings};
+use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
 use crate::pipelines::registry::Registry;
@@ -125,15 +126,22 @@ impl Start {
         }
     }
 
-    /// The pipeline that `--pipeline` names; without it all that the settings ask for.
+    /// The pipeline that `--pipeline` names; without it all that ask an API: those of the settings, and the polled timelines.
     ///
     /// # Errors
     /// There is none of that name, or a setting is invalid.
-    pub fn pipelines(&self) -> Result<Vec<Registered>, BadConfig> {
-        match &self.options.pipeline {
-            Some(name) => Ok(vec![self.registry.named(&self.settings, name)?]),
-            None => self.registry.pipelines(&self.settings),
+    pub fn namespaces(&self) -> Result<Vec<String>> {
+        let Self { settings, registry, .. } = self;
+        if let Some(name) = &self.options.pipeline {
+            return Ok(vec![registry.named(settings, name)?.namespace()]);
         }
+        let mut all: Vec<String> = registry.pipelines(settings)?.iter().map(Registered::namespace).collect();
+        if !settings.poll.sources.is_empty() {
+            for (provider, endpoints) in app::sources(settings)? {
+                all.extend(endpoints.keys().map(|endpoint| PipelineId::timelines(&provider, endpoint).to_string()));
+            }
+        }
+        Ok(all)
     }
 
     /// Stops in two steps at SIGTERM or SIGINT. Without this call a signal ends the process at once.

@@ -111,18 +111,14 @@ struct Note {
 }
 
 impl Export {
-    /// Writes it to standard output. A reader that stopped reading is no error.
+    /// Writes it to standard output; `None` where its reader stopped reading, which is no error.
     ///
     /// # Errors
     /// The store is down, or writing failed.
-    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Done, ExportError> {
-        let mut out = Output { sink: io::stdout().lock(), bytes: 0 };
-        let written = self.write(&mut out, self.note(), stop, progress).await;
-        match written {
-            Err(ExportError::Write(_, why)) if why.kind() == ErrorKind::BrokenPipe => {
-                Ok(Done { table: self.table.name, rows: 0, rows_before: 0, bytes: out.bytes, seconds: 0.0 })
-            }
-            written => written,
+    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<Done>, ExportError> {
+        match self.write(&mut Output(io::stdout().lock()), self.note(), stop, progress).await {
+            Err(ExportError::Write(_, why)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
+            written => written.map(Some),
         }
     }
 
@@ -135,7 +131,7 @@ impl Export {
             return Err(ExportError::IsThere(path.to_owned()));
         }
         let failed = |why| ExportError::Write(path.to_owned(), why);
-        let mut part = Part { path: with(path, ".part"), note: with(path, ".part.json"), file: None, bytes: 0 };
+        let mut part = Part { path: with(path, ".part"), note: with(path, ".part.json"), file: None };
         let note = part.open(self.note(), self.format.goes_on()).map_err(failed)?;
         if note.request != self.request {
             return Err(ExportError::Other(part.path));
@@ -204,16 +200,12 @@ trait Sink {
     fn note(&mut self, note: &Note) -> io::Result<()>;
 }
 
-struct Output<W> {
-    sink: W,
-    bytes: u64,
-}
+struct Output<W>(W);
 
 impl<W: Write> Sink for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<u64> {
-        self.sink.write_all(bytes)?;
-        self.sink.flush()?;
-        self.bytes += bytes.len() as u64;
+        self.0.write_all(bytes)?;
+        self.0.flush()?;
         Ok(bytes.len() as u64)
     }
 
@@ -226,7 +218,6 @@ struct Part {
     path: PathBuf,
     note: PathBuf,
     file: Option<File>,
-    bytes: u64,
 }
 
 impl Part {
@@ -242,6 +233,8 @@ impl Part {
         }
         let note = known.filter(|_| goes_on && self.path.exists()).unwrap_or(new);
         let mut file = File::options().create(true).truncate(false).write(true).open(&self.path)?;
+        // Two at once would write over each other.
+        file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"))?;
         file.set_len(note.bytes)?;
         file.seek(SeekFrom::End(0))?;
         self.file = Some(file);
@@ -259,7 +252,6 @@ impl Sink for Part {
     fn write(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let Some(file) = &mut self.file else { return Err(ErrorKind::NotFound.into()) };
         file.write_all(bytes)?;
-        self.bytes += bytes.len() as u64;
         Ok(bytes.len() as u64)
     }
 
