@@ -618,17 +618,22 @@ mod tests {
     async fn processes_take_turns() {
         let (_folder, path, file) = file().await;
         let mut busy = JoinSet::new();
+        let (wrote, mut writes) = mpsc::unbounded_channel();
         for caller in 1..=4 {
-            let file = file.clone();
+            let (file, wrote) = (file.clone(), wrote.clone());
             busy.spawn(async move {
                 for number in 0.. {
                     let mut tx = begin(&file).await;
                     write(&mut tx, caller * 1_000_000 + number).await.unwrap();
                     tx.commit().await.unwrap();
+                    wrote.send(()).unwrap();
                 }
             });
         }
         let other = SharedFile::open::<BackendError>(&path, PATIENCE / 2).await.unwrap();
+        for _ in 0..20 {
+            writes.recv().await.unwrap(); // it is busy before the other comes
+        }
         let mut longest = Duration::ZERO;
         for number in 1..=10 {
             let since = Stopwatch::start();
@@ -637,10 +642,15 @@ mod tests {
             write(&mut tx, number).await.unwrap();
             tx.commit().await.unwrap();
         }
+        let before = written(&other).await;
+        while writes.try_recv().is_ok() {}
+        for _ in 0..4 {
+            writes.recv().await.unwrap(); // and stays so
+        }
         busy.shutdown().await;
         assert!(longest < PATIENCE / 4, "{longest:?}");
-        let written = written(&other).await;
-        assert_eq!(written[..10], (1..=10).collect::<Vec<_>>());
-        assert!(written.len() > 20, "the others wrote meanwhile");
+        assert_eq!(before[..10], (1..=10).collect::<Vec<_>>());
+        assert!(before.len() >= 30, "the others had written: {before:?}");
+        assert!(written(&other).await.len() > before.len(), "and go on");
     }
 }
