@@ -83,14 +83,15 @@ async fn status_of(
 /// A setting is missing, or the ledger's file cannot be opened.
 pub async fn ids_per_second_left(
     settings: &Settings,
+    service: &Service,
     pipeline: &Registered,
-    queue: Arc<dyn Queue>,
+    queue: &dyn Queue,
 ) -> Result<Option<f64>> {
     let provider = &pipeline.id.provider;
     let names: Vec<String> =
         callers(settings, provider).map(|all| all.into_iter().map(|(name, _)| name).collect()).unwrap_or_default();
     let capabilities = pipeline.capabilities();
-    let ledger = Service::new(settings)?.ledger(provider).await?;
+    let ledger = service.ledger(provider).await?;
     let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names));
     let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
     let quota = Overload::new(&lanes, &accounts.unwrap_or_default(), fill(settings, capabilities));

@@ -42,7 +42,7 @@ pub async fn open_store(settings: &Settings) -> Result<StoreAndPositions> {
 /// # Errors
 /// It is down.
 pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
-    let whole = connect(settings).await?;
+    let whole = connect(settings, settings.store.postgres.statement_timeout).await?;
     Ok((whole.clone(), whole))
 }
 
@@ -51,20 +51,18 @@ pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
 /// # Errors
 /// As of [`open_store`].
 pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
-    let mut settings = settings.clone();
-    settings.store.postgres.statement_timeout = Duration::ZERO;
-    let settings = &settings;
     there_is_a_file(settings).await?;
-    let whole = connect(settings).await?;
+    let whole = connect(settings, Duration::ZERO).await?;
     whole.check().await.with_context(|| unusable_store(settings))?;
     Ok(whole)
 }
 
-async fn connect(settings: &Settings) -> Result<Arc<dyn Whole>> {
+/// A statement of PostgreSQL may take so long; zero: as long as it takes.
+async fn connect(settings: &Settings, statement_timeout: Duration) -> Result<Arc<dyn Whole>> {
     let connected: Result<Arc<dyn Whole>, StoreError> = match settings.store.backend {
         StoreBackend::Postgres => {
             let postgres = &settings.store.postgres;
-            let store = PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout).await;
+            let store = PostgresStore::connect(&postgres.url, postgres.connections, statement_timeout).await;
             store.map(|store| Arc::new(store) as _)
         }
         StoreBackend::Sqlite => {

@@ -1,6 +1,6 @@
 //! Numbers, spans, moments and lines for people. Pure.
 
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::base::clock::{self, Millis};
 
@@ -43,8 +43,17 @@ pub fn when(at: Millis) -> String {
 /// The same; `None` where it cannot be a date.
 #[must_use]
 pub fn rfc3339(at: Millis) -> Option<String> {
-    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))?;
-    Some(humantime::format_rfc3339_seconds(date).to_string())
+    Some(humantime::format_rfc3339_seconds(date(at)?).to_string())
+}
+
+/// The same to the millisecond: `2026-01-31T09:30:00.123Z`.
+#[must_use]
+pub fn rfc3339_ms(at: Millis) -> Option<String> {
+    Some(humantime::format_rfc3339_millis(date(at)?).to_string())
+}
+
+fn date(at: Millis) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))
 }
 
 /// One line of text, whatever was stored: nothing in it steers a terminal, or turns the direction of what

@@ -68,10 +68,12 @@ impl Order {
     }
 }
 
+/// The name of [`Lane::first`].
+const FIRST: &str = "first";
 /// The name of [`Lane::once`].
 pub const ONCE: &str = "once";
 /// The lanes whose items are looked up in them once.
-pub const PASSING: [&str; 2] = ["first", ONCE];
+pub const PASSING: [&str; 2] = [FIRST, ONCE];
 /// How long an item that was put in to be looked up at once can wait, where there are too few calls.
 const AT_ONCE: Duration = Duration::from_secs(3_600);
 
@@ -80,7 +82,7 @@ impl Lane {
     /// quota goes, and none is late.
     #[must_use]
     pub fn first() -> Self {
-        Self::new("first", AT_ONCE).ordered(Order::OldestFirst)
+        Self::new(FIRST, AT_ONCE).ordered(Order::OldestFirst)
     }
 
     /// The lane of items that are looked up once. What says so is their way in the store

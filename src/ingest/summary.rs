@@ -47,10 +47,10 @@ pub struct Summary {
     pub refused_by_reason: BTreeMap<String, u64>,
     /// Something a person should look at although it was scheduled.
     pub warning: Option<String>,
-    /// In how many seconds, from when it was read, the first of them is due that was not refused, and the last. One that
-    /// was in the queue already is due when it was.
+    /// In how many seconds, from when it was read, the first of them is due that was not refused. One that was in the queue
+    /// already is due when it was.
     pub first_update_s: Option<f64>,
-    /// See above.
+    /// In how many seconds the last of them is due.
     pub last_update_s: Option<f64>,
     /// How long it took.
     pub seconds: f64,

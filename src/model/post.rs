@@ -1,6 +1,7 @@
 //! The vocabulary: what a tweet is to us. No I/O.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::Serialize;
 use sqlx::error::BoxDynError;
@@ -197,6 +198,9 @@ pub enum TweetState {
 }
 
 impl TweetState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Unavailable, Self::Ended, Self::Dead];
+
     /// The word in the database, in `status` and on the page.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -209,16 +213,22 @@ impl TweetState {
     }
 }
 
+impl FromStr for TweetState {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|state| state.as_str() == word);
+        named.ok_or_else(|| format!("{word:?} is no state; there are live, unavailable, ended and dead"))
+    }
+}
+
 /// The state of that word, as a table has it.
 impl<'r, D: Database> Decode<'r, D> for TweetState
 where
     &'r str: Decode<'r, D>,
 {
     fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
-        let word = <&str>::decode(value)?;
-        let states = [Self::Live, Self::Unavailable, Self::Ended, Self::Dead];
-        let known = states.into_iter().find(|state| state.as_str() == word);
-        known.ok_or_else(|| format!("the table has an unknown state: {word:?}").into())
+        Ok(<&str>::decode(value)?.parse()?)
     }
 }
 

@@ -1,7 +1,6 @@
 //! `enqueue`: puts a file, or standard input, into the queue.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
@@ -66,9 +65,10 @@ impl Arguments {
         let opened = async {
             // The input first: where it is missing, no file of an embedded queue is made.
             let input = Input::open(&self.file).await?;
-            let queue = Service::new(settings)?.queue(&pipeline.namespace()).await?;
+            let service = Service::new(settings)?;
+            let queue = service.queue(&pipeline.namespace()).await?;
             let store = if self.no_store { None } else { Some(app::open_store(settings).await?.0) };
-            let first = self.first(settings, pipeline, queue.clone()).await?;
+            let first = self.first(settings, &service, pipeline, &*queue).await?;
             Ok::<_, anyhow::Error>((input, queue, store, first))
         };
         let Some(opened) = stop.token().run_until_cancelled(opened).await else {
@@ -93,11 +93,18 @@ impl Arguments {
         Ok(summary?)
     }
 
-    async fn first(&self, settings: &Settings, pipeline: &Registered, queue: Arc<dyn Queue>) -> Result<First> {
+    async fn first(
+        &self,
+        settings: &Settings,
+        service: &Service,
+        pipeline: &Registered,
+        queue: &dyn Queue,
+    ) -> Result<First> {
         if matches!(self.first, Some(When::Interval)) {
             return Ok(First::Interval);
         }
-        let pace = Pace::new(clock::wall_ms(), app::ids_per_second_left(settings, pipeline, queue).await?);
+        let left = app::ids_per_second_left(settings, service, pipeline, queue).await?;
+        let pace = Pace::new(clock::wall_ms(), left);
         Ok(match self.first {
             _ if self.once => First::Once(pace),
             Some(_) => First::Now(pace),

@@ -1,6 +1,7 @@
 //! `export`: what was collected, as files.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
@@ -30,17 +31,17 @@ pub(super) struct Arguments {
     #[arg(long)]
     format: Option<Format>,
     /// Only those in these states: live, unavailable, ended, dead.
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = str::parse::<TweetState>)]
     state: Vec<TweetState>,
     /// Only those in these languages, as the network names them.
     #[arg(long, value_name = "LANG", value_delimiter = ',')]
     lang: Vec<String>,
     /// Only those made at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = moment_word)]
-    since: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    since: Option<Named>,
     /// Only those made before this time.
-    #[arg(long, value_name = "TIME", value_parser = moment_word)]
-    until: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    until: Option<Named>,
     /// Print on standard error, as one JSON object, what was written.
     #[arg(long)]
     json: bool,
@@ -82,29 +83,30 @@ impl Arguments {
         let wanted = Wanted {
             namespace: pipeline.namespace(),
             states: self.state.clone(),
-            since: moment(self.since.as_deref())?,
-            until: moment(self.until.as_deref())?,
+            since: self.since.as_ref().map(|since| since.at),
+            until: self.until.as_ref().map(|until| until.at),
             languages: self.lang.clone(),
             after: None,
         };
-        let Self { state, lang, since, until, .. } = self;
+        let Self { state, lang, .. } = self;
+        let [since, until] = [&self.since, &self.until].map(|moment| moment.as_ref().map(|moment| &moment.word));
         let (of, from) = (pipeline.namespace(), app::store_name(settings));
         let request = format!("{} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}", table.name);
         Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
     }
 }
 
-fn state(word: &str) -> Result<TweetState, String> {
-    let all = [TweetState::Live, TweetState::Unavailable, TweetState::Ended, TweetState::Dead];
-    let named = all.into_iter().find(|state| state.as_str() == word);
-    named.ok_or_else(|| "write live, unavailable, ended or dead".to_owned())
+/// A moment, and the word for it: "since 30 days ago" is the same request an hour later.
+#[derive(Debug, Clone)]
+struct Named {
+    word: String,
+    at: Millis,
 }
 
-/// The word for a moment, which can be read as one.
-fn moment_word(word: &str) -> Result<String, String> {
-    word.parse::<Moment>().map(|_| word.to_owned())
-}
+impl FromStr for Named {
+    type Err = String;
 
-fn moment(word: Option<&str>) -> Result<Option<Millis>> {
-    Ok(word.map(str::parse::<Moment>).transpose().map_err(anyhow::Error::msg)?.map(|moment| moment.0))
+    fn from_str(word: &str) -> Result<Self, String> {
+        Ok(Self { word: word.to_owned(), at: word.parse::<Moment>()?.0 })
+    }
 }

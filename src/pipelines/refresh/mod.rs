@@ -252,7 +252,7 @@ impl<J: Judge> Refresher<J> {
             let next = || terms.schedule.next(&Known { id: &job.id, created_at }, at);
             if once { None } else { next() }
         };
-        let (mut follow, mut too_old) = (None, false);
+        let (mut follow, mut forget) = (None, false);
         let (seen, state, next) = match outcome {
             Outcome::Found(mut item) => {
                 if item.is_withheld() { &counters.withheld } else { &counters.found }.add(1);
@@ -287,21 +287,25 @@ impl<J: Judge> Refresher<J> {
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
                 // Of a wave nothing is believed, and this answer was to be the only one.
-                let again = (once && terms.wave).then(|| (Lane::once(), Lane::once().patience));
+                let again = (once && terms.wave).then(Lane::once);
                 let regular = regular(created_at());
-                too_old = regular.is_none();
+                let is_too_old = regular.is_none();
                 let (state, next) = match again {
-                    Some(again) => (TweetState::Live, Some(again)),
+                    Some(lane) => (TweetState::Live, Some((lane.clone(), lane.patience))),
                     None => self.missed(terms, regular, misses, since, at),
                 };
+                let is_believed = match state {
+                    TweetState::Unavailable => true,
+                    TweetState::Ended => !is_too_old,
+                    TweetState::Live | TweetState::Dead => false,
+                };
+                forget = self.unavailable.forget && is_believed && !terms.wave;
                 (Seen::Missing { misses, since }, state, next)
             }
         };
         let state = if next.is_none() { TweetState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
         let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, due: delay.into() });
-        let is_believed = state == TweetState::Unavailable || (state == TweetState::Ended && !too_old);
-        let forget = self.unavailable.forget && !terms.wave && matches!(seen, Seen::Missing { .. }) && is_believed;
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget }, verdict)
     }
 
