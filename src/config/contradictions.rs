@@ -43,12 +43,13 @@ const SHARES: [(&str, Of<f64>, f64, f64); 7] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 23] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 24] = [
     ("queue.embedded.busy_timeout", |of| of.queue.embedded.busy_timeout, Duration::ZERO, HOUR),
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT, HOUR),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT, HOUR),
     ("store.sqlite.busy_timeout", |of| of.store.sqlite.busy_timeout, Duration::ZERO, HOUR),
     ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT, HOUR),
+    ("store.retention", |of| of.store.retention, Duration::ZERO, YEARS),
     ("lookup.timeout", |of| of.lookup.timeout, MOMENT, HOUR),
     ("lookup.connect_timeout", |of| of.lookup.connect_timeout, MOMENT, HOUR),
     // A worker asks once per wait: shorter ones would be all that the queue hears.

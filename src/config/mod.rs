@@ -162,6 +162,8 @@ pub struct StoreSettings {
     pub backend: StoreBackend,
     #[serde(deserialize_with = "word")]
     pub on_deleted: OnDeleted,
+    #[serde(with = "humantime_serde")]
+    pub retention: Duration,
     pub sqlite: FileSettings,
     pub postgres: PostgresSettings,
 }
@@ -182,6 +184,7 @@ pub enum StoreBackend {
 pub enum OnDeleted {
     Keep,
     Blank,
+    Remove,
 }
 
 /// `[store.postgres]`

@@ -23,6 +23,7 @@ mod page;
 mod polled;
 mod probe;
 mod probes;
+pub mod prune;
 mod reader;
 pub mod report;
 mod server;

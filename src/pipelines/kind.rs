@@ -126,7 +126,7 @@ impl Opening {
             believed_after: clock::millis(updater.unavailable_after),
             limit: updater.unavailable_limit,
             after: clock::millis(updater.unavailable_for),
-            forget: self.settings.store.on_deleted == OnDeleted::Blank,
+            forget: self.settings.store.on_deleted != OnDeleted::Keep,
         };
         let handler = Refresher {
             namespace: self.id.to_string(),

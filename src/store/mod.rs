@@ -276,6 +276,16 @@ pub struct StateCounts {
     pub dead: u64,
 }
 
+/// Which of the *ended* have outlived their use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outlived {
+    /// Those whose newest answer is older than this moment, ms since the epoch; where there was none, those recorded before.
+    Before(Millis),
+    /// Those that an answer had, that the network has deleted since, and whose content is forgotten
+    /// ([`Observation::forget`]).
+    Deleted,
+}
+
 /// Which tweets a page lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
@@ -283,6 +293,8 @@ pub enum Listing {
     Living,
     /// The *dead*.
     Dead,
+    /// The *ended*.
+    Ended,
 }
 
 /// A tweet on a page.
@@ -382,6 +394,10 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// greatest first; ids compare by their bytes. The next page is below the last id of this one, so
     /// each row that stays of its kind meanwhile is met once, whatever comes and goes around it.
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>>;
+
+    /// Removes those of these ids that are *ended* and outlived, with all that belongs to them; says how many. One that was
+    /// revived meanwhile stays.
+    async fn remove(&self, namespace: &str, which: Outlived, ids: &[String]) -> Result<u64>;
 
     /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>>;

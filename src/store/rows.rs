@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Seen, Standing, StateCounts, Way};
+use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Outlived, Seen, Standing, StateCounts, Way};
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
@@ -280,6 +280,25 @@ pub(super) fn page(of: Listing) -> &'static str {
     match of {
         Listing::Living => page!("state IN ('live', 'unavailable')"),
         Listing::Dead => page!("state = 'dead'"),
+        Listing::Ended => page!("state = 'ended'"),
+    }
+}
+
+/// What is true of the rows that [`super::Lifecycle::remove`] takes; `$3` is [`before`].
+macro_rules! outlived {
+    () => {
+        "state = 'ended' AND CASE WHEN $3 IS NULL THEN misses > 0 AND lookups > misses AND raw IS NULL \
+         ELSE COALESCE(checked_at, first_seen) < $3 END"
+    };
+}
+
+pub(super) use outlived;
+
+/// The moment before which a row is outlived; `None`: when it was deleted.
+pub(super) fn before(which: Outlived) -> Option<Millis> {
+    match which {
+        Outlived::Before(moment) => Some(moment),
+        Outlived::Deleted => None,
     }
 }
 

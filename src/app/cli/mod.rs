@@ -16,6 +16,7 @@ mod ops;
 mod pause;
 mod plan;
 mod poll;
+mod prune;
 mod rebuild;
 mod refresh;
 mod simulator;
@@ -92,6 +93,7 @@ enum Command {
     Resume(pause::Resume),
     Rebuild(rebuild::Arguments),
     Refresh(refresh::Arguments),
+    Prune(prune::Arguments),
     #[command(subcommand)]
     Dead(dead::Command),
     Credentials(credentials::Arguments),
@@ -117,6 +119,7 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Resume(resume) => resume.run(options).await,
         Command::Rebuild(rebuild) => rebuild.run(options).await,
         Command::Refresh(refresh) => refresh.run(options).await,
+        Command::Prune(prune) => prune.run(options).await,
         Command::Dead(dead) => dead.run(options).await,
         Command::Credentials(credentials) => credentials.run(options).await,
         Command::Plan(plan) => plan.run(options),
