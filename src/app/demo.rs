@@ -145,7 +145,7 @@ pub async fn run(
     let starter = starter.by(Way::of("demo"));
     let (ids, scheduled) = show(&mut view, &starter, &provider, &tweets, options.run_for, &stop).await?;
     stop.drain();
-    updating.await.context("the updater ended badly")??;
+    updating.await.context("the updater failed")??;
     view.text.finish();
     if let Some(serving) = serving {
         serving.abort();

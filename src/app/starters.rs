@@ -39,7 +39,7 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
     for kind in one.kind.fans_out_to() {
         let id = PipelineId::items(&one.id.provider, kind);
         let Some(Monitored { items, schedule, namespace, .. }) = all.iter().find(|other| other.items.id == id) else {
-            tracing::info!(namespace = %one.id, target = %id, "the settings have no such pipeline: nothing is fanned out to it");
+            tracing::info!(namespace = %one.id, target = %id, "no such pipeline in the settings: nothing is fanned out to it");
             continue;
         };
         let queue = shared.service.unchecked_queue(namespace).await?;

@@ -106,7 +106,7 @@ pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
             return Ok(());
         }
         if filled / TOLD_EVERY < (filled + rows) / TOLD_EVERY {
-            tracing::info!(tweets = filled + rows, "details are read out of stored objects");
+            tracing::info!(tweets = filled + rows, "columns were filled from stored objects");
         }
         filled += rows;
     }

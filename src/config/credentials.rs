@@ -329,7 +329,7 @@ fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
     if secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(SecretString::from(secret))
     } else {
-        Err(BadConfig(format!("{key} holds white space or something else that no header can carry")))
+        Err(BadConfig(format!("{key} contains a character that HTTP headers do not allow")))
     }
 }
 

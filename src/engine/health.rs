@@ -127,7 +127,7 @@ impl Health {
         if still <= millis(self.patience) || self.has_ended() {
             Ok(())
         } else {
-            Err(format!("the loop has not turned for {still} ms"))
+            Err(format!("the loop has not run for {still} ms"))
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
         }
         health.works();
         tokio::time::advance(Duration::from_millis(30_001)).await;
-        assert_eq!(health.live().unwrap_err(), "the loop has not turned for 30001 ms");
+        assert_eq!(health.live().unwrap_err(), "the loop has not run for 30001 ms");
         health.beat();
         assert!(health.live().is_ok());
         assert!(Health::default().live().is_ok());
@@ -285,7 +285,7 @@ mod tests {
         assert!(both.live().is_ok());
         tokio::time::advance(Duration::from_secs(31)).await;
         one.beat();
-        assert_eq!(both.live().unwrap_err(), "y:update: the loop has not turned for 31000 ms");
+        assert_eq!(both.live().unwrap_err(), "y:update: the loop has not run for 31000 ms");
         other.beat();
         one.works();
         // One that can never work leaves the process alive, and ready for the rest.

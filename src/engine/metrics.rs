@@ -188,7 +188,7 @@ pub struct Metrics {
     untold_lateness: Mutex<Lateness>,
     /// What is counted beside them, by namespace.
     beside: Mutex<Vec<(String, Arc<dyn CounterSet>)>>,
-    /// Answers that could not be read, by the reason.
+    /// Answers that could not be read, by reason.
     unreadable: Mutex<BTreeMap<String, u64>>,
 }
 

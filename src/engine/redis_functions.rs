@@ -127,7 +127,7 @@ pub async fn loaded(redis: &RedisPool, tell: bool) -> bool {
         Ok(()) => true,
         Err(error) => {
             if tell {
-                tracing::warn!(error = %error, "redis-cli has no picture of the queue: its functions are not loaded");
+                tracing::warn!(error = %error, "the functions for redis-cli are not loaded");
             }
             false
         }

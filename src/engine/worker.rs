@@ -440,7 +440,7 @@ impl Worker {
             Outlook::Fine => turn.works(),
             Outlook::Unchanged => {}
             Outlook::Outage(why) if failures == turn.failures => turn.pause = Some(turn.failed(&why)),
-            Outlook::Outage(why) => tracing::debug!(error = why, "the failure that is known already"),
+            Outlook::Outage(why) => tracing::debug!(error = why, "the known failure continues"),
             Outlook::Stop(message) => return Some(message),
         }
         None
@@ -501,7 +501,7 @@ impl Worker {
             let Err(error) = step.await else { break };
             // Past the lease, by the queue's clock, the fence holds nothing.
             if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_) | QueueError::Gone(_)) {
-                tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
+                tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will expire");
                 break;
             }
             tracing::warn!(error = %error, attempt = retry.attempts() + 1, "settle failed, trying again");
@@ -512,7 +512,7 @@ impl Worker {
             }
         }
         if sum.lost > 0 {
-            tracing::warn!(lost = sum.lost, "the lease had run out, or the first answer was lost: nothing changed");
+            tracing::warn!(lost = sum.lost, "the lease had expired, or the first answer was lost: nothing changed");
         }
         sum
     }

@@ -96,7 +96,7 @@ fn elements(text: &str) -> Result<Vec<&RawValue>, Unreadable> {
     let not_json =
         |error: serde_json::Error| unreadable(format!("not JSON, at line {}, column {}", error.line(), error.column()));
     let elements = json.deserialize_seq(Elements(&read)).map_err(not_json)?;
-    json.end().map_err(|_| unreadable("something follows the array".to_owned()))?;
+    json.end().map_err(|_| unreadable("there is data after the array".to_owned()))?;
     Ok(elements)
 }
 
@@ -184,7 +184,7 @@ mod tests {
             (b" \n ", 0, "empty"),
             (b"[1, 2, {\"id\":", 2, "not JSON, at line 1, column"),
             (b"[1, 2", 2, "not JSON"),
-            (b"[1]\n[2]", 1, "something follows the array"),
+            (b"[1]\n[2]", 1, "there is data after the array"),
         ] {
             let Err(unreadable) = Body::new(bytes, parse) else { panic!("{bytes:?} is read") };
             assert_eq!(unreadable.index, index, "{bytes:?}");

@@ -147,7 +147,7 @@ impl Hook {
         let bytes = tokio::time::timeout(BODY_PATIENCE, self.read(declared, body)).await.map_err(|_| {
             Refusal::new(
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the body did not come within {} s", BODY_PATIENCE.as_secs()),
+                format!("the body did not arrive within {} s", BODY_PATIENCE.as_secs()),
             )
         })??;
         let share = u32::try_from(bytes.len().max(LEAST_BYTES)).unwrap_or(u32::MAX);
@@ -292,8 +292,8 @@ impl Hook {
         }
         match error {
             StarterError::Queue(QueueError::Full(_)) => Refusal::later("the queue is full", FULL_S),
-            StarterError::Queue(_) => Refusal::later("the queue is out: send it all again", OUT_S),
-            StarterError::Store(_) => Refusal::later("the store is out: send it all again", OUT_S),
+            StarterError::Queue(_) => Refusal::later("the queue is out: send the whole body again", OUT_S),
+            StarterError::Store(_) => Refusal::later("the store is out: send the whole body again", OUT_S),
         }
     }
 }

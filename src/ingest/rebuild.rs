@@ -214,7 +214,7 @@ impl Rebuild {
             if !error.is_passing() || delays.attempts() >= self.retry.tries {
                 return Err(error);
             }
-            tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a page could not be put back yet");
+            tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a page could not be restored yet");
             stop.sleep(delay).await;
             if stop.is_draining() {
                 return Ok(None);
@@ -231,7 +231,7 @@ impl Rebuild {
         let mut left: Vec<&Listed> = Vec::with_capacity(rows.len());
         for row in rows {
             if let Err(why) = check_id(&row.id) {
-                tracing::warn!(id = ?row.id, why, "a row of the store can be in no queue");
+                tracing::warn!(id = ?row.id, why, "a row of the store cannot be scheduled");
                 sum.refused += 1;
             } else {
                 left.push(row);

@@ -179,7 +179,7 @@ impl Refresh {
                 Ok(done) => done,
                 Err(error) if error.is_passing() && delays.attempts() < retry.tries => {
                     let delay = delays.next_delay();
-                    tracing::warn!(%error, delay_ms = clock::millis(delay), "a page cannot be brought forward yet");
+                    tracing::warn!(%error, delay_ms = clock::millis(delay), "a page cannot be made due yet");
                     stop.sleep(delay).await;
                     continue;
                 }

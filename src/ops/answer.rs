@@ -122,7 +122,8 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
         let [reads, limit] = [reads, limit].map(|count| grouped(*count));
         let left = to_the_second(*reset_in_ms);
         return Some(format!(
-            "the budget of reads is spent, {reads} of {limit}; it goes on at the reset in {left}, or with more x.reads"
+            "the budget of reads is spent, {reads} of {limit}; calls continue at the reset in {left}, or when x.reads is \
+             raised"
         ));
     }
     parked(snapshot).or_else(|| troubled(stats))
@@ -617,7 +618,7 @@ mod tests {
             has_room: false,
         };
         let spent = answers(|reading| reading.reads = Some(reads.clone()));
-        let says = "the budget of reads is spent, 2,000 of 2,000; it goes on at the reset in 1s";
+        let says = "the budget of reads is spent, 2,000 of 2,000; calls continue at the reset in 1s";
         assert!(spent.0 == State::Stopped && spent.1.contains(says), "{}", spent.1);
         let left = Reads { reads: 1_999, spent: false, ..reads };
         assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);

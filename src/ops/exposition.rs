@@ -82,7 +82,7 @@ impl Pipelines {
 
 impl Pipelines {
     fn unreadable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let what = "Answers that could not be read, by the reason.";
+        let what = "Answers that could not be read, by reason.";
         let mut family = encoder.encode_descriptor("unreadable", what, None, MetricType::Counter)?;
         for (namespace, metrics) in &self.0 {
             for (reason, count) in metrics.unreadable_by_reason() {

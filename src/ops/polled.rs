@@ -89,7 +89,7 @@ pub(super) fn show_sources(registry: &mut Registry, sources: &Sources, now: Mill
     show(registry, "source_failures", what, failing.take(NAMED));
     let quiet = named()
         .filter_map(|source| Some((labels(source), now.saturating_sub(source.quiet_since()?).max(0) as f64 / 1e3)));
-    let what = "How long ago each quiet source brought a new post";
+    let what = "Time since each quiet source brought a new post";
     show(registry, "source_quiet_seconds", what, quiet.take(NAMED));
 }
 

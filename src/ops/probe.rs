@@ -22,7 +22,7 @@ pub async fn probe(url: &str) -> Result<(), String> {
     let silent = |error: reqwest::Error| match error {
         error if error.is_builder() => "that is no http:// address".to_owned(),
         error if error.is_timeout() => format!("no answer within {} s", TIMEOUT.as_secs()),
-        _ => "nobody answers there: a role listens where http.listen or --listen says".to_owned(),
+        _ => "no response from this address; pass --url".to_owned(),
     };
     let response = client.get(url).send().await.map_err(silent)?;
     let status = response.status();

@@ -113,7 +113,7 @@ impl Server {
                 }
                 Err(error) if is_of_one(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a connection cannot be taken: those who say nothing are closed");
+                    tracing::warn!(%error, "a connection cannot be accepted: idle ones are closed");
                     crowd.clear();
                     tokio::time::sleep(AFTER_FAILURE).await;
                 }

@@ -54,7 +54,7 @@ pub trait PipelineKind: Send + Sync + Debug {
 
     /// How an object is read that comes in in place of an id.
     fn parse(&self, _of: &PipelineId) -> Parse {
-        |_| Err("ids alone can be put in here".to_owned())
+        |_| Err("only ids can be put in here".to_owned())
     }
 
     /// The tables of what is stored of its items, beside those of [all items](export::ITEMS): what `export` offers.

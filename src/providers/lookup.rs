@@ -143,7 +143,7 @@ pub enum LookupError {
     /// This credential is of no use just now (its token cannot be fetched, or it is forbidden without a
     /// reason): leave it alone for a moment and go on with the next. An outage of the API only where nobody
     /// else is answered.
-    #[error("the credential is of no use just now: {0}")]
+    #[error("the credential cannot be used at the moment: {0}")]
     Unready(String),
     /// Our clock is off: correct it by so many milliseconds (theirs minus ours), then call again.
     #[error("the API says our clock is off by {0} ms")]

@@ -107,7 +107,7 @@ pub trait Timeline: Send + Sync + std::fmt::Debug {
 /// What was said is about this timeline alone.
 #[must_use]
 pub fn of_target(said: &str) -> LookupError {
-    LookupError::BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"))
+    LookupError::BadRequest(format!("it does not exist, is not visible to us, or is not a valid timeline: {said}"))
 }
 
 /// Makes a call. Tells what its answer says of the moment at which the timeline was looked at, too, by an API that shows

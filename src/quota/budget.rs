@@ -184,7 +184,7 @@ pub struct Reads {
     pub reset_in_ms: Millis,
     /// Items that were read since midnight UTC.
     pub today: u64,
-    /// What the reads of this period cost at the most, US dollars.
+    /// Upper bound of the cost of this period's reads, US dollars.
     pub dollars: f64,
     /// Whether one more may be read at this moment.
     #[serde(skip)]

@@ -160,7 +160,7 @@ impl Credentials {
         permit.begin();
         let Permit { credential, endpoint, id, .. } = &permit;
         if let Err(error) = self.ledger.used(&credential.name, endpoint, id, &used).await {
-            tracing::warn!(error = %error, credential = credential.name, "the ledger did not hear of an answer");
+            tracing::warn!(error = %error, credential = credential.name, "the ledger did not record an answer");
         }
     }
 
@@ -292,7 +292,7 @@ impl Credentials {
             answer => answer,
         };
         if let Err(error) = told {
-            tracing::warn!(error = %error, ids = charged.unread.len(), "what was not read stays counted as read");
+            tracing::warn!(error = %error, ids = charged.unread.len(), "posts that were not read stay counted as read");
         }
     }
 }
@@ -310,12 +310,7 @@ impl BudgetState {
         }
         let limit = limit.unwrap_or(0);
         if spent {
-            tracing::warn!(
-                reads,
-                limit,
-                reset_in_ms,
-                "the budget of reads is spent: nothing is asked for until its reset"
-            );
+            tracing::warn!(reads, limit, reset_in_ms, "the budget of reads is spent: calls stop until its reset");
         } else {
             tracing::info!(reads, limit, "the budget of reads has room again");
         }

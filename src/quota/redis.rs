@@ -66,7 +66,7 @@ impl Ledger for RedisLedger {
         match (&*word, value.parse()) {
             ("wait", Ok(wait)) => Ok(Grant::Wait(clock::span(wait))),
             ("granted", _) => Ok(Grant::Granted(value)),
-            _ => Err(LedgerError::Refused("Redis answered an acquire in a shape we do not know".to_owned())),
+            _ => Err(LedgerError::Refused("Redis gave an answer of unknown format to an acquire".to_owned())),
         }
     }
 

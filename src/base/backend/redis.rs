@@ -289,7 +289,7 @@ pub fn decide(error: &RedisError) -> BackendError {
             _ => BackendError::Refused(format!("Redis refuses: {text}")),
         },
         ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
-            BackendError::Refused(format!("Redis answered in a shape we do not know: {text}"))
+            BackendError::Refused(format!("Redis gave an answer of unknown format: {text}"))
         }
         _ => BackendError::Unavailable(format!("{text}{}", advice(&text))),
     }

@@ -153,7 +153,7 @@ pub struct Stats {
     pub oldest_lateness_ms: Millis,
     /// Ids under a lease.
     pub leased: u64,
-    /// Ids of those whose lease has run out and that nobody has claimed yet.
+    /// Ids whose lease has expired and that are not claimed again yet.
     pub expired: u64,
     /// Buried ids.
     pub dead: u64,

@@ -176,7 +176,7 @@ fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> R
         let why = String::from_utf8_lossy(text).into_owned();
         return Ok(Claim::Empty { wait: clock::span(wait), paused: (!why.is_empty()).then_some(why) });
     }
-    let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
+    let unknown = || QueueError::Refused("Redis gave an answer of unknown format to a claim".to_owned());
     read_record(text, token, now).map(Claim::Batch).ok_or_else(unknown)
 }
 
@@ -223,7 +223,7 @@ fn check_server(info: &redis::InfoDict) -> Result<Vec<String>> {
     let policy: String = info.get("maxmemory_policy").unwrap_or_default();
     if policy != "noeviction" {
         return Err(QueueError::Refused(format!(
-            "Redis has maxmemory-policy {policy:?} and would throw scheduled ids away; set it to noeviction"
+            "Redis has maxmemory-policy {policy:?} and would evict scheduled ids; set it to noeviction"
         )));
     }
     let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");

@@ -251,7 +251,7 @@ impl<T: Item> Calls<'_, T> {
         let told_apart = || apart && self.suspicions.others_answered.swap(false, Ordering::Relaxed);
         if !requested.refused.is_empty() && !told_apart() {
             if requested.outlook == Outlook::Unchanged {
-                requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
+                requested.outlook = Outlook::Outage("each id of a batch is refused alone".to_owned());
             }
             requested.unanswered.extend(requested.refused.drain(..).map(|(job, _)| job));
         }
@@ -399,7 +399,7 @@ impl<T: Item> Calls<'_, T> {
             && let Some(objects) = self.suspicions.strangers.is_due(answer.unsolicited)
         {
             let id = answer.stranger.as_deref().map_or_else(String::new, shown);
-            tracing::warn!(namespace, id, objects, "answers have objects that nobody asked for: they are not stored");
+            tracing::warn!(namespace, id, objects, "answers contain unrequested objects: they are not stored");
         }
         let other = |(asked, outcome): (&'_ String, &'_ Outcome<T>)| match outcome {
             Outcome::Found(item) if item.id() != *asked => Some((asked.clone(), item.id().to_owned())),
@@ -451,7 +451,7 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
         }
         LookupError::Unready(_) => tracing::warn!(credential = name, %error, pause_ms, "the credential is parked"),
         LookupError::Clock(offset_ms) => {
-            tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");
+            tracing::warn!(credential = name, offset_ms, "this machine's clock is off: corrected by the API's clock");
         }
         _ => {}
     }

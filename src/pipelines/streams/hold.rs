@@ -148,7 +148,10 @@ impl Hold {
         let jobs: Vec<Job> = held.batch.jobs.iter().map(|job| Job { due, ..job.clone() }).collect();
         let released = timeout(self.terms.patience(), self.queue.release(&held.batch.fence, &jobs)).await;
         if !matches!(released, Ok(Ok(_))) {
-            tracing::debug!(namespace = self.queue.namespace(), "a stream could not be let go: its lease runs out");
+            tracing::debug!(
+                namespace = self.queue.namespace(),
+                "a stream could not be released: its lease will expire"
+            );
         }
     }
 
@@ -173,7 +176,7 @@ impl Hold {
         loop {
             match self.claim(&token, Duration::ZERO).await {
                 Ok(Claimed::Held(anew)) => return Ok(anew),
-                Ok(Claimed::Wait(_)) => return Err("another has it, or its namespace is paused".to_owned()),
+                Ok(Claimed::Wait(_)) => return Err("another poller has it, or its namespace is paused".to_owned()),
                 Err(error) => again(&mut retry, &error).await?,
             }
         }

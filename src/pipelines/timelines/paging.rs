@@ -57,7 +57,7 @@ pub enum GapReason {
     #[error("the API gives no posts older than {} days", .0 / 86_400_000)]
     Window(Millis),
     /// Below a page that came empty, where posts that were known are gone, too.
-    #[error("a page came empty, and the posts known below it are gone: what was deleted may hide others")]
+    #[error("a page was empty, and the known posts below it are gone: others may be hidden behind the deleted ones")]
     Hidden,
 }
 
@@ -85,10 +85,10 @@ pub struct Taken {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHeeded {
     /// The same page as before.
-    #[error("the page holds no id below {0}, although it was asked for those: the API does not heed it")]
+    #[error("the page holds no id below {0}, although it was asked for those: the API ignores the parameters")]
     Below(u64),
     /// The same cursor for the next page, or nothing new behind any of them.
-    #[error("page after page brings nothing older: the API's cursor for the next page leads in a circle")]
+    #[error("page after page has no older posts: the API's cursor goes in a circle")]
     Circle,
 }
 

@@ -251,7 +251,7 @@ impl SourcePoll {
             Ok(Acquired::Granted(permit)) => Some(permit),
             Ok(Acquired::Wait(_)) => None,
             Err(error) => {
-                tracing::warn!(error = %error, "no leave for another page: the ledger is out");
+                tracing::warn!(error = %error, "no permit for another page: the ledger is out");
                 None
             }
         }
@@ -329,7 +329,7 @@ impl SourcePoll {
             Ok(Some(source)) => source,
             Ok(None) => {
                 // Whoever has it schedules it again; its position stays.
-                tracing::info!(source = job.id, "no longer among the sources: not polled any more");
+                tracing::info!(source = job.id, "no longer a configured source: not polled any more");
                 return handled.verdicts.push((job.clone(), Verdict::Finish));
             }
             Err(outlook) => {
@@ -343,10 +343,7 @@ impl SourcePoll {
             self.poll(&job.id, source, &saved, batch, permit).await
         };
         let Some(polled) = self.share.poll(&self.namespace, &job.id, poll).await else {
-            tracing::debug!(
-                source = job.id,
-                "its last poll was slow, and as many slow ones as may be are on their way"
-            );
+            tracing::debug!(source = job.id, "its last poll was slow, and all places for slow polls are in use");
             handled.verdicts.push((job.clone(), due_in(clock::millis(self.call_timeout / 2).max(1))));
             handled.outlook = Outlook::Unchanged;
             return;

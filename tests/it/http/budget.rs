@@ -63,7 +63,7 @@ async fn a_thousand_reads_end_at_a_thousand_are_shown_and_go_on_after_the_reset(
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!((&status["budget"]["reads"], &status["budget"]["spent"]), (&1_000.into(), &true.into()), "{status}");
     assert!(status["parked"].as_array().unwrap().is_empty(), "{status}");
-    assert!(page.contains("the budget of reads is spent, 1,000 of 1,000; it goes on at the reset in"), "{page}");
+    assert!(page.contains("the budget of reads is spent, 1,000 of 1,000; calls continue at the reset in"), "{page}");
     assert!(home.log("updater.log").contains("the budget of reads is spent"), "{}", home.log("updater.log"));
 
     until_true("it goes on, and reads the rest", Duration::from_secs(60), async || {

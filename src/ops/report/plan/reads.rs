@@ -22,7 +22,7 @@ const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 
 /// An age table that reaches too far for a walk over its days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("tweet_age reaches beyond a century: what the reads of such a life cost is not reckoned")]
+#[error("tweet_age is longer than a century: the cost of its reads is not calculated")]
 pub struct BadLifetime;
 
 /// What reads cost, and how many are allowed.
