@@ -56,7 +56,7 @@ fn has_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
-/// Whether `log.level` of the first lets through what that of the second does not.
+/// Returns true if `log.level` of the first lets through what that of the second does not.
 #[must_use]
 pub fn shows_more(settings: &Settings, other: &Settings) -> bool {
     let most = |settings| filter(settings).ok().and_then(|filter| filter.max_level_hint());

@@ -100,7 +100,7 @@ impl Maintenance {
         }
     }
 
-    /// Whether this worker is the first by name of those that live.
+    /// Returns true if this worker is the first by name of those that live.
     fn leads(&self, stats: &Stats) -> bool {
         let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
         let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &of.worker).min();

@@ -27,7 +27,7 @@ impl Examined {
         self.settings.ok_or_else(|| BadConfigs(Vec::new()))
     }
 
-    /// Whether something is wrong in that section, or in one that it is a part of.
+    /// Returns true if something is wrong in that section, or in one that it is a part of.
     #[must_use]
     pub fn is_wrong_below(&self, section: &str) -> bool {
         self.found.is_below(section)

@@ -12,7 +12,7 @@ const SET: &str = "(set)";
 const NOT_SET: &str = "(not set)";
 const NOT_AN_ADDRESS: &str = "(not an address)";
 
-/// Whether a value is shown without what is secret in it.
+/// Returns true if a value is shown without what is secret in it.
 pub(super) fn is_masked(shown: &str) -> bool {
     [SET, NOT_AN_ADDRESS].contains(&shown) || shown.contains(MASK)
 }

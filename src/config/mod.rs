@@ -340,7 +340,7 @@ fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
     variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
 }
 
-/// Whether a name that users give has up to 100 of a to z, 0 to 9, _ and -.
+/// Returns true if a name that users give has up to 100 of a to z, 0 to 9, _ and -.
 fn is_plain_name(name: &str) -> bool {
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     (1..=100).contains(&name.len()) && name.bytes().all(is_fit)

@@ -131,7 +131,7 @@ impl Health {
         }
     }
 
-    /// Whether the process is to stop.
+    /// Returns true if the process is to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop.is_draining()

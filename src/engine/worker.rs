@@ -184,7 +184,7 @@ struct Work {
     turn: Option<OwnedMutexGuard<ClaimState>>,
 }
 
-/// Whether a job is in isolation: batches of suspects are halved until each is alone, and whether it is to
+/// Returns true if a job is in isolation: batches of suspects are halved until each is alone, and whether it is to
 /// blame shows when it is alone in the worker, too.
 fn is_isolated(batch: &Batch) -> bool {
     matches!(&batch.jobs[..], [job] if job.deliveries > 0)
@@ -249,7 +249,7 @@ impl Worker {
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
     }
 
-    /// Whether there is a loop too many; the one that asks is then to end.
+    /// Returns true if there is a loop too many; the one that asks is then to end.
     fn is_one_too_many(&self, running: &AtomicUsize) -> bool {
         let most = *self.concurrency.load();
         let one_less = |now: usize| (now > most).then(|| now - 1);

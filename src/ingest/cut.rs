@@ -242,7 +242,7 @@ impl Cut {
         is_value && before().ends_with(b"\"data\"")
     }
 
-    /// Whether no JSON that is open goes on with a line that starts, at its first column, like this.
+    /// Returns true if no JSON that is open goes on with a line that starts, at its first column, like this.
     fn cannot_go_on_with(&self, byte: u8) -> bool {
         let after_value = !matches!(self.last, b'{' | b'[' | b',' | b':');
         match byte {

@@ -23,7 +23,8 @@ pub enum First {
 }
 
 impl First {
-    /// Whether they are looked up once only. What the store keeps of that is their way ([`ONCE`](crate::store::ONCE)).
+    /// Returns true if they are looked up once only. What the store keeps of that is their way
+    /// ([`ONCE`](crate::store::ONCE)).
     #[must_use]
     pub fn is_once(&self) -> bool {
         matches!(self, Self::Once(_))

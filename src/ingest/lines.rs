@@ -35,7 +35,7 @@ fn unmarked_utf16(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether a line begins with an object or a list.
+/// Returns true if a line begins with an object or a list.
 fn starts_json(line: &[u8]) -> bool {
     let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
     matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))
@@ -141,8 +141,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Ok(Some(Line { number: self.number, text: self.text() }))
     }
 
-    /// Whether the line begins JSON that goes on beyond it. An object that ends with its line is a line like any other
-    /// and not looked into.
+    /// Returns true if the line begins JSON that goes on beyond it. An object that ends with its line is a line like
+    /// any other and not looked into.
     fn opens_json(&self) -> bool {
         let text = self.line.trim_ascii();
         starts_json(text) && !(self.whole && text.starts_with(b"{") && text.ends_with(b"}"))

@@ -87,7 +87,7 @@ pub enum StarterError {
 }
 
 impl StarterError {
-    /// Whether the same call may succeed later without anybody mending anything.
+    /// Returns true if the same call may succeed later without anybody mending anything.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(

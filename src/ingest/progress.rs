@@ -50,7 +50,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Whether anybody sees it.
+    /// Returns true if anybody sees it.
     pub fn is_shown(&self) -> bool {
         !self.bar.is_hidden()
     }

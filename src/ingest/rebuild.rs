@@ -78,7 +78,7 @@ impl Lanes {
         lane.unwrap_or_else(|| self.unavailable.clone())
     }
 
-    /// Whether a tweet's life is over by its age.
+    /// Returns true if a tweet's life is over by its age.
     fn is_over(&self, id: &str, created_at: Option<Millis>, now: Millis) -> bool {
         let created_at = self.created_at(id, created_at);
         self.schedule.in_force().next(&Known { id, created_at }, now).is_none()
@@ -114,7 +114,7 @@ pub struct Rebuilt {
     pub withdrawn: u64,
     /// Rows whose id cannot be a job's.
     pub refused: u64,
-    /// Whether the store was walked to its end.
+    /// True if the store was walked to its end.
     pub complete: bool,
     /// The last id that is done with, when it was not: ids fall.
     pub down_to: Option<String>,

@@ -102,7 +102,7 @@ impl Measured {
         sum
     }
 
-    /// Whether every drawn id is up to date, or waits for its first answer.
+    /// Returns true if every drawn id is up to date, or waits for its first answer.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.late + self.missing + self.ahead == 0

@@ -134,7 +134,7 @@ impl Judge for PostJudge {
     }
 }
 
-/// Whether it is one of several versions of a post.
+/// Returns true if it is one of several versions of a post.
 fn is_version(job: &Job, tweet: &Tweet) -> bool {
     tweet.id != job.id || !tweet.newer.is_empty()
 }

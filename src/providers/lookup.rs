@@ -180,8 +180,8 @@ impl LookupError {
         }
     }
 
-    /// Whether the provider has said that it returned nothing, so that nothing is charged. An outage or an answer
-    /// that cannot be read may have been charged.
+    /// Returns true if the provider has said that it returned nothing, so that nothing is charged. An outage or an
+    /// answer that cannot be read may have been charged.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -216,7 +216,7 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
     /// ([`LookupError::BatchTooLarge`]), without a call.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<T>, LookupError>;
 
-    /// Whether each version of an edited post has an id of its own, so that an old id answers an old version.
+    /// Returns true if each version of an edited post has an id of its own, so that an old id answers an old version.
     fn versions_have_ids(&self) -> bool {
         false
     }

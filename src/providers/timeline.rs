@@ -47,8 +47,8 @@ pub struct Rules {
     pub k: Millis,
     /// Posts in a page, at the most.
     pub count: u32,
-    /// Whether a known post is asked for, too, to see that a page reaches what is known. Of no use where
-    /// the API says itself which page is the last.
+    /// True if a known post is asked for, too, to see that a page reaches what is known. Of no use where the API says
+    /// itself which page is the last.
     pub anchored: bool,
     /// Only so many of the newest posts can be had.
     pub depth: Option<u64>,
@@ -134,7 +134,7 @@ pub async fn timed(
     Ok((reply, reading))
 }
 
-/// Whether an answer may be somebody else's, kept by a cache on the way.
+/// Returns true if an answer may be somebody else's, kept by a cache on the way.
 fn may_be_cached(reply: &Reply) -> bool {
     let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
     reply.header("age").is_some() || ["public", "s-maxage"].iter().any(|word| control.contains(word))

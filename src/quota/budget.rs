@@ -176,7 +176,7 @@ pub struct Reads {
     pub reads: u64,
     /// Items that may be read in it; `None` where there is no bound.
     pub limit: Option<u64>,
-    /// Whether it is used up: nothing is read until its reset.
+    /// True if it is used up: nothing is read until its reset.
     pub spent: bool,
     /// When the period began, ms since the epoch.
     pub since_ms: Millis,
@@ -186,7 +186,7 @@ pub struct Reads {
     pub today: u64,
     /// Upper bound of the cost of this period's reads, US dollars.
     pub dollars: f64,
-    /// Whether one more may be read at this moment.
+    /// True if one more may be read at this moment.
     #[serde(skip)]
     pub has_room: bool,
 }

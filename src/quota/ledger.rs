@@ -63,7 +63,7 @@ pub struct CredentialStatus {
     pub name: String,
     /// Calls per window, as an answer told last; `None` where none has, or where there is no limit.
     pub limit: Option<u32>,
-    /// Whether the API answers and tells no limit.
+    /// True if the API answers and tells no limit.
     pub unmetered: bool,
     /// How long a window is, ms: the longest that any answer said there is left of one. A window starts
     /// with its first call, so the answer to that one tells it whole.
@@ -78,7 +78,7 @@ pub struct CredentialStatus {
     pub parked_for_ms: Millis,
     /// Why it is parked.
     pub parked_why: Option<String>,
-    /// Whether it is parked for every endpoint (it is refused), and not just out of quota at this one.
+    /// True if it is parked for every endpoint (it is refused), and not just out of quota at this one.
     pub parked_everywhere: bool,
     /// Calls granted since midnight UTC, over all endpoints.
     pub calls_today: u64,

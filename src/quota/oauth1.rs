@@ -40,7 +40,7 @@ pub struct Stamp {
     nonce: String,
     /// Seconds since the epoch.
     timestamp: NonZeroU64,
-    /// Whether `oauth_version` is sent. Optional by the RFC; the API's documentation sends it.
+    /// True if `oauth_version` is sent. Optional by the RFC; the API's documentation sends it.
     version: bool,
 }
 

@@ -27,7 +27,7 @@ impl Window {
         Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
     }
 
-    /// Whether it holds anybody back.
+    /// Returns true if it holds anybody back.
     #[must_use]
     pub fn is_metered(&self) -> bool {
         self.limit < UNMETERED
@@ -68,7 +68,7 @@ pub(super) struct RateWindow {
 }
 
 impl RateWindow {
-    /// Whether an answer has told what this window holds.
+    /// Returns true if an answer has told what this window holds.
     pub fn is_open(&self, now: Millis) -> bool {
         self.limit > 0 && now < self.reset_at
     }

@@ -110,12 +110,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether it is something that a stream alone does.
+    /// Returns true if it is something that a stream alone does.
     fn is_of_streams(&self) -> bool {
         matches!(self, Self::Drops { .. } | Self::Stalls { .. } | Self::HalfLine { .. } | Self::Line { .. })
     }
 
-    /// Whether it spoils the tweets of an answer, and not the answer.
+    /// Returns true if it spoils the tweets of an answer, and not the answer.
     fn is_about_tweets(&self) -> bool {
         matches!(
             self,

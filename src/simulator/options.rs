@@ -42,7 +42,7 @@ pub struct SimulatorOptions {
     /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
     #[serde(skip)]
     pub replay: Option<PathBuf>,
-    /// Whether the settings' own credentials are the ones that are good, and no others.
+    /// True if the settings' own credentials are the ones that are good, and no others.
     pub check_credentials: bool,
     /// The bearer tokens that are good, besides those issued to `credentials`. Where both are `None`,
     /// anything is taken, also none at all.

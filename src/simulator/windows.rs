@@ -25,7 +25,7 @@ pub struct Limit {
     pub calls: u32,
     /// How long a window is, in ms.
     pub length: Millis,
-    /// Whether windows begin with the clock's, and not with their first call.
+    /// True if windows begin with the clock's, and not with their first call.
     pub aligned: bool,
 }
 

@@ -85,7 +85,7 @@ pub struct SimulatedTweet {
     pub retweet_count: i64,
     /// Likes so far; of a retweet, 0.
     pub favorite_count: i64,
-    /// Whether its text is withheld.
+    /// True if its text is withheld.
     pub withheld: bool,
     /// What it retweets.
     pub original: Option<Box<SimulatedTweet>>,

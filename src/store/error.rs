@@ -97,7 +97,7 @@ fn sqlite(code: i32, message: &str) -> Decision {
     }
 }
 
-/// Whether two writers got into each other's way, so that the same statement may simply run again.
+/// Returns true if two writers got into each other's way, so that the same statement may simply run again.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     // serialization_failure, deadlock_detected
     matches!(error.as_database_error().and_then(DatabaseError::code).as_deref(), Some("40001" | "40P01"))

@@ -98,19 +98,19 @@ pub struct Standing {
     pub current_id: Option<String>,
     /// Why its newest answer could not be read.
     pub unreadable: Option<String>,
-    /// Whether it is looked up once only: all its ways are [`ONCE`].
+    /// True if it is looked up once only: all its ways are [`ONCE`].
     pub once: bool,
 }
 
 impl Standing {
-    /// Whether an answer has found it, and no miss since was believed. An id that no answer ever found is known to
-    /// be nothing: half of an old archive may be gone, which is no wave.
+    /// Returns true if an answer has found it, and no miss since was believed. An id that no answer ever found is known
+    /// to be nothing: half of an old archive may be gone, which is no wave.
     #[must_use]
     pub fn is_known_to_live(&self) -> bool {
         self.state == TweetState::Live && self.was_found()
     }
 
-    /// Whether an answer has found it.
+    /// Returns true if an answer has found it.
     #[must_use]
     pub fn was_found(&self) -> bool {
         self.lookups > self.misses
@@ -300,7 +300,7 @@ pub struct Listed {
     pub checked_at: Option<Millis>,
     /// Why it is dead.
     pub reason: Option<String>,
-    /// Whether it is looked up once only: all its ways are [`ONCE`].
+    /// True if it is looked up once only: all its ways are [`ONCE`].
     pub once: bool,
 }
 

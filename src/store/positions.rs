@@ -51,7 +51,7 @@ pub struct SavedPage<'a> {
     pub position: &'a str,
     /// What is missing from before it. A gap that is noted already stays as it is, since when it was noted first.
     pub gaps: &'a [SourceGap],
-    /// Whether it brought a post that was not known.
+    /// True if it brought a post that was not known.
     pub brought: bool,
 }
 

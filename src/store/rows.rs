@@ -114,7 +114,7 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// Whether nothing is known of a recorded tweet but its id and its times.
+    /// Returns true if nothing is known of a recorded tweet but its id and its times.
     pub fn is_bare(&self) -> bool {
         self.raw.is_none()
     }

@@ -38,7 +38,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Whether one of these sources has its gaps.
+    /// Returns true if one of these sources has its gaps.
     pub(super) fn is_filled_by(&self, provider: &Provider, sources: &BTreeMap<String, Source>) -> bool {
         self.provider == *provider && sources.contains_key(&self.fills)
     }

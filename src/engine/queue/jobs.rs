@@ -153,7 +153,7 @@ pub enum Verdict {
     Retry {
         /// How long from now, in milliseconds.
         after: Millis,
-        /// Whether this counts as a delivery and as a failure: only when the job itself is at fault.
+        /// True if this counts as a delivery and as a failure: only when the job itself is at fault.
         counted: bool,
     },
     /// Not done, and perhaps the job's own fault; due again in its lane after a while. It counts as a

@@ -32,7 +32,7 @@ pub trait Schedule: Send + Sync + Debug {
         self.next(item, now)
     }
 
-    /// Whether an item that comes in must say when it was made.
+    /// Returns true if an item that comes in must say when it was made.
     fn needs_date(&self) -> bool {
         false
     }

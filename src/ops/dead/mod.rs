@@ -30,9 +30,9 @@ pub struct DeadTweet {
     pub buried_at: Option<Millis>,
     /// Why.
     pub reason: String,
-    /// Whether it is dead in the queue; not, when that was wiped.
+    /// True if it is dead in the queue; not, when that was wiped.
     pub in_queue: bool,
-    /// Whether it is dead in the store.
+    /// True if it is dead in the store.
     pub in_store: bool,
 }
 

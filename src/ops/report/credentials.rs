@@ -69,7 +69,7 @@ pub enum Check {
     Refused {
         /// Why.
         why: String,
-        /// Whether it is parked for that.
+        /// True if it is parked for that.
         parked: bool,
     },
     /// The API said nothing of it.
@@ -109,7 +109,7 @@ impl CredentialsReport {
         self
     }
 
-    /// Whether each that was checked works.
+    /// Returns true if each that was checked works.
     #[must_use]
     pub fn all_work(&self) -> bool {
         self.credentials.iter().all(|row| matches!(row.check, None | Some(Check::Works { .. })))

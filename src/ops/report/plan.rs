@@ -180,7 +180,7 @@ pub struct Given {
     pub calls_per_15_min: f64,
     /// The most tweets per day they carry, whole.
     pub largest_tweets_per_day: u64,
-    /// Whether that is enough for the plan.
+    /// True if that is enough for the plan.
     pub enough: bool,
 }
 

@@ -61,7 +61,7 @@ pub struct Source {
     /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
     /// the epoch.
     pub brought_at: Option<Millis>,
-    /// Whether that was longer ago than its `quiet_after` allows, although it can be read.
+    /// True if that was longer ago than its `quiet_after` allows, although it can be read.
     #[serde(rename = "quiet")]
     pub is_quiet: bool,
     /// What keeps it from being read, also before the first page. The error is one line of bounded length.
@@ -80,7 +80,7 @@ pub struct Source {
     pub latest_gaps: Vec<SourceGap>,
     /// The poller of its endpoint.
     pub poller: Poller,
-    /// Whether the settings name it.
+    /// True if the settings name it.
     #[serde(skip)]
     pub is_named: bool,
 }
@@ -291,7 +291,7 @@ fn asked(namespace: &str) -> (Provider, String) {
 }
 
 impl Sources {
-    /// Whether there is nothing to say.
+    /// Returns true if there is nothing to say.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.error.is_none()

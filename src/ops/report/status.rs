@@ -129,7 +129,7 @@ impl Report {
         report
     }
 
-    /// Whether any of them answered.
+    /// Returns true if any of them answered.
     #[must_use]
     pub fn answers(&self) -> bool {
         self.namespaces.iter().any(|known| matches!(known, Known::Status(_)))

@@ -121,7 +121,7 @@ impl Seat {
         Busy(self.guest.requests.clone())
     }
 
-    /// Whether a request is in work.
+    /// Returns true if a request is in work.
     pub fn is_busy(&self) -> bool {
         self.guest.is_busy()
     }

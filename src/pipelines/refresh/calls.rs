@@ -432,7 +432,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Whether too little of the lease is left for another call and the save after it.
+    /// Returns true if too little of the lease is left for another call and the save after it.
     fn time_is_up(&self, batch: &Batch) -> bool {
         let needed = clock::millis(self.time_for_one);
         batch.fence.deadline - batch.now.now() <= needed

@@ -15,7 +15,7 @@ pub trait Item: Send + Sync + 'static {
     /// When it was made, ms since the epoch, where it says so.
     fn created_at(&self) -> Option<Millis>;
 
-    /// Whether it is withheld somewhere.
+    /// Returns true if it is withheld somewhere.
     fn is_withheld(&self) -> bool {
         false
     }
@@ -36,7 +36,7 @@ pub trait Judge: Send + Sync + 'static {
     /// What its lookup returns.
     type Item: Item;
 
-    /// Whether the store has to be asked what it knows before this one is judged.
+    /// Returns true if the store has to be asked what it knows before this one is judged.
     fn needs_standing(&self, _job: &Job, item: &Self::Item) -> bool {
         item.created_at().is_none()
     }

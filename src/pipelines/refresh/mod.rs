@@ -232,7 +232,7 @@ impl<J: Judge> Refresher<J> {
         Ok(judged)
     }
 
-    /// Whether far more items are missing than usual, at this moment and over all workers.
+    /// Returns true if far more items are missing than usual, at this moment and over all workers.
     fn is_wave(&self) -> bool {
         self.wave.load().as_ref().as_ref().is_some_and(Wave::lasts)
     }

@@ -40,7 +40,7 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// Whether it lasts.
+    /// Returns true if it lasts.
     #[must_use]
     pub fn lasts(&self) -> bool {
         self.until_ms.is_none()

@@ -8,7 +8,7 @@ use crate::model::post::SECONDS_BELOW;
 pub struct Dated {
     /// When it was made, as far as anybody knows, ms since the epoch; `None` where nothing says so.
     pub at: Option<Millis>,
-    /// Whether that is not what its network says.
+    /// True if that is not what its network says.
     pub is_corrected: bool,
 }
 

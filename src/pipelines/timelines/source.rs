@@ -307,7 +307,8 @@ impl SourcePoll {
         })
     }
 
-    /// Whether others are read since a source began to fail: what is refused to it says nothing about the credential.
+    /// Returns true if others are read since a source began to fail: what is refused to it says nothing about the
+    /// credential.
     async fn fails_alone(&self, name: &str, trouble: Option<&SourceTrouble>) -> bool {
         let Some(trouble) = trouble else { return false };
         let since = counts_from(trouble.since, self.pace.longest, clock::wall_ms());

@@ -20,7 +20,7 @@ const ERROR_CHARS: usize = 500;
 pub struct Judged {
     /// What is saved of it.
     pub trouble: SourceTrouble,
-    /// Whether others are read.
+    /// True if others are read.
     pub is_alone: bool,
 }
 

@@ -119,7 +119,7 @@ fn end_before(below: u64) -> Millis {
     LAYOUT.made_at(below).saturating_add(1)
 }
 
-/// Whether by time the same page would come again.
+/// Returns true if by time the same page would come again.
 fn is_stuck(ask: &Ask, read: &Read) -> bool {
     match (ask.below, read.posts.iter().map(|post| post.id).min()) {
         (Some(below), Some(least)) => LAYOUT.made_at(least) >= LAYOUT.made_at(below),
@@ -162,7 +162,7 @@ impl TimelineOf<Kind> {
         Ok(address)
     }
 
-    /// Whether a refusal may be about the cursor. What else may be wrong shows without one, too.
+    /// Returns true if a refusal may be about the cursor. What else may be wrong shows without one, too.
     fn refuses_cursor(&self, ask: &Ask) -> bool {
         if ask.cursor.is_some() {
             return true;

@@ -18,7 +18,7 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
     window(reply, names, |reset, _| scalar::rfc3339(reset))
 }
 
-/// Whether the one status that was asked for is not there: the instance's own 404, and not that of something in
+/// Returns true if the one status that was asked for is not there: the instance's own 404, and not that of something in
 /// front of it.
 #[must_use]
 pub fn means_not_there(reply: &Reply) -> bool {
@@ -54,7 +54,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
-/// Whether the instance itself says that it is an error.
+/// Returns true if the instance itself says that it is an error.
 #[must_use]
 pub fn says_error(reply: &Reply) -> bool {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();

@@ -86,7 +86,7 @@ fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, raw: &RawValue) {
 struct Body<'a> {
     /// The first `id`.
     id: Option<MapOrElse<Pairs<'a>>>,
-    /// Whether there is an `error` or an `errors`.
+    /// True if there is an `error` or an `errors`.
     says_error: bool,
 }
 

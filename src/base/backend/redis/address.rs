@@ -23,7 +23,7 @@ pub fn check(url: &str) -> Result<(), &'static str> {
     Address::read(url).map(drop)
 }
 
-/// Whether it is an address that asks for TLS.
+/// Returns true if it is an address that asks for TLS.
 #[must_use]
 pub fn is_secure(url: &str) -> bool {
     Address::read(url).is_ok_and(|address| address.is_secure())

@@ -44,7 +44,7 @@ impl SourceBook {
         Self { named, positions, queues, open: Mutex::default() }
     }
 
-    /// Whether the settings name any.
+    /// Returns true if the settings name any.
     #[must_use]
     pub fn names_any(&self) -> bool {
         !self.named.is_empty()

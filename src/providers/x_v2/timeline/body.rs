@@ -45,14 +45,14 @@ struct Problem<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Whether a problem that stands in place of posts is about whose they are.
+/// Returns true if a problem that stands in place of posts is about whose they are.
 fn is_about_the_timeline(raw: &RawValue) -> bool {
     let problem: Option<Problem<'_>> = serde_json::from_str(raw.get()).ok();
     // The host has been api.twitter.com and api.x.com.
     problem.is_some_and(|problem| problem.kind.rsplit('/').next().is_some_and(|kind| NOT_OURS.contains(&kind)))
 }
 
-/// Whether a refusal is the API's own, and not of something in front of it.
+/// Returns true if a refusal is the API's own, and not of something in front of it.
 pub fn is_problem(body: &[u8]) -> bool {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     body["title"].is_string() || body["errors"].is_array()
