@@ -56,7 +56,7 @@ fn has_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
-/// Returns true if `log.level` of the first lets through what that of the second does not.
+/// Returns true if the first `log.level` logs lines that the second does not.
 #[must_use]
 pub fn shows_more(settings: &Settings, other: &Settings) -> bool {
     let most = |settings| filter(settings).ok().and_then(|filter| filter.max_level_hint());
@@ -67,7 +67,7 @@ pub fn shows_more(settings: &Settings, other: &Settings) -> bool {
 /// which logs nothing: `log.level = "warning"` would be silence.
 ///
 /// # Errors
-/// It is none.
+/// Not a valid filter.
 pub fn filter(settings: &Settings) -> Result<EnvFilter, BadConfig> {
     let level = &settings.log.level;
     let is_known = |word: &str| word.contains(['=', ':', '[', ']']) || word.parse::<LevelFilter>().is_ok();

@@ -26,7 +26,7 @@ pub struct Maintenance {
     pub wave: Reloadable<Option<Wave>>,
     /// Brings look-ups forward after a wave.
     pub refresh: Refresh,
-    /// How much later than its lane allows a post may be due: longer than any lease.
+    /// The tolerance for due times later than the lane allows: longer than any lease.
     pub slack: Duration,
 }
 
@@ -100,7 +100,7 @@ impl Maintenance {
         }
     }
 
-    /// Returns true if this worker is the first by name of those that live.
+    /// Returns true if this worker is the first live one by name.
     fn leads(&self, stats: &Stats) -> bool {
         let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
         let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &of.worker).min();

@@ -168,7 +168,7 @@ pub struct ManagedWorker {
     pub worker: Worker,
     /// Its heartbeat, which began before.
     pub heartbeat: Heartbeat,
-    /// What runs beside it until it is stopped.
+    /// Tasks that run beside it until it is stopped.
     pub beside: Vec<BoxFuture<'static, ()>>,
 }
 

@@ -1,4 +1,4 @@
-//! What puts items into a queue: new ones, those that it has lost, and the dead.
+//! Starters: they put items into a queue: new ones, lost ones, and the dead.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
     Ok(targets)
 }
 
-/// What puts back into that queue what it has lost.
+/// The rebuild of that queue from the store.
 pub fn rebuild_of(
     settings: &Settings,
     pipeline: &Registered,

@@ -1,4 +1,4 @@
-//! What `status` says: every queue at this moment, its quota, and the polled sources.
+//! The data of `status`: the current state of every queue, its quota, and the polled sources.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -53,7 +53,7 @@ pub fn code() -> &'static str {
     &CODE
 }
 
-/// What is to be done about a server's library.
+/// The action for a server's library.
 #[derive(Debug, PartialEq, Eq)]
 enum Load {
     Nothing,

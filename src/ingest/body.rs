@@ -1,4 +1,4 @@
-//! What an ingest sends in one body: a JSON array, or what a file may hold. Nobody has looked at it.
+//! The unchecked body of a request: a JSON array, or the content of a file.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,7 +16,7 @@ const UTF8_BOM: &str = "\u{feff}";
 pub(super) enum Body<'a> {
     /// The posts of an array's elements.
     Array(Box<dyn Iterator<Item = Item> + Send + 'a>),
-    /// What a file may hold.
+    /// The content of a file.
     Lines(Box<Tweets<&'a [u8]>>),
 }
 
@@ -26,14 +26,14 @@ pub(super) struct Item {
     pub index: u64,
     /// Its length in bytes, where it is read.
     pub bytes: usize,
-    /// What it says.
+    /// The reason.
     pub tweet: Result<Ingested, String>,
 }
 
 /// A body of which nothing can be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
-    /// Where it breaks off.
+    /// The place where it breaks off.
     pub index: u64,
     /// One clause.
     pub reason: String,

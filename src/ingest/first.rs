@@ -23,7 +23,7 @@ pub enum First {
 }
 
 impl First {
-    /// Returns true if they are looked up once only. What the store keeps of that is their way
+    /// Returns true if they are looked up only once. The store records that as their way
     /// ([`ONCE`](crate::store::ONCE)).
     #[must_use]
     pub fn is_once(&self) -> bool {
@@ -60,7 +60,7 @@ impl Pace {
         Self { apart: apart as u64, from, given: Arc::default() }
     }
 
-    /// How long the next one has to wait at `now`, ms.
+    /// The wait of the next one at `now`, ms.
     fn next(&self, now: Millis) -> Millis {
         let before = self.given.fetch_add(1, Ordering::Relaxed);
         let after = Millis::try_from(u128::from(before) * u128::from(self.apart) / 1_000_000).unwrap_or(Millis::MAX);

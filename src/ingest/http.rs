@@ -33,7 +33,7 @@ use crate::base::clock::{self, Stopwatch};
 use crate::engine::health::Health;
 use crate::engine::queue::QueueError;
 
-/// What it answers, in OpenAPI 3.1.
+/// The description of the API, in OpenAPI 3.1.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// Bodies of the largest size that are taken at once, or as many more smaller ones,
@@ -57,7 +57,7 @@ const OUT_S: &str = "2";
 /// and when the queue is full: it drains in its own time.
 const FULL_S: &str = "15";
 
-/// What the hook counts.
+/// The counters of the hook.
 #[derive(Debug, Clone)]
 struct HookMetrics {
     tweets: Family<[(&'static str, String); 2], Counter>,
@@ -155,7 +155,7 @@ impl Hook {
         self.hand_over(provider, starter, &bytes).await
     }
 
-    /// Whose posts are sent.
+    /// The provider of the posts.
     fn starter(&self, uri: &Uri) -> Result<(&str, &Starter), Refusal> {
         let asked: Option<String> = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .ok()
@@ -298,7 +298,7 @@ impl Hook {
     }
 }
 
-/// How many bytes a body says that it has.
+/// The declared length of a body in bytes.
 fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

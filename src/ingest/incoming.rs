@@ -18,7 +18,7 @@ use crate::model::post::Ingested;
 /// Members read in one round.
 const ROUND: usize = 1_000;
 
-/// What a round did.
+/// The result of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DrainRound {
     /// Members that are in the queue now (some were before), or are dead there.

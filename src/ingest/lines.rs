@@ -60,13 +60,13 @@ pub(super) struct Lines<R> {
     too_long: bool,
     /// `line` is whole: the next call starts another.
     whole: bool,
-    /// What the file is instead of text: nothing more is read.
+    /// The kind of a file that is not text: nothing more is read.
     no_text: Option<&'static str>,
     number: u64,
     bytes: u64,
     /// JSON that goes on beyond its line.
     cut: Cut,
-    /// So much of `line` is cut.
+    /// The number of bytes of `line` that are cut.
     at: usize,
     /// `line` ended the JSON before it and was not handed out.
     kept: bool,
@@ -107,7 +107,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     /// await and called again: what was read is kept.
     ///
     /// # Errors
-    /// What the source says.
+    /// The error of the source.
     pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             if self.cut.is_open() {

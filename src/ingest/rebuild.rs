@@ -57,7 +57,7 @@ pub struct Lanes {
     pub schedule: Arc<dyn Schedules>,
     /// The lane of tweets the provider does not return.
     pub unavailable: Lane,
-    /// What an id says of its date, where the store does not know it.
+    /// Reads the date from an id, if the store does not know it.
     pub id_date: IdDate,
 }
 
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Lanes {
     }
 }
 
-/// What became of the rows. `known + leased + dead + put_back + withdrawn + refused = rows`.
+/// The outcomes of the rows. `known + leased + dead + put_back + withdrawn + refused = rows`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rebuilt {
     /// Rows of tweets that live.
@@ -118,7 +118,7 @@ pub struct Rebuilt {
     pub complete: bool,
     /// The last id that is done with, when it was not: ids fall.
     pub down_to: Option<String>,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
 }
 
@@ -130,7 +130,7 @@ pub struct RebuildError {
     pub rows: u64,
     /// The last id of those.
     pub last: Option<String>,
-    /// What happened.
+    /// The error.
     #[source]
     pub why: StarterError,
 }
@@ -146,13 +146,13 @@ pub struct Rebuild {
     pub queue: Arc<dyn Queue>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Where each goes.
+    /// Decides the lane of each row.
     pub lanes: Lanes,
-    /// How long a page is ours, as all leases of the namespace.
+    /// The lease of a page, as long as all leases of the namespace.
     pub lease: Duration,
     /// Rows a second at the most, at least 1.
     pub rate: u32,
-    /// What to do when the store or the queue is away.
+    /// The behaviour while the store or the queue is down.
     pub retry: RetryPolicy,
 }
 
@@ -302,7 +302,7 @@ impl Rebuild {
         (random::share() * most as f64) as Millis
     }
 
-    /// Those of the rows that live now.
+    /// The live ones of the rows.
     async fn living<'a>(&self, rows: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
         let states = self.states(rows).await?;
         Ok(rows.iter().zip(states).filter(|(_, state)| state.is_some()).map(|(row, _)| *row).collect())

@@ -56,7 +56,7 @@ impl FromStr for Moment {
     }
 }
 
-/// Which posts of the store.
+/// A selection of posts in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Which {
     /// In this state; `None` for both.
@@ -80,7 +80,7 @@ impl Which {
     }
 }
 
-/// What became of the posts.
+/// The outcomes of the posts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Refreshed {
     /// Due at once (or within an interval, where they are spread), in the lane of their age.

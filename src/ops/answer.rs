@@ -129,7 +129,7 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
     parked(snapshot).or_else(|| troubled(stats))
 }
 
-/// That nobody works.
+/// No worker runs.
 fn no_worker(stats: &Stats) -> Option<String> {
     match stats.workers.iter().map(|worker| worker.beat_age_ms).min() {
         None => Some("no worker heartbeat for 1 minute; start `twitter-updater updater`".to_owned()),
@@ -141,7 +141,7 @@ fn no_worker(stats: &Stats) -> Option<String> {
     }
 }
 
-/// That every credential is left alone.
+/// Every credential is parked.
 fn parked(snapshot: &Snapshot) -> Option<String> {
     let first = snapshot.accounts.iter().min_by_key(|account| account.parked_for_ms)?;
     (first.parked_for_ms > 0).then(|| {
@@ -154,7 +154,7 @@ fn parked(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// That no worker can work, as they say themselves.
+/// No worker can work, by their own reports.
 fn troubled(stats: &Stats) -> Option<String> {
     let living = || stats.workers.iter().filter(|worker| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS);
     let troubles: Vec<&str> = living().filter_map(|worker| worker.trouble()).collect();
@@ -192,7 +192,7 @@ fn unknown(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// That posts which were found before are missing from the answers.
+/// Posts found before are missing from the answers.
 fn missing(snapshot: &Snapshot) -> Option<String> {
     let all = snapshot.freshness_of_all();
     let missing = all.missing.unwrap_or(0);
@@ -206,7 +206,7 @@ fn missing(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// That posts are overdue, and why.
+/// Posts are overdue, and why.
 fn late(snapshot: &Snapshot) -> Option<String> {
     let all = snapshot.freshness_of_all();
     let late = all.late.unwrap_or(0);
@@ -222,7 +222,7 @@ fn late(snapshot: &Snapshot) -> Option<String> {
     Some(format!("Late: {late} of {ids} posts are not up to date, the oldest is overdue by {}: {why}", span(oldest)))
 }
 
-/// So many of that many may be late without anybody having to do anything.
+/// The number of posts, of this total, that may be late without need for action.
 fn few(ids: u64) -> u64 {
     (ids / LATE_SHARE).max(1)
 }
@@ -246,7 +246,7 @@ fn fresh(snapshot: &Snapshot) -> String {
     said
 }
 
-/// What mends a quota that does not carry the demand.
+/// The remedy for a quota below the demand.
 fn quota_falls_short(snapshot: &Snapshot) -> Option<String> {
     let quota = &snapshot.status.quota;
     let (ratio, remedy) = quota.demand_by_quota.zip(quota.remedy)?;

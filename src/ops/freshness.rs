@@ -20,7 +20,7 @@ pub const IN_FLIGHT_MS: Millis = 2_000;
 /// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
 const AHEAD_MS: Millis = 60_000;
 
-/// What was measured of a lane, or of what is leased.
+/// The measured freshness of a lane, or of the leased ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Measured {
     /// The lane; `None` for what is leased.
@@ -41,16 +41,16 @@ pub struct Measured {
     pub oldest_ms: Millis,
 }
 
-/// What one row says.
+/// The state of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// The post is up to date, or its life is over.
     UpToDate,
     /// Its last answer is too old, by so many ms.
     Late(Millis),
-    /// It is missing, which is not believed yet.
+    /// Missing, but the miss is not believed yet.
     Missing,
-    /// It waits for its first answer.
+    /// Waits for its first answer.
     Waiting,
     /// Its last answer is dated ahead of the queue's clock.
     Ahead,
@@ -108,7 +108,7 @@ impl Measured {
         self.late + self.missing + self.ahead == 0
     }
 
-    /// How many of all ids that is, reckoned from the drawn ones: none only where none was drawn.
+    /// The number of all ids, estimated from the drawn ones: 0 only if none was drawn.
     #[must_use]
     pub fn scaled(&self, drawn: u64) -> u64 {
         if drawn == 0 || self.sampled == 0 {

@@ -87,7 +87,7 @@ impl Server {
         Self { door, connections, ..self }
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -126,7 +126,7 @@ impl Server {
     }
 }
 
-/// Whether it is that one connection's error, and the next one may be taken.
+/// Returns true if the error is that of one connection, so that the next one can be accepted.
 fn is_of_one(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionRefused | ConnectionAborted | ConnectionReset)

@@ -22,7 +22,7 @@ use crate::pipelines::refresh::wave::Wave;
 use crate::providers::lookup::Capabilities;
 use crate::quota::{Budget, CredentialStatus, Ledger, LedgerError, Reads};
 
-/// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
+/// Time limit for queue and ledger. A scrape usually has 10 s, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// One queue, and the credentials that serve it.
@@ -30,15 +30,15 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 pub struct WholeQueue {
     /// The queue.
     pub queue: Arc<dyn Queue>,
-    /// Whose quota it is: the ledger's tag. Credentials of one name are others for another provider.
+    /// The ledger's tag: the same credential name can exist for several providers.
     pub provider: String,
-    /// What knows the credentials.
+    /// The quota ledger.
     pub ledger: Arc<dyn Ledger>,
     /// The credentials' names.
     pub names: Vec<String>,
-    /// What the lookup can take.
+    /// The lookup's capabilities.
     pub capabilities: Capabilities,
-    /// What of the configuration the demand is reckoned by.
+    /// The settings from which the demand is calculated.
     pub terms: Reloadable<Terms>,
     /// The budget of reads, where the provider charges for them.
     pub budget: Option<Reloadable<Budget>>,
@@ -65,7 +65,7 @@ impl WholeQueue {
         self.ledger.statuses(self.capabilities.endpoint, &self.names).await
     }
 
-    /// What queue and ledger answer, if they do so in time; the process's health hears of it.
+    /// The answer of queue and ledger, if it arrives in time; updates the process's health.
     pub(super) async fn in_time<T>(&self, reading: impl Future<Output = Result<T, QueueError>>) -> Result<T, String> {
         let read = match tokio::time::timeout(PATIENCE, reading).await {
             Ok(read) => read.map_err(|error| error.to_string()),
@@ -108,7 +108,7 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     exposition::text(&registry)
 }
 
-/// What is known of how fresh the stored answers are.
+/// The measured freshness of the stored answers.
 fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot)]) {
     let known = |of: fn(&Snapshot) -> Option<f64>| {
         all.iter().filter_map(move |(whole, snapshot)| Some((namespace(whole.queue.namespace()), of(snapshot)?)))

@@ -27,7 +27,7 @@ impl Window {
         Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
     }
 
-    /// Returns true if it holds anybody back.
+    /// Returns true if the window delays calls.
     #[must_use]
     pub fn is_metered(&self) -> bool {
         self.limit < UNMETERED
@@ -37,7 +37,7 @@ impl Window {
 /// The limit of a window that has none.
 pub(super) const UNMETERED: u32 = u32::MAX;
 
-/// What a ledger grants.
+/// A ledger's answer to a request for a permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
     /// A call with this credential.
@@ -63,7 +63,7 @@ pub(super) struct RateWindow {
     pub told: i64,
     /// Until when the call that opens the window is awaited.
     pub opening_until: Millis,
-    /// How long a window is: the longest that any answer told of one with this limit.
+    /// The length of a window: the longest in any answer with this limit.
     pub length: Millis,
 }
 
@@ -132,7 +132,7 @@ impl RateWindow {
 /// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.
 pub(super) const OPENING_MS: Millis = 1_000;
 
-/// How long to wait for that answer before asking again.
+/// The wait for that answer before asking again.
 pub(super) const OPENING_POLL_MS: Millis = 50;
 
 /// The longest wait a ledger answers: a parked credential may be freed by hand.

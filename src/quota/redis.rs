@@ -36,10 +36,10 @@ fn reads_script(flags: &str, own: &str) -> Script {
     script(flags, &format!("{}\n{own}", include_str!("lua/reads.lua")))
 }
 
-/// What `counted.lua` returns.
+/// The return value of `counted.lua`.
 type CountedRow = (Millis, BTreeMap<i64, u64>, String, u64);
 
-/// What `statuses.lua` returns for each name.
+/// The return value of `statuses.lua` for each name.
 type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
 
 /// The ledger of one API in Redis.

@@ -15,7 +15,7 @@ pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(30 * 86_400);
 /// A member of `incoming`: an id some ingest put there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incoming {
-    /// What was put there; nobody has checked it.
+    /// The unchecked member.
     pub member: String,
     /// The item's date, ms since the epoch; 0 to take it from the id.
     pub created_at: Millis,

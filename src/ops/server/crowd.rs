@@ -1,4 +1,4 @@
-//! Who is connected: so many at the most, and none may take the places of all others.
+//! Open connections: a limited number, of which no address can take all.
 //!
 //! When all seats are taken, a newcomer gets the seat of somebody who says nothing: of the address with the most
 //! connections, the one that came first. So 20,000 connections that send half a request only drive out each other.
@@ -86,7 +86,7 @@ impl Guests {
         self.by_address.get(from).copied().unwrap_or(0)
     }
 
-    /// Who leaves for a newcomer from that address.
+    /// The connection that is closed for a new one from that address.
     fn leaver(&self, newcomer: IpAddr) -> Option<u64> {
         let own = self.of(&newcomer);
         let first_of_most = |(number, guest): &(&u64, &Guest)| (self.of(&guest.from), Reverse(**number));
@@ -121,7 +121,7 @@ impl Seat {
         Busy(self.guest.requests.clone())
     }
 
-    /// Returns true if a request is in work.
+    /// Returns true if a request is in progress.
     pub fn is_busy(&self) -> bool {
         self.guest.is_busy()
     }
@@ -144,7 +144,7 @@ impl Drop for Busy {
     }
 }
 
-/// Whose address it is: a household has 2^64 of IPv6.
+/// The client's address; of IPv6 its /64 prefix, since a household has 2^64 addresses.
 pub(in super::super) fn household(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

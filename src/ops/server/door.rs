@@ -30,7 +30,7 @@ impl Door {
         Self { hosts: hosts.filter(|host| !host.is_empty()).collect() }
     }
 
-    /// Returns true if the server is asked by a name of its own.
+    /// Returns true if the request names this server.
     fn knows(&self, host: &str) -> bool {
         let name = name_of(host).trim_end_matches('.').to_ascii_lowercase();
         let is_address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
@@ -55,8 +55,7 @@ pub(super) async fn pass(State(door): State<Arc<Door>>, request: Request, next: 
     next.run(request).await
 }
 
-/// Returns true if a browser says that another site's page sends this, and it is more than a link that somebody
-/// follows.
+/// Returns true if the browser says that another site's page sent the request, unless it follows a link.
 fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
     let site = word(headers, &HeaderName::from_static("sec-fetch-site"));
     let mode = word(headers, &HeaderName::from_static("sec-fetch-mode"));

@@ -35,7 +35,7 @@ const MANY_DOUBTS: usize = 100_000;
 /// The version that is to be asked for, by the id of the post.
 pub(super) type Versions = HashMap<String, String>;
 
-/// What the calls for a batch brought.
+/// The results of the calls for a batch.
 #[derive(Debug)]
 pub(super) struct Requested<T> {
     /// Jobs with what was said of them, and when (on the queue's clock).
@@ -48,7 +48,7 @@ pub(super) struct Requested<T> {
     pub postponed: Vec<Job>,
     /// Jobs nobody was asked about, or nobody answered about.
     pub unanswered: Vec<Job>,
-    /// What it says of the services.
+    /// The state of the services, as the calls showed it.
     pub outlook: Outlook,
     /// Calls of this batch that were refused as a whole, or failed while others were answered, since the last
     /// one that was answered.
@@ -123,7 +123,7 @@ impl Suspicions {
         }
     }
 
-    /// How often calls for each of these failed since it was answered.
+    /// The number of failed calls for each id since its last answer.
     fn times(&self, jobs: &[Job]) -> Vec<u32> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
@@ -146,7 +146,7 @@ pub(super) struct Calls<'a, T> {
     pub credentials: &'a Credentials,
     pub metrics: &'a Metrics,
     pub suspicions: &'a Suspicions,
-    /// What a call and the save after it may take.
+    /// The time limit for a call and the save after it.
     pub time_for_one: Duration,
 }
 
@@ -263,7 +263,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// What follows from a call without an answer.
+    /// Handles a call without an answer.
     fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
         match error {
             // Nothing is smaller than one id: whoever finds that too large is out of order.
@@ -457,7 +457,7 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
     }
 }
 
-/// What of a call was not read, or as another id: charged is what was returned.
+/// The ids of a call that were not returned, or returned as another id: only returned posts are charged.
 fn charged<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
     let mut charged = ChargedReads::default();
     match answer {

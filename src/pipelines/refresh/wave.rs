@@ -40,7 +40,7 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// Returns true if it lasts.
+    /// Returns true if the wave is not over.
     #[must_use]
     pub fn lasts(&self) -> bool {
         self.until_ms.is_none()
@@ -139,7 +139,7 @@ fn lately(answers: &[Answers], misses: u64) -> Answers {
     sum
 }
 
-/// How long a wave that is over is still of interest: for so long the queue keeps its minutes.
+/// The time for which a past wave is considered: the queue keeps its minutes for that long.
 #[must_use]
 pub fn is_recent(wave: &Wave, now: Millis) -> bool {
     wave.until_ms.is_some_and(|until| now - until < 60 * MINUTE_MS)

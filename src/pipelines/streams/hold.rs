@@ -32,12 +32,12 @@ pub const JOB: &str = "stream";
 /// First and longest delay while the queue is out.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// How long a hold is.
+/// The times of a hold.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldTerms {
     /// A process that dies keeps it from the others for so long.
     pub lease: Duration,
-    /// What a holder put back is nobody else's for so long.
+    /// The time for which a released stream is reserved for its holder.
     pub handover: Duration,
 }
 
@@ -55,7 +55,7 @@ impl HoldTerms {
     }
 }
 
-/// Where a stream is held.
+/// The queue in which a stream is held.
 #[derive(Debug)]
 pub struct Hold {
     queue: Arc<dyn Queue>,
@@ -76,13 +76,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// How much of the lease has passed, and no less.
+    /// The part of the lease that has passed, at least.
     fn age(&self) -> Duration {
         self.before + self.asked.elapsed()
     }
 }
 
-/// What a claim answered.
+/// A claim's answer.
 enum Claimed {
     Held(Held),
     Wait(Duration),

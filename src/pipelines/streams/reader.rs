@@ -27,13 +27,13 @@ pub struct StreamSource {
     pub name: String,
     /// The API's.
     pub stream: Arc<dyn Stream>,
-    /// Whose turn it is to be connected.
+    /// The hold that decides which poller connects.
     pub hold: Hold,
-    /// What has its gaps polled.
+    /// The polls that fill its gaps.
     pub fill: Fill,
-    /// Where its posts go.
+    /// The destination of its posts.
     pub feed: Feed,
-    /// What it counts.
+    /// Its counters.
     pub counters: Arc<StreamCounters>,
 }
 

@@ -72,36 +72,36 @@ pub struct SourcePoll {
     pub namespace: String,
     /// The endpoint of all of them.
     pub endpoint: &'static str,
-    /// Where each is found.
+    /// The timelines, by id.
     pub timelines: Arc<dyn Timelines>,
-    /// How often they are polled.
+    /// The intervals of polls.
     pub pace: Pace,
     /// Pages in one poll, at the most.
     pub pages: u32,
     /// Takes the posts.
     pub starter: Starter,
-    /// Where positions are.
+    /// The store of positions.
     pub positions: Arc<dyn Positions>,
-    /// Where each further page gets leave to call.
+    /// Grants a permit for each further page.
     pub credentials: Arc<Credentials>,
-    /// How long a call may take.
+    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// How long the store and the queue may take for a page.
+    /// The time limit of store and queue for a page.
     pub save_timeout: Duration,
-    /// What is counted.
+    /// The counters.
     pub polls: Arc<Polls>,
-    /// Whose turn it is.
+    /// The places for polls, shared by the sources.
     pub share: Share,
-    /// What it has in common with the provider's other endpoints.
+    /// State shared with the provider's other endpoints.
     pub in_common: InCommon,
 }
 
-/// What all sources of a provider have in common, in one process.
+/// State shared by all sources of a provider, in one process.
 #[derive(Debug, Clone)]
 pub struct InCommon {
     /// The namespaces of all its endpoints: whether it answers shows in any of them.
     pub namespaces: Arc<[String]>,
-    /// Who was refused.
+    /// The latest refusals, by source.
     pub refusals: Refusals,
     lines: Arc<Lines>,
 }
@@ -121,7 +121,7 @@ enum Ended {
     Later(Outlook),
     /// The API gave no page: it is its provider's trouble, or the source's own.
     Failed { why: String, is_out: bool },
-    /// It is about this source alone.
+    /// The failure concerns only this source.
     Source(String),
 }
 

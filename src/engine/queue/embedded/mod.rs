@@ -33,7 +33,7 @@ const DELAYED: i64 = 0;
 const LEASED: i64 = 1;
 const DEAD: i64 = 2;
 
-/// How long a worker stays on the list after its last heartbeat.
+/// The time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
 /// A lane somebody gives a job back to without its patience being known.
 const UNKNOWN_PATIENCE_MS: Millis = 60_000;

@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 /// A delayed job as the picker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// That of its row.
+    /// The key of its row.
     pub key: i64,
     pub id: String,
     pub lane: usize,
