@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// Milliseconds since the Unix epoch, or a span of them. Signed, so that differences are plain.
 pub type Millis = i64;
 
-/// How far in the future an item may be dated before the date is disbelieved: clock skew.
+/// The allowance for dates in the future, since clocks differ.
 pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
 
 thread_local! {

@@ -40,7 +40,7 @@ impl Examined {
     }
 }
 
-/// What a user has given in one place.
+/// The settings given in one place.
 struct Layer {
     /// The file, or the environment.
     origin: String,

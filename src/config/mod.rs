@@ -44,7 +44,7 @@ use crate::simulator::SimulatorOptions;
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
 /// The demo's settings, which go over the defaults.
 pub const DEMO: &str = include_str!("../../config/demo.toml");
-/// What the names of environment variables start with.
+/// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 
 /// All settings. The fields are documented in `config/default.toml`.

@@ -16,13 +16,13 @@ pub trait Stream: Send + Sync + fmt::Debug {
     /// Connects. Answers once the API has taken the request.
     ///
     /// # Errors
-    /// It has not; each variant says when to come again.
+    /// Not connected; each variant says when to retry.
     async fn connect(&self) -> Result<Box<dyn Chunks>, Broken>;
 
     /// A connection on which no byte came for so long is dead, whatever TCP says.
     fn silence(&self) -> Duration;
 
-    /// What a line says; it is not blank.
+    /// Parses a line that is not blank.
     fn read(&self, line: &str) -> Message;
 }
 
@@ -32,7 +32,7 @@ pub trait Chunks: Send {
     /// The next ones; `None` when the API ended it.
     ///
     /// # Errors
-    /// It broke; says how.
+    /// The connection broke; says how.
     async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String>;
 }
 
@@ -43,7 +43,7 @@ impl Chunks for OpenBody {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug)]
 pub enum Message {
     /// A post. Where `broken` says why it cannot be read, its id is all there is of it.
@@ -94,12 +94,12 @@ pub enum Broken {
     /// Too many connections, or attempts.
     #[error("rate limited: {why}")]
     RateLimited {
-        /// What the API said.
+        /// The API's answer.
         why: String,
-        /// How long to stay away at the least, as the answer said.
+        /// The minimum wait, as the answer stated.
         at_least: Duration,
     },
-    /// It will not work before a person has done something.
+    /// It cannot work before a person has fixed the cause.
     #[error("{0}")]
     Refused(String),
 }

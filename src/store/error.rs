@@ -1,4 +1,4 @@
-//! What a database's complaint means for the caller.
+//! The meaning of database errors for the caller.
 
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
@@ -57,7 +57,7 @@ fn judge_database(error: &dyn DatabaseError, text: String) -> StoreError {
     }
 }
 
-/// What the caller does next.
+/// The caller's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Again,

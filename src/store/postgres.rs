@@ -28,7 +28,7 @@ use super::{
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
-/// How long a call waits for a connection, a new one included.
+/// The time that a call waits for a connection, including a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a statement that lost against another writer runs again. Our own never lose (see above);
@@ -122,7 +122,7 @@ type Statement = Query<'static, Postgres, PgArguments>;
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
-    /// How long a call may take before nothing more is expected from it.
+    /// The time limit for a call.
     patience: Duration,
 }
 

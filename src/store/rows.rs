@@ -50,7 +50,7 @@ pub(super) use {columns, history_columns, once, standing_columns};
 /// The object of a tweet whose content is to be forgotten: what there is of it goes, see `sql/merge.sql`.
 pub(super) const FORGOTTEN: &str = "";
 
-/// What is written of a tweet.
+/// The values written for a tweet.
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub id: Cow<'a, str>,
@@ -249,7 +249,7 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     })
 }
 
-/// What is read of a tweet before an answer about it is judged.
+/// The columns read for a tweet before an answer about it is judged.
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct StandingRow {
     id: String,

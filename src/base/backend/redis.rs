@@ -202,7 +202,7 @@ impl RedisPool {
         replies.into_iter().next().ok_or_else(none)
     }
 
-    /// What each server that holds keys says of itself: one, or each master of a cluster.
+    /// The `INFO` of each server with keys: one, or each master of a cluster.
     ///
     /// # Errors
     /// [`BackendError`]: what the server says, or that it says nothing.
@@ -265,7 +265,7 @@ fn is_gone(error: &RedisError) -> bool {
     error.is_io_error() || matches!(code(error).as_deref(), Some("READONLY" | "MASTERDOWN"))
 }
 
-/// What a Redis error means for the caller.
+/// The meaning of a Redis error for the caller.
 #[must_use]
 pub fn decide(error: &RedisError) -> BackendError {
     let text = error.to_string(); // a server's own words, or of input and output: no secret
@@ -295,7 +295,7 @@ pub fn decide(error: &RedisError) -> BackendError {
     }
 }
 
-/// What to do about a certificate, which the words of TLS leave out.
+/// The remedy for a certificate error, which the TLS library does not name.
 fn advice(text: &str) -> &'static str {
     if text.contains("UnknownIssuer") {
         " (queue.redis.ca_file names the authority to trust)"

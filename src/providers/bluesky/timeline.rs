@@ -48,16 +48,16 @@ use crate::quota::{Credential, CredentialKind};
 /// Posts in a page: the lexicons' limit.
 const COUNT: u32 = 100;
 
-/// Which timeline.
+/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
-    /// What an account posts, replies and reposts included.
+    /// Posts of an account, including replies and reposts.
     Author {
         /// Its handle, or its DID.
         actor: String,
     },
-    /// What matches a query.
+    /// Posts that match a query.
     Search {
         /// In Bluesky's own syntax. Its server says no limit: what an address has room for.
         query: String,
@@ -77,7 +77,7 @@ impl BlueskyApi {
     /// The API at that address, like `https://public.api.bsky.app`.
     ///
     /// # Errors
-    /// It is no address, in words for the person who set it.
+    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         Ok(Self { http, base: base(base_url)?, forms: Arc::default() })
     }
@@ -170,7 +170,7 @@ impl TimelineOf<Kind> {
         matches!(self.kind, Kind::Author { .. }) && ask.below.is_some() && self.api.forms.refuse()
     }
 
-    /// What a refused page means for its source.
+    /// The decision about a refused page of a source.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         use LookupError::{BadRequest, BatchTooLarge};
 
@@ -192,7 +192,7 @@ impl TimelineOf<Kind> {
         matches!(self.kind, Kind::Search { .. }) && is_anonymous(credential)
     }
 
-    /// Whether there is another page, and how it is asked for.
+    /// The way to the next page, if any.
     fn more(&self, ask: &Ask, read: &Read, is_closed: bool) -> More {
         let is_empty = read.posts.is_empty();
         // By time the same page would come again.

@@ -1,6 +1,6 @@
-//! What a refusal means for the caller: the table from statuses to decisions, and what the headers say of the
-//! quota. A refusal is `{"error": "…"}`, in words that differ by version and language, so the status decides
-//! (docs.joinmastodon.org/entities/Error; the server's api/base_controller.rb).
+//! Decisions for the caller: the table from statuses to decisions, and the quota. A refusal is `{"error": "…"}`, in
+//! words that differ by version and language, so the status decides (docs.joinmastodon.org/entities/Error; the server's
+//! api/base_controller.rb).
 //!
 //! The texts are ours, never the body's: a body may repeat what was sent.
 
@@ -25,7 +25,7 @@ pub fn means_not_there(reply: &Reply) -> bool {
     reply.status == 404 && says_error(reply)
 }
 
-/// What to do about an answer that is not a success.
+/// The decision about an answer that is not a success.
 #[must_use]
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};

@@ -13,7 +13,7 @@ use crate::providers::asked::{Asked, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
 
-/// What an answer says of ids it does not return: deleted or unknown; protected or suspended; taken down.
+/// Problem types of ids that an answer does not return: deleted or unknown; protected or suspended; taken down.
 /// Everything else is somebody else's trouble, and no reason to end a post's life.
 const NOT_THERE: &[&str] =
     &["resource-not-found", "not-authorized-for-resource", "resource-unavailable", "disallowed-resource"];

@@ -9,7 +9,7 @@ use crate::providers::lookup::LookupError;
 use crate::providers::timeline::{Post, of_target, read_posts};
 use crate::providers::x_v2::{id_of, parse_post};
 
-/// What an answer says of a timeline that it does not give.
+/// The problem in an answer without the timeline.
 const NOT_OURS: &[&str] =
     &["resource-not-found", "not-authorized-for-resource", "resource-unavailable", "disallowed-resource"];
 
@@ -18,9 +18,9 @@ const NOT_OURS: &[&str] =
 pub struct Read {
     /// Its posts.
     pub posts: Vec<Post>,
-    /// Those that came in a shape we cannot read.
+    /// Posts that cannot be read.
     pub broken: usize,
-    /// How the next one is asked for; the last has none.
+    /// The token of the next page; the last page has none.
     pub next_token: Option<String>,
 }
 
