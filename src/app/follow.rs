@@ -23,11 +23,11 @@ use crate::pipelines::registry::Registry;
 
 /// The interval between reads of the files.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// A change counts when it reads the same after this long: whoever writes has finished.
+/// A change counts if it reads the same after this long: then the writer has finished.
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// The maximum number of tries; then the next round looks again.
 const READ_AGAIN: usize = 8;
-/// Files that cannot be read may be on their way; past this somebody should look.
+/// Unreadable files may be in the middle of a swap; after this time they are reported.
 const MISSING_FOR: Duration = Duration::from_secs(10);
 /// A reason in a worker's beat is no longer than this, in characters.
 const REASON_CHARS: usize = 300;

@@ -40,7 +40,7 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(has_colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
-        // A log that nobody reads any more must not end the process: the complaint would go the same way.
+        // A closed log must not end the process: the error would go to the same place.
         .log_internal_errors(false);
     let lines = match settings.log.format {
         LogFormat::Json => lines.json().flatten_event(true).boxed(),

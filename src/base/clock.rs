@@ -97,8 +97,8 @@ impl Stopwatch {
 
 /// The queue's clock as a claim reported it, carried forward on the monotonic clock.
 ///
-/// It dates answers: no worker's wall clock, however wrong, can make an older answer look newer
-/// (invariant 4). It runs behind the queue by the time the claim's reply took, no more.
+/// Used to date answers: no worker's wall clock, however wrong, can make an older answer look newer (invariant 4). It
+/// runs behind the queue by the time the claim's reply took, no more.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueTime {
     at: Millis,

@@ -35,7 +35,7 @@ impl Rarely {
     }
 }
 
-/// An id that somebody else wrote, in one short line.
+/// A foreign id, in one short line.
 pub fn shown(id: &str) -> String {
     id.chars().take(ID_CHARS).flat_map(char::escape_default).collect()
 }

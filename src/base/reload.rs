@@ -28,7 +28,7 @@ impl<T> Reloadable<T> {
         self.0.value.load_full()
     }
 
-    /// Puts another in its place, for whoever loads it from now on.
+    /// Replaces the value for later loads.
     pub fn set(&self, value: T) {
         self.0.value.store(Arc::new(value));
         self.0.changed.send_replace(());

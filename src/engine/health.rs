@@ -1,7 +1,7 @@
 //! The health of a process: whether its loops run, and whether it can work.
 //!
-//! Nothing is asked for it. A loop says when it turns, and whoever talks to a service says how it went; so
-//! being alive depends on no service, and a Redis that is out gets nobody killed.
+//! Health makes no calls. A loop notes when it runs, and callers of a service note the result. So liveness depends on
+//! no service, and an outage of Redis restarts no process.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -90,7 +90,7 @@ counters! {
         unavailable,
         /// Objects we could not read.
         broken,
-        /// Objects in answers that nobody asked for.
+        /// Unrequested objects in answers.
         unsolicited,
         /// Items whose life ended.
         ended,
@@ -167,7 +167,7 @@ impl Counter {
         self.get() - self.told.load(Ordering::Relaxed)
     }
 
-    /// The queue has heard of so many more.
+    /// Records that this many more were reported to the queue.
     fn told(&self, by: i64) {
         self.told.fetch_add(by, Ordering::Relaxed);
     }

@@ -103,7 +103,7 @@ impl Handled {
 /// The settings for claims of a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimSettings {
-    /// Ids in a batch, at the most.
+    /// The maximum number of ids in a batch.
     pub limit: usize,
     /// See [`ClaimRequest::linger`].
     pub linger: Duration,
@@ -123,7 +123,7 @@ pub struct Worker {
     pub handling: Handling,
     /// The settings for claims, applied from the next claim on.
     pub claims: Reloadable<ClaimSettings>,
-    /// Batches in flight, at the most. Lowered, those that are in flight are finished, and none is claimed
+    /// The maximum number of batches in flight. If it is lowered, those in flight are finished, and none is claimed
     /// until they are few enough.
     pub concurrency: Reloadable<usize>,
     /// Its counters.

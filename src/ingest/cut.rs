@@ -65,7 +65,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Begins anew.
+    /// Starts over.
     pub fn open(&mut self) {
         let mut text = std::mem::take(&mut self.text);
         text.clear();

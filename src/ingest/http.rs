@@ -42,7 +42,7 @@ const LARGEST_AT_ONCE: usize = 8;
 const LARGEST_IN_WORK: usize = 2;
 /// What a body is counted for at the least, in bytes: what a connection and a request take by themselves.
 const LEAST_BYTES: usize = 4 << 10;
-/// A body comes within this time: whoever trickles it holds a place.
+/// The time limit for a body, since a slow sender occupies a place.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// The rest of one that is refused may take so long.
 const REST_PATIENCE: Duration = Duration::from_secs(2);
@@ -259,7 +259,7 @@ impl Hook {
         }
         self.counted(provider, &receipt);
         match receipt.refused.first() {
-            // Nothing was done: whoever sent it should look at it.
+            // Nothing was done: the sender should check the request.
             Some(first) if receipt.accepted() == 0 => {
                 let refusal = Refusal::new(StatusCode::BAD_REQUEST, first.reason.clone()).at(first.index);
                 Err(refusal.naming(receipt.refused))
@@ -285,7 +285,7 @@ impl Hook {
         }
     }
 
-    /// What a service that is out means for whoever sent the tweets. Its own words are for our log.
+    /// The answer to the sender while a service is down. The service's own error goes to the log.
     fn is_out(&self, error: &StarterError) -> Refusal {
         if self.health.is_out(&error.to_string()) {
             tracing::warn!(%error, "tweets cannot be taken: answered with 503");

@@ -45,7 +45,7 @@ impl Drain {
         Self { starter, drainer: drainer.into(), limit: ROUND }
     }
 
-    /// Reads so many members in one round, at least 1, instead of 1,000.
+    /// Reads this many members in one round, at least 1, instead of 1,000.
     #[must_use]
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit.max(1);

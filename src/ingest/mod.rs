@@ -64,7 +64,7 @@ pub enum Queued {
     Scheduled,
     /// Already in the queue.
     Known,
-    /// A worker has it right now: it was in the queue already, and goes to `incoming` until it is let go.
+    /// Held by a worker: it was already in the queue, and waits in `incoming` until it is released.
     Leased,
     /// Dead; unchanged.
     Dead,

@@ -9,18 +9,17 @@
 //!   4. standing of those that left: who lives again meanwhile goes through 1 to 4 again
 //! ```
 //!
-//! **Why nobody is doubled.** An id is adopted only where it is nowhere, in one step of the queue; from
-//! then on it is leased. Two rebuilds, a starter and a rebuild: one of them gets it.
+//! **Why no id is doubled.** An id is adopted only where it is nowhere, in one step of the queue; from then on it is
+//! leased. Two rebuilds, a starter and a rebuild: one of them gets it.
 //!
-//! **Why nobody is revived.** A worker ends or buries a tweet in the store first and takes it out of the
-//! queue after. So an id that is nowhere because a worker was done with it is *ended* in the store by the
-//! time we adopt it, and 2, which comes after 1, sees that, however old the page was. While we hold
-//! the lease nobody else looks the tweet up.
+//! **Why no id is revived.** A worker ends or buries a tweet in the store first and takes it out of the queue after. So
+//! an id that is nowhere because a worker was done with it is *ended* in the store by the time we adopt it, and 2,
+//! which comes after 1, sees that, however old the page was. While we hold the lease nobody else looks the tweet up.
 //!
-//! **Why nobody is lost.** Between 2 and 3 a starter may bring an ended tweet to life, or a person one of
-//! the dead: their store comes first as well, then the queue tells them *leased*, then 3 takes it
-//! out. That is what 4 is for: its read comes after 3, and so after theirs. A rebuild that is killed
-//! leaves leases, which run out; one whose reply is lost asks again with its token or settles again.
+//! **Why no id is lost.** Between 2 and 3 a starter may bring an ended tweet to life, or a person one of the dead:
+//! their store comes first as well, then the queue tells them *leased*, then 3 takes it out. That is what 4 is for: its
+//! read comes after 3, and so after theirs. A rebuild that is killed leaves leases, which run out; one whose reply is
+//! lost asks again with its token or settles again.
 //!
 //! One that is cut off between 3 and 4 says that it did not end, and is run again.
 //!
@@ -150,7 +149,7 @@ pub struct Rebuild {
     pub lanes: Lanes,
     /// The lease of a page, as long as all leases of the namespace.
     pub lease: Duration,
-    /// Rows a second at the most, at least 1.
+    /// The maximum number of rows a second, at least 1.
     pub rate: u32,
     /// The behaviour while the store or the queue is down.
     pub retry: RetryPolicy,

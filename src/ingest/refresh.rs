@@ -85,7 +85,7 @@ impl Which {
 pub struct Refreshed {
     /// Due at once (or within an interval, where they are spread), in the lane of their age.
     pub promoted: u64,
-    /// With a worker right now: due again as soon as it lets go.
+    /// Held by a worker: due again as soon as it is released.
     pub leased: u64,
     /// The queue had lost them: they are in it again.
     pub put_back: u64,

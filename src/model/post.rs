@@ -248,7 +248,7 @@ pub const SECONDS_BELOW: Millis = 100_000_000_000;
 /// A tweet as an ingest hands it over.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ingested {
-    /// The id under which it is looked up; nobody has checked it.
+    /// The unchecked id under which it is looked up.
     pub id: String,
     /// When it was made, ms since the epoch; `None` to take it from the id.
     pub created_at: Option<Millis>,

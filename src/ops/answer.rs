@@ -9,11 +9,11 @@ use crate::ops::report::status::{Known, Status};
 use crate::ops::snapshot::{Freshness, Outage, Seen, Snapshot};
 use crate::quota::Reads;
 
-/// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
+/// One in this many posts may be late, or a single one: an id that no call can answer must not hide the others.
 const LATE_SHARE: u64 = 100;
-/// One in so many posts may be missing from the latest answers, ...
+/// One in this many posts may be missing from the latest answers, ...
 const MISSING_SHARE: u64 = 20;
-/// ... or so many: people delete posts.
+/// ... or this many: people delete posts.
 const FEW_MISSING: u64 = 2;
 /// Workers beat every 5 s; one that has not for so long, in ms, is not counted on.
 const HEARTBEAT_PATIENCE_MS: Millis = 12_000;

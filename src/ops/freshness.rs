@@ -46,7 +46,7 @@ pub struct Measured {
 enum Seen {
     /// The post is up to date, or its life is over.
     UpToDate,
-    /// Its last answer is too old, by so many ms.
+    /// Its last answer is too old, by this many ms.
     Late(Millis),
     /// Missing, but the miss is not believed yet.
     Missing,

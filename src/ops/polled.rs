@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Time limit for the store, and again for the queues: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Sources that a gauge names at the most; all are counted.
+/// The maximum number of sources that a gauge names; all are counted.
 const NAMED: usize = 100;
 
 /// The last reading, shared by all viewers.

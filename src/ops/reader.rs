@@ -1,4 +1,4 @@
-//! Reads the [`Snapshot`] for whoever watches: once for all of them, and not at all while nobody does.
+//! Reads the [`Snapshot`] once for all viewers, and not at all without viewers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl Reader {
         read.map(|seen| seen.clone()).unwrap_or_default()
     }
 
-    /// Reads once, for who asks only once: nobody need [run](Reader::run) it.
+    /// Reads once, for a caller that asks only once; it need not [run](Reader::run).
     pub async fn look_once(&self) -> Seen {
         let mut known = Known::default();
         self.read(&mut known).await;

@@ -31,7 +31,7 @@ pub use self::door::Door;
 
 /// The head of a request comes within this time, and a connection without one is closed after it.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// A body comes within this time: whoever trickles it holds a place. The starter gives up sooner, and says why.
+/// The time limit for a body, since a slow sender occupies a place. The starter gives up sooner, and says why.
 const BODY_PATIENCE: Duration = Duration::from_secs(40);
 /// Connections at once, unless the settings say otherwise.
 const CONNECTIONS: usize = 512;
@@ -55,7 +55,7 @@ impl ServerError {
     }
 }
 
-/// A socket that listens already; whoever connects waits until [`Server::run`].
+/// A listening socket; clients wait until [`Server::run`].
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -153,7 +153,7 @@ async fn serve(stream: TcpStream, from: SocketAddr, seat: Seat, router: Router, 
         () = seat.leaving() => return,
         () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    // Half a head is no request: nobody waits for the rest of it.
+    // Half a head is not a request: do not wait for the rest of it.
     if seat.is_busy() {
         said(connection.await);
     }

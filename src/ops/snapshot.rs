@@ -80,7 +80,7 @@ pub struct Snapshot {
     pub lease_ms: Millis,
     /// The time that an id may wait for its request to fill before it is overdue, ms.
     pub buffer_ttl_ms: Millis,
-    /// Ids in a request, at the most.
+    /// The maximum number of ids in a request.
     pub request_ids: u64,
 }
 

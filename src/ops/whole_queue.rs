@@ -1,4 +1,4 @@
-//! The whole queue of a namespace and its quota, read when somebody asks: gauges for a scrape, JSON for a person.
+//! The whole queue of a namespace and its quota, read on request: gauges for a scrape, JSON for a person.
 //!
 //! On `ops` alone: read by each of fifty updaters, they would be the same figures fifty times, and fifty times
 //! the work for the queue.
@@ -87,7 +87,7 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
     let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.snapshot.is_some())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
-    // A source that fails alone has alarms of its own, which wake nobody.
+    // A single failing source has its own alert, which pages nobody.
     let fresh = |whole: &WholeQueue, seen: &Seen| {
         let pollers = seen.pollers.as_ref().and_then(|_| sources.poller_trouble_of(&whole.provider));
         Answer::of(&Seen { pollers, ..seen.clone() }).state == State::Fresh

@@ -9,7 +9,7 @@ use crate::providers::lookup::{LookupError, Outcome, Strangers};
 /// The ids of a call: each id once, in the order asked; `None` if there are none.
 ///
 /// # Errors
-/// [`LookupError::BatchTooLarge`] for more than `limit`, before anybody is called.
+/// [`LookupError::BatchTooLarge`] for more than `limit`, before any call.
 pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupError> {
     let mut seen = HashSet::with_capacity(ids.len());
     let distinct: Vec<&str> = ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
@@ -22,10 +22,10 @@ pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupEr
 /// Collects the outcomes.
 pub struct Asked<'a, T> {
     ids: &'a [String],
-    /// The last place of an id that is asked twice.
+    /// Places by id; for an id asked twice, the last.
     places: HashMap<&'a str, usize>,
     outcomes: Vec<Option<Outcome<T>>>,
-    /// Objects that nobody asked for.
+    /// Unrequested objects.
     pub unsolicited: Strangers,
 }
 

@@ -43,7 +43,7 @@ use crate::quota::{Credential, Park};
 /// The capabilities of a provider, and its charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Ids in one call, at the most.
+    /// The maximum number of ids in a call.
     pub batch_limit: usize,
     /// The unit of the quota.
     pub charge: Charge,
@@ -74,7 +74,7 @@ pub enum Outcome<T = Tweet> {
     Broken(String),
 }
 
-/// Objects of an answer that nobody asked for.
+/// Unrequested objects of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Strangers {
     /// Their number.
@@ -100,7 +100,7 @@ pub struct Answer<T = Tweet> {
     pub outcomes: Vec<Outcome<T>>,
     /// The quota that it stated, if any.
     pub quota: Option<Quota>,
-    /// Objects in the answer that nobody asked for: logged, never stored.
+    /// Unrequested objects in the answer: logged, never stored.
     pub unsolicited: usize,
     /// The id of one of them, where it has one.
     pub stranger: Option<String>,
@@ -145,7 +145,7 @@ pub enum LookupError {
     /// else is answered.
     #[error("the credential cannot be used at the moment: {0}")]
     Unready(String),
-    /// Our clock is off: correct it by so many milliseconds (theirs minus ours), then call again.
+    /// Our clock is off: correct it by this many milliseconds (theirs minus ours), then call again.
     #[error("the API says our clock is off by {0} ms")]
     Clock(Millis),
     /// Too many ids or too long a request: halve the batch.
@@ -248,7 +248,7 @@ pub struct Usage {
     pub posts: u64,
     /// Posts that its plan includes, or allows; `None` where it tells none.
     pub cap: Option<u64>,
-    /// The day of the month on which its count begins anew, where it tells it.
+    /// The day of the month on which its count restarts, if it states it.
     pub reset_day: Option<u32>,
 }
 

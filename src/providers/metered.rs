@@ -1,4 +1,4 @@
-//! One metered call: made with a permit, charged, and told of in the ledger.
+//! One metered call: made with a permit, charged, and reported to the ledger.
 
 use crate::providers::lookup::{LookupError, Quota};
 use crate::quota::{ChargedReads, Credential, Credentials, Park, Permit, Used, Window};

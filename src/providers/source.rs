@@ -137,7 +137,7 @@ pub fn words<K: SourceKind>() -> (Vec<&'static str>, Vec<&'static str>) {
     (kinds, keys)
 }
 
-/// A text of up to so many characters.
+/// A text of up to this many characters.
 ///
 /// # Errors
 /// It is longer.

@@ -53,7 +53,7 @@ pub enum Message {
         /// Why it cannot be read whole.
         broken: Option<String>,
     },
-    /// The stream is over its limit: so many posts were held back since it was connected.
+    /// The stream is over its limit: this many posts were held back since it was connected.
     Limited(u64),
     /// The API has something to say about the stream.
     Notice(String),

@@ -45,14 +45,14 @@ pub struct Rules {
     pub layout: IdLayout,
     /// The time by which ids may appear out of order, in ms.
     pub k: Millis,
-    /// Posts in a page, at the most.
+    /// The maximum number of posts in a page.
     pub count: u32,
     /// True if a known post is asked for, too, to see that a page reaches what is known. Of no use where the API says
     /// itself which page is the last.
     pub anchored: bool,
-    /// Only so many of the newest posts can be had.
+    /// The API returns only this many of the newest posts.
     pub depth: Option<u64>,
-    /// Only posts younger than this can be had, in ms.
+    /// The API returns only posts younger than this, in ms.
     pub window: Option<Millis>,
     /// The API shows no posts younger than this.
     pub behind: Duration,
@@ -75,7 +75,7 @@ pub struct Ask {
     pub below: Option<u64>,
     /// The API's own cursor for this page, where it gave one.
     pub cursor: Option<String>,
-    /// Posts, at the most.
+    /// The maximum number of posts.
     pub count: u32,
 }
 
@@ -134,7 +134,7 @@ pub async fn timed(
     Ok((reply, reading))
 }
 
-/// Returns true if an answer may be somebody else's, kept by a cache on the way.
+/// Returns true if an answer may come from a cache.
 fn may_be_cached(reply: &Reply) -> bool {
     let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
     reply.header("age").is_some() || ["public", "s-maxage"].iter().any(|word| control.contains(word))

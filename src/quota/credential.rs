@@ -36,7 +36,7 @@ pub enum Caller {
     User,
     /// As an application alone.
     AppOnly,
-    /// As nobody.
+    /// Anonymous calls.
     Anonymous,
 }
 

@@ -112,7 +112,7 @@ impl RateWindow {
             self.length = self.length.max(reset_in);
         } else if window.reset_at > self.reset || !self.is_open(now) {
             let limit = i64::from(window.limit);
-            // With another limit it is another plan: how long its windows are is learnt anew.
+            // With another limit it is another plan, so the length of its windows is learnt again.
             let length = if limit == self.limit { self.length.max(reset_in) } else { reset_in };
             *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, length, ..Self::default() };
         } // else a late answer from a window that has ended: of no use

@@ -1,4 +1,4 @@
-//! What the answers of every provider have in common.
+//! The common parts of all providers' answers.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};

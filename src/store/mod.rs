@@ -34,7 +34,7 @@ use crate::model::post::{Details, Metrics, Tweet, TweetState};
 pub struct NewTweet {
     /// The id under which it is looked up.
     pub id: String,
-    /// When it was made, ms since the epoch, where anybody knows.
+    /// When it was made, ms since the epoch, if known.
     pub created_at: Option<Millis>,
     /// When its first update is due, ms since the epoch; `None` when it is too old to be updated.
     pub next_due: Option<Millis>,

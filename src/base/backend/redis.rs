@@ -260,7 +260,7 @@ fn code(error: &RedisError) -> Option<String> {
     first.map(|(_, refusal)| refusal.code().to_owned()).or_else(|| error.code().map(str::to_owned))
 }
 
-/// Returns true if nobody answers, or one that is no master any more.
+/// Returns true if the server does not answer, or is no longer the master.
 fn is_gone(error: &RedisError) -> bool {
     error.is_io_error() || matches!(code(error).as_deref(), Some("READONLY" | "MASTERDOWN"))
 }

@@ -21,7 +21,7 @@ pub struct Incoming {
     pub created_at: Millis,
 }
 
-/// Ids that other programs hand in; nobody has checked them.
+/// Unchecked ids from other programs.
 #[async_trait]
 pub trait Inbox: Send + Sync + std::fmt::Debug {
     /// Up to `limit` members of `incoming` for `drainer`, while no other drainer is at it: several

@@ -81,7 +81,7 @@ pub struct ClaimRequest<'a> {
     /// Names this claim. The same token again within the lease answers the same batch, so a claim
     /// whose reply was lost is simply made again.
     pub token: &'a str,
-    /// Ids in a batch, at the most.
+    /// The maximum number of ids in a batch.
     pub limit: usize,
     /// The time that the oldest due id may wait for the batch to fill (the specification's `bufferTTL`).
     pub linger: Duration,
@@ -132,7 +132,7 @@ pub enum Claim {
         /// How long until it may be worth asking again: the least of when a batch can be ready, the
         /// next lease's end, and `linger` (something may be scheduled meanwhile).
         wait: Duration,
-        /// Why nothing is claimed although something may be due: somebody paused the namespace.
+        /// The reason why no ids are claimed although some may be due: the namespace is paused.
         paused: Option<String>,
     },
 }
@@ -286,7 +286,7 @@ pub fn check_id(id: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The ids in a batch that holds an id with so many deliveries: halved each time.
+/// The size of a batch that contains an id with this many deliveries: halved each time.
 ///
 /// An id that kills its worker takes its batch with it; halving finds it in log2(limit) rounds
 /// without calling any of the others guilty.

@@ -27,7 +27,7 @@ use crate::base::clock::{self, Millis, QueueTime};
 const DRAINER_HOLD_MS: Millis = 10_000;
 /// The time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
-/// Ids in a claim at the most: Lua's `unpack` ends at 8,000 values.
+/// The maximum number of ids in a claim: Lua's `unpack` takes up to 8,000 values.
 const CLAIM_LIMIT: usize = 5_000;
 /// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
 const SCHEDULE_CHUNK: usize = 1_000;

@@ -15,7 +15,7 @@ use crate::engine::lane::Lane;
 pub struct Known<'a> {
     /// Its id.
     pub id: &'a str,
-    /// When it was made, ms since the epoch, where anybody knows.
+    /// When it was made, ms since the epoch, if known.
     pub created_at: Option<Millis>,
 }
 
@@ -77,8 +77,8 @@ impl From<AgeTable> for Arc<dyn Schedules> {
     }
 }
 
-/// A date nobody knows is older than any bracket but the last: that one keeps the item alive. One from the future by more
-/// than skew is as young as can be, rather than the end of a life.
+/// An unknown date counts as older than any bracket but the last, which keeps the item alive. One from the future by
+/// more than skew is as young as can be, rather than the end of a life.
 impl Schedule for AgeTable {
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         let lane = match item.created_at {

@@ -59,7 +59,7 @@ pub enum Cursor {
     },
     /// Among those that only the queue knows, buried first first.
     Queue {
-        /// After so many of the queue's dead.
+        /// After this many of the queue's dead.
         from: u64,
     },
 }
@@ -214,7 +214,7 @@ impl Dead {
         Ok(DeadPage { dead, next })
     }
 
-    /// All that is known of an id, dead or not; `None` when nobody knows it.
+    /// The full state of an id, dead or not; `None` if it is unknown.
     ///
     /// # Errors
     /// A service is out.

@@ -108,7 +108,7 @@ pub struct BracketPlan {
     pub ids_scheduled: f64,
 }
 
-/// The steady demand of so many tweets per day.
+/// The steady demand of this many tweets per day.
 ///
 /// ```
 /// # use std::time::Duration;

@@ -22,7 +22,7 @@ use crate::store::{SourceGap, SourceRow, SourceTrouble};
 
 /// Gaps of a source that are shown one by one: the latest.
 pub const GAPS_SHOWN: u32 = 3;
-/// Characters of an error that are shown at the most: it may hold what an API answered.
+/// The maximum number of characters shown of an error: it may contain an API's answer.
 const ERROR_CHARS: usize = 300;
 
 /// The place of a source in the queue of its endpoint.
@@ -75,7 +75,7 @@ pub struct Source {
     pub due_in_ms: Option<Millis>,
     /// The number of gaps ever noted: ids that the API no longer returned.
     pub gaps: u64,
-    /// The latest of them, the last one first: [`GAPS_SHOWN`] at the most. Programs are told of the first.
+    /// The latest gaps, newest first, at most [`GAPS_SHOWN`]. JSON has only the first.
     #[serde(rename = "last_gap", serialize_with = "first")]
     pub latest_gaps: Vec<SourceGap>,
     /// The poller of its endpoint.
@@ -636,7 +636,7 @@ pub(crate) mod tests {
         let unpolled = Source { poller: Poller::Missing, ..source("rust") };
         let first = says(vec![down("down", 0), unpolled]).unwrap();
         assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
-        // One source is no reason to wake somebody.
+        // A single source does not page anybody.
         let of_pollers = |all: Vec<Source>| Sources { all, error: None }.poller_trouble_of("twitter");
         assert_eq!(of_pollers(vec![down("down", 0), calm("rust", 0)]), None);
         assert!(of_pollers(vec![Source { poller: Poller::Missing, ..source("rust") }]).is_some());

@@ -1,8 +1,8 @@
 //! Open connections: a limited number, of which no address can take all.
 //!
-//! When all seats are taken, a newcomer gets the seat of somebody who says nothing: of the address with the most
-//! connections, the one that came first. So 20,000 connections that send half a request only drive out each other.
-//! Where all are being answered, an address with few connections gets a seat of the one that has the most.
+//! When all seats are taken, a new connection replaces an idle one: of the address with the most connections, the one
+//! that came first. So 20,000 connections that send half a request only drive out each other. Where all are being
+//! answered, an address with few connections gets a seat of the one that has the most.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -52,8 +52,8 @@ impl Crowd {
         Self { seats, guests: Mutex::default() }
     }
 
-    /// A seat for a connection from that address; of somebody else, if need be. `None`: all who have one are being
-    /// answered, and this address has its share.
+    /// A seat for a connection from that address, taken from another connection if necessary. `None`: all others are
+    /// being answered, and this address has its share.
     pub fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Seat> {
         let from = household(from);
         let mut guests = self.guests();
@@ -126,7 +126,7 @@ impl Seat {
         self.guest.is_busy()
     }
 
-    /// Until the seat is somebody else's.
+    /// Waits until the seat is taken by another connection.
     pub async fn leaving(&self) {
         self.guest.leave.cancelled().await;
     }

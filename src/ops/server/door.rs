@@ -1,4 +1,4 @@
-//! Whom a browser may speak for: no page of another site, and nobody who came by a name that is not ours.
+//! Protection of browsers' requests: refuses those sent by pages of other sites, and those for foreign host names.
 //!
 //! A page from anywhere can have a browser send requests to an address that only the browser reaches, and with a name
 //! that it lets point there (DNS rebinding) it can read the answers, too. Programs are not concerned: they say neither

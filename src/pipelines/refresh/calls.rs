@@ -44,9 +44,9 @@ pub(super) struct Requested<T> {
     pub refused: Vec<(Job, String)>,
     /// Jobs whose call failed while they were alone in it and others were answered.
     pub failed: Vec<Job>,
-    /// Jobs that travel apart, whose call failed, and nobody knows whose fault it is: others first.
+    /// Suspects whose call failed for an unknown reason: others go first.
     pub postponed: Vec<Job>,
-    /// Jobs nobody was asked about, or nobody answered about.
+    /// Jobs without a call, or without an answer.
     pub unanswered: Vec<Job>,
     /// The state of the services, as the calls showed it.
     pub outlook: Outlook,
@@ -107,7 +107,7 @@ pub struct Suspicions {
     failed: Mutex<HashMap<String, u32>>,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
     others_answered: AtomicBool,
-    /// Lines about objects that nobody asked for, and about answers under another id than the asked one.
+    /// Lines about unrequested objects, and about answers with another id than the requested one.
     strangers: Rarely,
     other_ids: Rarely,
 }
@@ -392,7 +392,7 @@ impl<T: Item> Calls<'_, T> {
         metered(self.credentials, permit, call, told).await
     }
 
-    /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
+    /// Logs unrequested objects, and those with another id than the requested one: a line each, once in a while.
     fn tell_what_is_odd(&self, ids: &[String], answer: &Answer<T>) {
         let namespace = self.namespace;
         if answer.unsolicited > 0

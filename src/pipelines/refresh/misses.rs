@@ -7,7 +7,7 @@
 use crate::base::clock::Millis;
 use crate::engine::queue::Lane;
 
-/// During a wave of misses the misses of an item must span so many times as long.
+/// During a wave of misses the misses of an item must span this many times as long.
 const WAVE_FACTOR: Millis = 6;
 /// At the most so often an unavailable item is looked up whose lane would have it wait longer, ms.
 const SOONEST: Millis = 60_000;

@@ -14,7 +14,7 @@ pub const FOUND: &str = "posts_found";
 /// The queue's counter of misses of posts that were known to live.
 pub const MISSED: &str = "posts_missed";
 
-/// A wave has at least so many misses, counted over the latest minutes that hold them: a handful is no sign of anything.
+/// A wave has at least this many misses, counted over the latest minutes that hold them: a handful proves nothing.
 const LEAST_MISSES: u64 = 20;
 /// The share of misses is taken over as many minutes as hold so many answers, the latest first.
 const LEAST_ANSWERS: u64 = 50;
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// Minutes with so many misses and found posts each.
+    /// Minutes with these numbers of misses and found posts.
     fn minutes(of: impl IntoIterator<Item = (i64, i64)>) -> Vec<Minute> {
         let minute = |(at, (missed, found)): (usize, (i64, i64))| Minute {
             at_ms: at as Millis * MINUTE_MS,

@@ -35,7 +35,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// The times of a hold.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldTerms {
-    /// A process that dies keeps it from the others for so long.
+    /// The lease: a dead process blocks the others for this long.
     pub lease: Duration,
     /// The time for which a released stream is reserved for its holder.
     pub handover: Duration,
@@ -127,7 +127,7 @@ impl Hold {
         None
     }
 
-    /// Keeps it, taking it anew in time; ends when it is no longer ours, and says why.
+    /// Keeps it by renewing it in time; returns the reason when it is no longer ours.
     pub async fn keep(&self, held: &mut Held) -> String {
         loop {
             tokio::time::sleep((self.terms.lease / 3).saturating_sub(held.age())).await;
@@ -141,7 +141,7 @@ impl Hold {
         }
     }
 
-    /// Lets it go: whoever waits for it has it at once.
+    /// Releases it: a waiting poller gets it at once.
     pub async fn let_go(&self, held: Held) {
         // As if it had been due for as long as others have to wait.
         let due = held.batch.now.now() - clock::millis(self.terms.handover);
@@ -158,7 +158,7 @@ impl Hold {
     /// Of the others' sort: the first one that puts the job into the queue need not wait.
     async fn ask(&self, token: &str) -> Result<Claimed, QueueError> {
         let job = NewJob { id: JOB.to_owned(), lane: self.lane.clone(), due: 0.into() };
-        // Also when the queue was wiped under a holder, which finds out when it takes it anew.
+        // Also if the queue was wiped under a holder, which notices when it renews the lease.
         let is_first = self.queue.schedule(&[job]).await? == [Scheduled::Scheduled];
         self.claim(token, if is_first { Duration::ZERO } else { self.terms.handover }).await
     }

@@ -103,7 +103,7 @@ impl Lookup for Bluesky {
 
 #[async_trait]
 impl Api for Bluesky {
-    /// Asks whose session it is, or without one, whether anybody is there.
+    /// Asks for the account of the session; without one, checks that the server answers.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let address = match credential.kind {
             CredentialKind::Anonymous => &self.health,
@@ -147,7 +147,7 @@ struct Body<'a> {
     posts: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
+/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.

@@ -86,7 +86,7 @@ pub struct MastodonOptions {
 }
 
 impl MastodonOptions {
-    /// Of an instance; there is none to be had without being named.
+    /// The options of an instance, which has no default.
     #[must_use]
     pub fn of(base_url: &str) -> Self {
         Self { base_url: base_url.to_owned(), calls: Calls::default(), http: HttpOptions::default() }
@@ -140,7 +140,7 @@ impl Mastodon {
         Ok(self)
     }
 
-    /// Asks for so many statuses a call, whatever the options said.
+    /// Asks for this many statuses a call, whatever the options said.
     #[must_use]
     pub fn with_calls(mut self, calls: Calls) -> Self {
         self.calls = calls;

@@ -141,7 +141,7 @@ impl SourceKind for Kind {
     }
 }
 
-/// Returns true if nobody on the way may have kept the answer. Mastodon says of each what it is.
+/// Returns true if no cache may have kept the answer. Mastodon marks each answer.
 fn is_for_us_alone(reply: &Reply) -> bool {
     let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
     ["private", "no-store"].iter().any(|word| control.contains(word))

@@ -86,7 +86,7 @@ pub fn means_none_found(reply: &Reply) -> bool {
     reply.status == 404 && code(reply) == Some(17)
 }
 
-/// Returns true if the token that was sent is no longer good: an application's can be had anew.
+/// Returns true if the sent token is no longer valid: an application's can be fetched again.
 pub fn means_bad_token(reply: &Reply) -> bool {
     reply.status == 401 && code(reply) == Some(89)
 }

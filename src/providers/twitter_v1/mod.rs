@@ -77,7 +77,7 @@ pub struct TwitterV1 {
 }
 
 impl TwitterV1 {
-    /// Builds it without calling anybody.
+    /// Builds it without a call.
     ///
     /// # Errors
     /// The options make no sense; in words for the person who set them.

@@ -33,11 +33,11 @@ const STREAM_HOST: &str = "stream.twitter.com";
 /// The filter of a stream: posts that match any part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Phrases, comma separated: 400 at the most, of up to 60 bytes.
+    /// Phrases, comma separated: at most 400, of up to 60 bytes.
     pub track: String,
-    /// Users' ids, comma separated: 5,000 at the most.
+    /// Users' ids, comma separated: at most 5,000.
     pub follow: String,
-    /// Boxes, four numbers each, comma separated: 25 at the most.
+    /// Boxes, four numbers each, comma separated: at most 25.
     pub locations: String,
 }
 
@@ -61,7 +61,7 @@ fn streams_of(base: &Url) -> Result<Url, String> {
 }
 
 impl FilterStream {
-    /// A stream of the API at that address, like `https://api.twitter.com`; nobody is called yet.
+    /// A stream of the API at that address, like `https://api.twitter.com`; makes no call yet.
     ///
     /// # Errors
     /// Not a valid address, in words for the user.

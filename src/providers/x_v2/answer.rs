@@ -61,7 +61,7 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
     Ok(Usage { posts, cap: figure("project_cap"), reset_day })
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
+/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
 ///
 /// The found are in `data`, in any order; the others in `errors`, among problems with what the found refer to
 /// (`parameter` then is not `ids`), and some of them twice.

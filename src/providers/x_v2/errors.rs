@@ -96,7 +96,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
-/// The parameter that makes a request malformed.
+/// The cause of a malformed request.
 enum Complaint {
     Fields,
     TooMany,

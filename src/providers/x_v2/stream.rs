@@ -37,7 +37,7 @@ pub struct SearchStream {
 }
 
 impl SearchStream {
-    /// A stream of the API at that address, like `https://api.x.com`; nobody is called yet.
+    /// A stream of the API at that address, like `https://api.x.com`; makes no call yet.
     ///
     /// # Errors
     /// Not a valid address, in words for the user.

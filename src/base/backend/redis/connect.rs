@@ -29,7 +29,7 @@ pub struct RedisOptions {
     pub url: SecretString,
     /// For `rediss…`, where the system's certificates are not the ones.
     pub tls: Tls,
-    /// Connections, at the most.
+    /// The maximum number of connections.
     pub connections: usize,
     /// The time limit for a connection to a server. Sentinels that are silent, or nodes, are given up after that, and
     /// the others asked.

@@ -97,7 +97,7 @@ impl Inbox for EmbeddedQueue {
     }
 }
 
-/// Keeps what was refused lately, and no more than so many.
+/// Keeps the latest refused members, up to a maximum number.
 async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<()> {
     let namespace = &queue.namespace;
     // Refused by a version that did not say when: before all that is refused now.

@@ -25,7 +25,7 @@ use crate::providers::lookup::{Capabilities, Charge};
 /// The settings by which requests are filled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fill {
-    /// Ids in a request, at the most.
+    /// The maximum number of ids in a request.
     pub limit: usize,
     /// The time that the oldest due id may wait for its request to fill (`updater.buffer_ttl`).
     pub buffer_ttl: Duration,

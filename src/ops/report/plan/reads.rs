@@ -72,7 +72,7 @@ impl ReadsPlan {
     }
 }
 
-/// A budget of so many reads in so many ms, by the month.
+/// The reads per month of a budget with this many reads in this many ms.
 #[must_use]
 pub fn per_month(reads: u64, period_ms: Millis) -> f64 {
     reads as f64 * MONTH_DAYS * DAY_MS as f64 / period_ms.max(1) as f64
