@@ -1,4 +1,4 @@
-//! The log: where it goes, in which form, and how much of it.
+//! The log: its output, its format and its level.
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;

@@ -1,5 +1,5 @@
-//! What every updater does beside its work, every few seconds: it reads whether there is a wave of misses, mends due
-//! times out of bounds, and after a wave has the posts looked up again that it made unavailable.
+//! Maintenance by every updater, every few seconds: it checks for a wave of misses, corrects due times out of bounds,
+//! and after a wave has the posts looked up again that it made unavailable.
 
 use std::sync::Arc;
 use std::time::Duration;

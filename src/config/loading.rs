@@ -1,4 +1,4 @@
-//! From texts and variables to settings. What is wrong is noted and taken out, so that the rest is looked at, too.
+//! Turns texts and variables into settings. Errors are recorded and removed, so that the rest is checked, too.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -321,7 +321,7 @@ impl Settings {
     /// `http.listen` as an address; `None` where it is empty.
     ///
     /// # Errors
-    /// It is none.
+    /// Not a valid address.
     pub fn listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
         let listen = self.http.listen.trim();
         let addr = (!listen.is_empty()).then(|| listen.parse()).transpose();

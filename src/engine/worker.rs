@@ -1,4 +1,4 @@
-//! THE loop: permit → claim → handle → settle. It knows nothing of what it handles.
+//! The worker loop: permit → claim → handle → settle. It does not depend on the kind of items.
 //!
 //! A worker serves one pipeline, so that no other waits for its API, its outages or its batches. It runs as many of
 //! these loops as it may have batches in flight; that figure may change. They take turns at asking for work, so an idle

@@ -1,4 +1,4 @@
-//! When an id that comes in is looked up first.
+//! The time of a new id's first lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

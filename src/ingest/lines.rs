@@ -1,5 +1,5 @@
-//! Lines of a file nobody has looked at, in flat memory: bare ids, or tweets as JSON. JSON that goes on beyond its line
-//! comes post by post.
+//! Lines of an unchecked file, in constant memory: bare ids, or tweets as JSON. JSON that goes on beyond its line comes
+//! post by post.
 
 use std::io;
 

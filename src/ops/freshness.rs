@@ -1,5 +1,5 @@
 //! How fresh posts are, measured from their stored answers and never from due times: a queue may believe that a post
-//! is not due for hours while nobody has heard of it for days.
+//! is not due for hours although it has had no answer for days.
 //!
 //! Of each lane and of what is leased some ids are drawn at random, and their rows are read by primary key. Pure, but for
 //! [`measure`].

@@ -1,5 +1,4 @@
-//! What is seen of a process from outside, over HTTP: whether it lives, whether it can work, what it counts;
-//! and on the role `ops` the whole queues.
+//! The HTTP endpoints of a process: liveness, readiness, metrics; and on the role `ops` the whole queues.
 //!
 //! | address | what | roles |
 //! |---|---|---|

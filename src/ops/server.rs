@@ -1,4 +1,4 @@
-//! One listening socket: whom it lets in, how long it waits for them, and how it is closed.
+//! One listening socket: its access rules, its time limits, and its shutdown.
 
 mod crowd;
 mod door;

@@ -3,10 +3,10 @@
 //! A provider states what it can take ([`Capabilities`]) and turns everything that can go wrong into
 //! a decision ([`LookupError`]). It knows no queue and no store.
 //!
-//! Reading order: [`twitter_v1`](super::twitter_v1) is the first provider. What all share: [`http`](super::http)
-//! makes the exchange and [`auth`](super::auth) puts a credential on it, `asked` gives each asked id its one outcome,
-//! `scalar` reads single values, `limits` what is said of the quota; [`registry`](super::registry) has what is known
-//! of an id without a call.
+//! Reading order: [`twitter_v1`](super::twitter_v1) is the first provider. Shared code: [`http`](super::http) makes the
+//! exchange and [`auth`](super::auth) puts a credential on it, `asked` gives each asked id its one outcome, `scalar`
+//! reads single values, `limits` what is said of the quota; [`registry`](super::registry) has what is known of an id
+//! without a call.
 //!
 //! ```
 //! use twitter_updater::quota::{Credential, CredentialKind};

@@ -1,4 +1,4 @@
-//! The seam to an API's stream: posts as they are made, over a connection that stays open. Whoever reads one is
+//! The seam to an API's stream: new posts over a connection that stays open. Whoever reads one is
 //! [`pipelines::streams`](crate::pipelines::streams).
 
 use std::fmt;

@@ -1,8 +1,9 @@
 //! The budget of reads of an API that charges for each item it returns, once in a UTC day.
 //!
-//! What is read is counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the ledger, so no number of
-//! workers goes over the budget together, and one that dies errs to the safe side. An id that was counted today is
-//! free; what turns out not to have been read ([`Credentials::charge`](super::Credentials::charge)) is taken back.
+//! Reads are counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the
+//! ledger, so no number of workers goes over the budget together, and one that dies errs to the safe side. An id that
+//! was counted today is free; what turns out not to have been read
+//! ([`Credentials::charge`](super::Credentials::charge)) is taken back.
 //!
 //! The API's clock says on which day an item was read. Within [`Budget::margin`] of a UTC midnight nobody here
 //! knows it, so an id counts for both days then.

@@ -292,7 +292,7 @@ impl Credentials {
             answer => answer,
         };
         if let Err(error) = told {
-            tracing::warn!(error = %error, ids = charged.unread.len(), "posts that were not read stay counted as read");
+            tracing::warn!(error = %error, ids = charged.unread.len(), "ids that were not read stay counted as read");
         }
     }
 }

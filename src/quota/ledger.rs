@@ -4,8 +4,8 @@
 //! [`RedisLedger`] or [`EmbeddedLedger`], one contract suite (`tests/it/ledger.rs`).
 //!
 //! An API's count is known only from its answers. `remaining` in the ledger is what may still be *granted*: it falls
-//! with each permit, not with each answer, so two workers never spend the same call. A window nobody has heard of — a
-//! new credential, one that has ended, a wiped ledger — is opened by a single call, whose answer tells the rest.
+//! with each permit, not with each answer, so two workers never spend the same call. An unknown window — a new
+//! credential, one that has ended, a wiped ledger — is opened by a single call, whose answer states the rest.
 //!
 //! [`RedisLedger`]: super::RedisLedger
 //! [`EmbeddedLedger`]: super::EmbeddedLedger

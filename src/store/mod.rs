@@ -10,9 +10,9 @@
 //! - a `None` never overwrites a stored value;
 //! - *dead* and *ended* stand here before they stand in the queue.
 //!
-//! What an answer, a recording and a burial make of a row is written once, in SQL that both databases
-//! take as it is (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database
-//! text cannot hold, are stored as U+FFFD.
+//! The effect of an answer, a recording and a burial on a row is defined once, in SQL that both databases take as it is
+//! (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database text cannot
+//! hold, are stored as U+FFFD.
 
 mod error;
 pub mod export;

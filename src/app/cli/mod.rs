@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, and the exit codes.
 //!
-//! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. What several
-//! subcommands need is here and in `start.rs`: the one argument of the roles (`Listen`) among it.
+//! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. Code shared by
+//! several subcommands is here and in `start.rs`, such as the argument of the roles (`Listen`).
 
 mod check;
 mod completions;

@@ -203,7 +203,7 @@ fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
     }
 }
 
-/// Warns of secrets that every user of the machine can read. They still work, so this is no error.
+/// Warns about secrets that every user of the machine can read. They still work, so this is not an error.
 pub(super) fn warn_of_exposed(settings: &Settings) {
     for (setting, file) in settings.exposed_secrets() {
         tracing::warn!(

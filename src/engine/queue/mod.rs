@@ -1,4 +1,4 @@
-//! A delayed job queue with leases: the product's heart.
+//! A delayed job queue with leases.
 //!
 //! A job is an id in a namespace (a pipeline, `thing:update`). It knows nothing of the item behind it. Two backends,
 //! [`RedisQueue`] and [`EmbeddedQueue`], pass one contract suite (`tests/it/queue.rs`).

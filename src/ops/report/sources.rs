@@ -1,7 +1,7 @@
 //! The polled sources as a person sees them: how far each has been read, when it is polled again, and what is missing.
 //!
-//! What was read is in the store, when it is due in the queue of the source's endpoint: both are asked, and a queue that
-//! does not answer hides nothing of the store's.
+//! The store has the position of a source, the queue of its endpoint the next due time: both are asked, and a queue
+//! that does not answer hides nothing of the store's.
 
 mod book;
 

@@ -1,8 +1,8 @@
 //! Protection of browsers' requests: refuses those sent by pages of other sites, and those for foreign host names.
 //!
 //! A page from anywhere can have a browser send requests to an address that only the browser reaches, and with a name
-//! that it lets point there (DNS rebinding) it can read the answers, too. Programs are not concerned: they say neither
-//! `Origin` nor `Sec-Fetch-Site`, and whoever can send any `Host` could as well send the right one.
+//! that it lets point there (DNS rebinding) it can read the answers, too. Programs are not affected: they send neither
+//! `Origin` nor `Sec-Fetch-Site`, and a program that can send any `Host` can send the right one.
 
 use std::net::IpAddr;
 use std::sync::Arc;

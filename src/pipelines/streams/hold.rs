@@ -1,7 +1,7 @@
 //! One process at a time: an API allows an account one stream, and ends the older of two.
 //!
-//! A stream is a job of a delayed queue in a namespace of its account; whoever holds its lease is connected. A lease
-//! cannot be prolonged, so it is taken anew: the job is settled, due at once, and claimed again. Nobody gets in between,
+//! A stream is a job of a delayed queue in a namespace of its account; the holder of its lease is connected. A lease
+//! cannot be extended, so it is renewed: the job is settled, due at once, and claimed again. Nobody gets in between,
 //! since holders claim with no [linger](ClaimRequest::linger) and all others with one: what a holder has put back is
 //! nobody else's for [`HoldTerms::handover`].
 //!

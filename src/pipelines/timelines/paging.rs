@@ -8,7 +8,7 @@
 //!
 //! A *round* is what one such walk brings. It may take several polls: what is still open is a part of the
 //! [`Position`], so a restart goes on where the last page ended. A position is saved after the posts of its page
-//! are handed over; whoever dies in between has the same page again.
+//! are handed over; after a crash in between the same page is read again.
 //!
 //! **Where it ends.** `count` is a ceiling, and posts are filtered after it was applied: a page that is not full is not
 //! the last one. The last is one that the API says is the last ([`More::No`]); or an empty one; or one that

@@ -6,8 +6,9 @@
 //!                         └────── not at the end yet ────────────┘
 //! ```
 //!
-//! A crash anywhere has the last page read again: its posts are known then. What is kept between two polls is in the store;
-//! a process remembers no more than which sources are slow ([`Share`]) and who was refused ([`Refusals`]).
+//! After a crash anywhere the last page is read again, and its posts are already known. What is kept between two polls
+//! is in the store; a process remembers no more than which sources are slow ([`Share`]) and who was refused
+//! ([`Refusals`]).
 
 mod hand_over;
 

@@ -4,9 +4,9 @@
 //! the reference server, bluesky-social/atproto (`packages/bsky`: `api/app/bsky/feed/getAuthorFeed.ts` and `searchPosts.ts`,
 //! `data-plane/server/db/pagination.ts`).
 //!
-//! **Places.** Ids are at-uris, and do not tell where a post stands: both timelines are in the order of a *sort time*, the
-//! earlier of `createdAt` and `indexedAt`; that of a repost is the time of the repost. So each post of a page gets a number,
-//! its *place*: the sort time, and below it some bits of its uri ([`LAYOUT`]). `order` makes them.
+//! **Places.** Ids are at-uris, and do not contain the place of a post: both timelines are in the order of a *sort
+//! time*, the earlier of `createdAt` and `indexedAt`; that of a repost is the time of the repost. So each post of a
+//! page gets a number, its *place*: the sort time, and below it some bits of its uri ([`LAYOUT`]). `order` makes them.
 //!
 //! **An author feed** knows no lower bound: each page holds known posts, and the walk goes down by cursors until it meets
 //! them. A cursor is the time of the last item: `2024-06-28T02:59:07.446Z` at Bluesky, `1719543547446__bafy…` in the
