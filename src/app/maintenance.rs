@@ -1,6 +1,5 @@
-//! What every updater does beside its work. Every few seconds it reads whether there is a wave of misses, mends due times out
-//! of bounds, and after a wave has the posts looked up again that it made unavailable. Once a day it removes what has outlived
-//! its use.
+//! Maintenance by every updater. Every few seconds it checks for a wave of misses, corrects due times out of bounds, and after
+//! a wave has the posts looked up again that it made unavailable. Once a day it removes expired posts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, 
 use crate::ingest::{Living, Moment, Refresh, Which};
 use crate::ops::prune::{Pruned, prune};
 use crate::pipelines::refresh::wave::{self, Wave, last_wave};
-use crate::store::{Outlived, Store};
+use crate::store::{Expired, Store};
 
 /// A worker whose heartbeat is older than this is not counted on.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
@@ -29,9 +28,9 @@ pub struct Maintenance {
     pub name: String,
     /// Where the handler reads whether there is a wave.
     pub wave: Reloadable<Option<Wave>>,
-    /// Brings look-ups forward after a wave.
+    /// Brings lookups forward after a wave.
     pub refresh: Refresh,
-    /// How much later than its lane allows a post may be due: longer than any lease.
+    /// The tolerance for due times later than the lane allows: longer than any lease.
     pub slack: Duration,
 }
 
@@ -106,7 +105,7 @@ impl Maintenance {
     }
 }
 
-/// Removes once a day what has outlived its use. The worker that leads does it for all; to do it twice changes nothing.
+/// Removes expired posts once a day. The worker that leads does it for all; doing it twice changes nothing.
 #[derive(Debug)]
 pub struct Retention {
     /// The pipeline's queue.
@@ -122,7 +121,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Works until the process is to stop. What fails is tried again an hour later.
+    /// Works until the process is to stop. After a failure it tries again an hour later.
     pub async fn run(self, stop: Stop) {
         while !stop.is_draining() {
             let is_done = leads(&*self.queue, &self.name).await && self.remove(&stop).await;
@@ -132,14 +131,14 @@ impl Retention {
 
     async fn remove(&self, stop: &Stop) -> bool {
         let now = clock::wall_ms();
-        let old = Outlived::Before(now.saturating_sub(clock::millis(self.kept_for)));
-        let which = [(!self.kept_for.is_zero()).then_some(old), self.deleted.then_some(Outlived::Deleted)];
+        let old = Expired::Before(now.saturating_sub(clock::millis(self.kept_for)));
+        let which = [(!self.kept_for.is_zero()).then_some(old), self.deleted.then_some(Expired::Deleted)];
         for which in which.into_iter().flatten() {
             match prune(&self.store, self.queue.namespace(), which, stop, |_| {}).await {
                 Ok(Pruned { removed: 0, .. }) => {}
-                Ok(Pruned { removed, .. }) => tracing::info!(removed, "posts that have outlived their use are removed"),
+                Ok(Pruned { removed, .. }) => tracing::info!(removed, "expired posts are removed"),
                 Err(error) => {
-                    tracing::warn!(error = %error, "what has outlived its use cannot be removed yet");
+                    tracing::warn!(error = %error, "expired posts cannot be removed yet");
                     return false;
                 }
             }
@@ -148,7 +147,7 @@ impl Retention {
     }
 }
 
-/// Whether this worker is the first by name of those that live.
+/// Returns true if this worker is the first live one by name.
 async fn leads(queue: &dyn Queue, name: &str) -> bool {
     let Ok(stats) = queue.stats().await else { return false };
     let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;

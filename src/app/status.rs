@@ -1,4 +1,4 @@
-//! What `status` says: every queue at this moment, its quota, and the polled sources.
+//! The data of `status`: the current state of every queue, its quota, and the polled sources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ async fn status_of(
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })
 }
 
-/// How many ids a second the quota leaves beside the look-ups that are in that queue; `None` where it has no limit, or
+/// How many ids a second the quota leaves beside the lookups that are in that queue; `None` where it has no limit, or
 /// where that is not known: before the first answer, or without credentials.
 ///
 /// # Errors

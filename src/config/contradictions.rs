@@ -1,4 +1,4 @@
-//! What settings allow: each by itself, and together.
+//! The bounds of settings, and forbidden combinations.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ fn span(least: Duration, most: Duration) -> String {
     format!("{} to {}", format_duration(least), format_duration(most))
 }
 
-/// Whether a duration is within the bounds of that setting, which a source may have of its own.
+/// Checks that a duration is within the bounds of that setting, which a source may set itself.
 pub(super) fn is_within(setting: &str, of: Duration) -> Result<(), String> {
     match DURATIONS.iter().find(|(key, ..)| *key == setting) {
         Some((.., least, most)) if of < *least || of > *most => {
@@ -130,7 +130,7 @@ fn whole(number: usize) -> u64 {
 }
 
 impl Settings {
-    /// What each setting allows by itself but not together, or not at all.
+    /// Checks the bounds of all settings and their combinations.
     pub(super) fn contradictions(&self, found: &mut Findings) {
         self.each_by_itself(found);
         self.leases(found);

@@ -78,7 +78,7 @@ pub const PASSING: [&str; 2] = [FIRST, ONCE];
 const AT_ONCE: Duration = Duration::from_secs(3_600);
 
 impl Lane {
-    /// The lane of items that were put in to be looked up at once: their first look-up. They take their turn as fast as the
+    /// The lane of items that were put in to be looked up at once: their first lookup. They take their turn as fast as the
     /// quota goes, and none is late.
     #[must_use]
     pub fn first() -> Self {

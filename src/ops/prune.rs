@@ -1,32 +1,30 @@
-//! Removal of what has outlived its use: posts whose look-ups have ended, some time after their last answer, or once the
-//! network has deleted them.
+//! Removal of expired posts: their lookups have ended, and their last answer is old or their author has deleted them.
 
 use std::sync::Arc;
 
 use crate::base::shutdown::Stop;
-use crate::store::{Listing, Outlived, Result, Store};
+use crate::store::{Expired, Listing, Result, Store};
 
-/// Rows that are looked at, and removed, at once.
+/// Rows that are read, and removed, at once.
 const PAGE: u32 = 1_000;
 
 /// What a removal did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Pruned {
-    /// Posts whose look-ups have ended, as many as were looked at.
+    /// Posts whose lookups have ended.
     pub ended: u64,
-    /// Those of them that are removed, with their history.
+    /// Those of them that were removed, with their history.
     pub removed: u64,
 }
 
-/// Removes what is outlived of one pipeline, page by page: every page is a transaction of its own, and whoever is
-/// interrupted begins anew.
+/// Removes the expired posts of one pipeline, page by page; each page is a transaction. After an interruption, run it again.
 ///
 /// # Errors
 /// The store is down. What was removed before stays removed.
 pub async fn prune(
     store: &Arc<dyn Store>,
     namespace: &str,
-    which: Outlived,
+    which: Expired,
     stop: &Stop,
     mut progress: impl FnMut(&Pruned),
 ) -> Result<Pruned> {
@@ -38,7 +36,7 @@ pub async fn prune(
         below = Some(last.id.clone());
         done.ended += page.len() as u64;
         // The store has the last word: a row may live again by now.
-        let is_young = |checked_at| matches!(which, Outlived::Before(moment) if checked_at >= Some(moment));
+        let is_young = |checked_at| matches!(which, Expired::Before(moment) if checked_at >= Some(moment));
         let old = page.into_iter().filter(|row| !is_young(row.checked_at)).map(|row| row.id).collect::<Vec<_>>();
         if !old.is_empty() {
             done.removed += store.remove(namespace, which, &old).await?;

@@ -1,4 +1,4 @@
-//! What a database's complaint means for the caller.
+//! The meaning of database errors for the caller.
 
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
@@ -57,7 +57,7 @@ fn judge_database(error: &dyn DatabaseError, text: String) -> StoreError {
     }
 }
 
-/// What the caller does next.
+/// The caller's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Again,
@@ -97,7 +97,7 @@ fn sqlite(code: i32, message: &str) -> Decision {
     }
 }
 
-/// Whether two writers got into each other's way, so that the same statement may simply run again.
+/// Returns true if two writers got into each other's way, so that the same statement may simply run again.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     // serialization_failure, deadlock_detected
     matches!(error.as_database_error().and_then(DatabaseError::code).as_deref(), Some("40001" | "40P01"))

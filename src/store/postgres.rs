@@ -20,15 +20,15 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, outlived, standing_columns};
+use super::rows::{self, Row, WayRow, clean, columns, expired, history_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Outlived, Posts,
-    Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
-/// How long a call waits for a connection, a new one included.
+/// The time that a call waits for a connection, including a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a statement that lost against another writer runs again. Our own never lose (see above);
@@ -118,7 +118,7 @@ const EXHUME: &str = concat!(insert_rows!(), include_str!("sql/exhume.sql"));
 /// Locked in the order of their ids; one that was revived meanwhile is found to live then.
 const REMOVE: &str = concat!(
     "WITH gone AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND ",
-    outlived!(),
+    expired!(),
     " ORDER BY id FOR UPDATE), \
      metrics AS (DELETE FROM tweet_metrics WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      changes AS (DELETE FROM tweet_change WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
@@ -134,7 +134,7 @@ type Statement = Query<'static, Postgres, PgArguments>;
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
-    /// How long a call may take before nothing more is expected from it.
+    /// The time limit for a call.
     patience: Duration,
 }
 
@@ -357,7 +357,7 @@ impl Lifecycle for PostgresStore {
         self.rows(statement).await
     }
 
-    async fn remove(&self, namespace: &str, which: Outlived, ids: &[String]) -> Result<u64> {
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64> {
         let statement = || {
             sqlx::query(REMOVE)
                 .bind(namespace)

@@ -21,14 +21,14 @@ const REFUSALS_TOLD: u64 = 50;
 /// Put tweets into the queue: bare ids, one a line, or tweets as the API sends them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts stand in data.\n\nExits with 65 when something was refused; the rest is scheduled all the same."
+    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts are in data.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
 )]
 pub(super) struct Arguments {
     /// The file; - for standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// When the first look-up is due: `now`, as fast as the quota goes, or after the `interval` of each one's age. Without
-    /// it, bare ids are due now, and posts that come whole after their interval.
+    /// When the first lookup is due: `now`, as fast as the quota allows, or after the `interval` of each post's age. By
+    /// default bare ids are due now, and complete posts after their interval.
     #[arg(long, value_name = "now|interval")]
     first: Option<When>,
     /// Look each id up once, now, whatever its age, and never again.

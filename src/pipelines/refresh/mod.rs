@@ -58,35 +58,35 @@ const FAILED_RETRY_MS: Millis = 60_000;
 pub struct Refresher<J: Judge> {
     /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// Who is asked.
+    /// The API.
     pub lookup: Arc<dyn Lookup<J::Item>>,
-    /// What an item means.
+    /// The judge of found items.
     pub judge: J,
-    /// Where answers are kept.
+    /// The store of answers.
     pub store: Arc<dyn Store>,
     /// The pipelines that what was found puts ids into.
     pub fan_out: Vec<Target>,
-    /// Where calls are accounted for.
+    /// The credentials, with the ledger of their calls.
     pub credentials: Arc<Credentials>,
     /// When items are due again. A batch is judged by one schedule.
     pub schedule: Arc<dyn Schedules>,
-    /// What becomes of items the API does not return.
+    /// The rules for items that the API does not return.
     pub unavailable: UnavailableSettings,
     /// The last wave of misses, as all workers together have seen it.
     pub wave: Reloadable<Option<Wave>>,
     /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
     pub max_deliveries: u32,
-    /// How long a call may take.
+    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// How long saving may take.
+    /// The time limit for saving.
     pub save_timeout: Duration,
-    /// What is counted.
+    /// The counters.
     pub metrics: Arc<Metrics>,
-    /// What this process suspects.
+    /// The ids that this process suspects.
     pub suspicions: Suspicions,
 }
 
-/// What the answers mean, side by side: each job, what is stored of it, and what the queue is told.
+/// The judged answers, in parallel lists: each job, its record for the store, and its verdict for the queue.
 struct Answers<T> {
     jobs: Vec<Job>,
     observations: Vec<Observation<T>>,
@@ -187,7 +187,7 @@ impl<J: Judge> Refresher<J> {
         Ok((done, following))
     }
 
-    /// What each outcome means: state, what is stored, when it is due again.
+    /// Judges each outcome: its state, its record, and its next due time.
     async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
         // Only an answer that lacks something, or may name other ids, needs to know what was there before.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
@@ -232,7 +232,7 @@ impl<J: Judge> Refresher<J> {
         Ok(judged)
     }
 
-    /// Whether far more items are missing than usual, at this moment and over all workers.
+    /// Returns true if far more items are missing than usual, at this moment and over all workers.
     fn is_wave(&self) -> bool {
         self.wave.load().as_ref().as_ref().is_some_and(Wave::lasts)
     }
@@ -309,7 +309,7 @@ impl<J: Judge> Refresher<J> {
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget }, verdict)
     }
 
-    /// State and next look-up of an item that is missing; `regular` is where it would go otherwise.
+    /// State and next lookup of an item that is missing; `regular` is where it would go otherwise.
     fn missed(
         &self,
         terms: &Terms,
@@ -320,7 +320,7 @@ impl<J: Judge> Refresher<J> {
     ) -> (TweetState, Option<Next>) {
         let Some((lane, _)) = regular else { return (TweetState::Ended, None) };
         match self.unavailable.judge(misses, since, at, terms.wave) {
-            // What was not returned today is not free today: no earlier look-up saves anything.
+            // What was not returned today is not free today: no earlier lookup saves anything.
             Belief::Suspected => {
                 let delay = lane.patience;
                 (TweetState::Live, Some((lane, delay)))
@@ -436,7 +436,7 @@ impl<J: Judge> Refresher<J> {
     }
 }
 
-/// What the answers of one batch are judged by.
+/// The data by which the answers of one batch are judged.
 struct Terms {
     schedule: Arc<dyn Schedule>,
     wave: bool,

@@ -52,7 +52,7 @@ async fn what_ended_long_ago_or_was_deleted_is_removed() {
     assert_eq!(home.run(&["prune"]).status.code(), Some(64), "of what?");
     let store = fill(&home).await;
     let output = home.run(&["prune", "--older-than", "30d"]);
-    assert_eq!(text(&output.stdout), "removed 1 of 3 posts whose look-ups have ended\n", "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "removed 1 of 3 posts whose lookups have ended\n", "{}", text(&output.stderr));
     assert_eq!(left(&store).await.unwrap(), ["young", "deleted", "alive"]);
     let output = home.run(&["prune", "--older-than", "30d", "--deleted", "--json"]);
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), json!({"ended": 2, "removed": 1}));
@@ -73,6 +73,6 @@ async fn an_updater_removes_it_by_itself_where_the_settings_say_so() {
         assert!(updater.terminate().success());
         assert_eq!(left(&store).await.unwrap(), stay, "{more:?}");
         let said = log_text(&home.path(log));
-        assert!(said.contains("posts that have outlived their use are removed"), "{said}");
+        assert!(said.contains("expired posts are removed"), "{said}");
     }
 }

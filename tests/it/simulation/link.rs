@@ -14,7 +14,7 @@ use twitter_updater::quota::{
     Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
 use twitter_updater::store::{
-    self, Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Outlived, Posts,
+    self, Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts,
     Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
 };
 
@@ -283,7 +283,7 @@ impl Lifecycle for LinkedStore {
         self.call(async move { store.page(&namespace, of, below.as_deref(), limit).await }).await
     }
 
-    async fn remove(&self, namespace: &str, which: Outlived, ids: &[String]) -> Result<u64, StoreError> {
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
         let (store, namespace, ids) = (self.store.clone(), namespace.to_owned(), ids.to_vec());
         self.call(async move { store.remove(&namespace, which, &ids).await }).await
     }

@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Listed, Listing, MetricsAt, NewTweet, ONCE, Observation, Outlived, Recorded, Saved, Seen,
-    Standing, StateCounts, Store, StoredTweet, Way,
+    Change, Exhumed, Expired, Listed, Listing, MetricsAt, NewTweet, ONCE, Observation, Recorded, Saved, Seen, Standing,
+    StateCounts, Store, StoredTweet, Way,
 };
 
 use super::{T, postgres_world, sqlite_world};
@@ -191,14 +191,14 @@ impl Model {
         }
     }
 
-    fn remove(&mut self, which: Outlived, ids: &[String]) -> u64 {
-        let is_outlived = |row: &StoredTweet| match which {
-            Outlived::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
-            Outlived::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
+    fn remove(&mut self, which: Expired, ids: &[String]) -> u64 {
+        let is_expired = |row: &StoredTweet| match which {
+            Expired::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
+            Expired::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
         };
         let mut removed = 0;
         for id in ids {
-            if self.rows.get(id).is_some_and(|row| row.state == TweetState::Ended && is_outlived(row)) {
+            if self.rows.get(id).is_some_and(|row| row.state == TweetState::Ended && is_expired(row)) {
                 self.rows.remove(id);
                 self.history.remove(id);
                 self.changes.remove(id);
@@ -460,7 +460,7 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
             }
         }
         20..22 => {
-            let which = if random.0.random_bool(0.5) { Outlived::Deleted } else { Outlived::Before(random.time()) };
+            let which = if random.0.random_bool(0.5) { Expired::Deleted } else { Expired::Before(random.time()) };
             let ids = random.many(|random| random.one(&IDS).to_owned());
             let expected = model.remove(which, &ids);
             for store in stores {

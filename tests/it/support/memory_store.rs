@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Outlived, Posts,
-    Recorded, Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 type Key = (String, String);
@@ -210,16 +210,16 @@ impl Lifecycle for MemoryStore {
         Ok(rows.filter(below).filter(|row| is_of(row)).take(limit as usize).map(listed).collect())
     }
 
-    async fn remove(&self, namespace: &str, which: Outlived, ids: &[String]) -> Result<u64, StoreError> {
-        let is_outlived = |row: &StoredTweet| match which {
-            Outlived::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
-            Outlived::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+        let is_expired = |row: &StoredTweet| match which {
+            Expired::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
+            Expired::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
         };
         let mut inner = self.lock()?;
         let mut removed = 0;
         for key in ids.iter().map(|id| key(namespace, id)) {
             let row = inner.tweets.get(&key);
-            if row.is_some_and(|row| row.state == TweetState::Ended && is_outlived(row)) {
+            if row.is_some_and(|row| row.state == TweetState::Ended && is_expired(row)) {
                 inner.tweets.remove(&key);
                 inner.history.remove(&key);
                 removed += 1;
