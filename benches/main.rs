@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 mod enqueue;
+mod export;
 mod fill;
 mod hydrate;
 mod memory;
@@ -47,13 +48,14 @@ async fn run(name: &str, size: Size) -> Option<Report> {
         "enqueue" => enqueue::run(size).await,
         "pipeline" => pipeline::run(size).await,
         "hydrate" => hydrate::run(size).await,
+        "export" => export::run(size).await,
         "fill" => fill::run(size).await,
         "memory" => memory::run(size).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 7] = ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "fill", "memory"];
+const ALL: [&str; 8] = ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "export", "fill", "memory"];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {

@@ -74,7 +74,7 @@ const FIRST: &str = "first";
 pub const ONCE: &str = "once";
 /// The lanes whose items are looked up in them once.
 pub const PASSING: [&str; 2] = [FIRST, ONCE];
-/// How long an item that was put in to be looked up at once can wait, where there are too few calls.
+/// The patience of items that were put in to be looked up at once, if calls are scarce.
 const AT_ONCE: Duration = Duration::from_secs(3_600);
 
 impl Lane {

@@ -13,7 +13,7 @@ use super::{Result, StoreError};
 use crate::base::clock::Millis;
 use crate::model::post::TweetState;
 
-/// What a value of a column is.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Text.
@@ -31,7 +31,7 @@ pub enum Kind {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What its values are.
+    /// The type of its values.
     pub kind: Kind,
     /// What it means.
     pub about: &'static str,
@@ -63,7 +63,7 @@ struct Beside {
     key: &'static [(&'static str, Kind)],
 }
 
-/// Which rows are wanted.
+/// The selection of rows.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// The pipeline: `tweet:update`.
@@ -106,7 +106,7 @@ pub struct Exported {
 /// Rows as they are read.
 pub type Rows<'a> = BoxStream<'a, Result<Exported>>;
 
-/// What the store holds, for those who take it elsewhere.
+/// The export of the store's rows.
 pub trait Tables: Send + Sync + Debug {
     /// The wanted rows of a table, as they are all at this moment, in the order of their keys.
     ///
@@ -177,20 +177,20 @@ const fn time(name: &'static str, about: &'static str) -> Column {
 
 const ID: Column = text("id", "the id under which it is looked up").computed("tweet.id");
 
-/// What every kind of item has.
+/// Tables of every kind of item.
 pub const ITEMS: &[Table] = &[
-    Table::of_items("ids", "an id that is kept fresh or was, whatever became of it", &[ID]),
+    Table::of_items("ids", "an id that is or was kept fresh, in any state", &[ID]),
     Table::of_items("raw", "the newest object as the network sent it, as `twarc` writes it", &[text("raw", "JSON")])
         .only("tweet.raw <> ''"),
     Table::of_items(
         "unavailable",
-        "an item that the network does not return any more, or never did",
+        "an item that the network no longer returns, or never returned",
         &[
             ID,
             text("state", "`unavailable`, `ended` or `dead`; `live` while a miss is not believed yet"),
-            time("missing_since", "when the first of its misses was answered"),
-            number("misses", "how often in a row it was not returned"),
-            Column::new("was_found", Kind::Flag, "whether an answer ever had it")
+            time("missing_since", "time of its first miss"),
+            number("misses", "number of misses in a row"),
+            Column::new("was_found", Kind::Flag, "true if an answer ever contained it")
                 .computed("tweet.lookups > tweet.misses"),
             text("reason", "why it is dead"),
         ],
@@ -198,79 +198,79 @@ pub const ITEMS: &[Table] = &[
     .only("(tweet.misses > 0 OR tweet.state IN ('unavailable', 'dead'))"),
     Table::of_items(
         "ways",
-        "a way by which an item came",
+        "a way by which an item arrived",
         &[
             ID,
             text("pipeline", "`enqueue`, `once`, `http`, `incoming`, `poll`, `stream`, `fan_out` …"),
             text("source", "the name of a file, or of a source in the settings"),
-            text("query", "what that source asks for: a query, an account"),
-            time("first_at", "when it came by it first"),
+            text("query", "the request of that source: a query, an account"),
+            time("first_at", "time of its first arrival by this way"),
         ],
     )
     .beside("tweet_way", &[("pipeline", Kind::Text), ("source", Kind::Text)]),
 ];
 
-/// What posts have beside that.
+/// Further tables of posts.
 pub const POSTS: &[Table] = &[
     Table::of_items(
         "posts",
-        "a post, as it is known now",
+        "the current state of a post",
         &[
             ID,
             text("state", "`live`, `unavailable`, `ended` (too old to be looked up) or `dead` (set aside)"),
-            time("created_at", "when it was made"),
+            time("created_at", "time of creation"),
             text("text", "its text"),
-            text("lang", "its language, as the network has it"),
+            text("lang", "its language, as the network states it"),
             text("author_id", "its author's id"),
             text("author_name", "its author's handle"),
-            number("retweet_count", "how often it was repeated"),
-            number("favorite_count", "how many like it"),
-            number("reply_count", "how many replied"),
-            number("quote_count", "how often it was quoted"),
-            number("bookmark_count", "how many keep it"),
-            number("impression_count", "how often it was seen"),
+            number("retweet_count", "number of reposts"),
+            number("favorite_count", "number of likes"),
+            number("reply_count", "number of replies"),
+            number("quote_count", "number of quotes"),
+            number("bookmark_count", "number of bookmarks"),
+            number("impression_count", "number of views"),
             text("reply_to", "the id of the post that it replies to"),
-            text("retweet_of", "the id of the post that it repeats"),
+            text("retweet_of", "the id of the reposted post"),
             text("quote_of", "the id of the post that it quotes"),
             text("conversation_id", "the id of the post with which the conversation began"),
             text("reply_settings", "who may reply"),
-            text("current_id", "the id of its newest version, where it was edited"),
-            Column::new("truncated", Kind::Flag, "whether the text is cut short"),
+            text("current_id", "the id of its newest version, if it was edited"),
+            Column::new("truncated", Kind::Flag, "true if the text is cut short"),
             text("withheld_in", "countries in which it is withheld, comma separated"),
-            time("first_seen", "when it was recorded"),
-            time("checked_at", "when its newest answer was given"),
+            time("first_seen", "time of its first record"),
+            time("checked_at", "time of its newest answer"),
             time("changed_at", "when an answer last changed a count"),
-            time("next_due", "when it is looked up again"),
-            number("lookups", "answers about it"),
-            number("misses", "how often in a row it was not returned"),
-            time("missing_since", "when the first of these was answered"),
+            time("next_due", "time of its next lookup"),
+            number("lookups", "number of answers about it"),
+            number("misses", "number of misses in a row"),
+            time("missing_since", "time of the first of these misses"),
             text("reason", "why it is dead"),
         ],
     ),
     Table::of_items(
         "metrics",
-        "the counts of a post from a moment on, where one of them had changed",
+        "the counts of a post at a time when one of them had changed",
         &[
             ID,
             time("checked_at", "when the answer was given"),
-            number("retweet_count", "how often it was repeated"),
-            number("favorite_count", "how many like it"),
-            number("reply_count", "how many replied"),
-            number("quote_count", "how often it was quoted"),
-            number("bookmark_count", "how many keep it"),
-            number("impression_count", "how often it was seen"),
+            number("retweet_count", "number of reposts"),
+            number("favorite_count", "number of likes"),
+            number("reply_count", "number of replies"),
+            number("quote_count", "number of quotes"),
+            number("bookmark_count", "number of bookmarks"),
+            number("impression_count", "number of views"),
         ],
     )
     .beside("tweet_metrics", &[("checked_at", Kind::Time)]),
     Table::of_items(
         "changes",
-        "a change of a post beside its counts",
+        "a change of a post, except its counts",
         &[
             ID,
-            time("at", "when the answer was given that showed it"),
+            time("at", "time of the answer that showed it"),
             text("field", "`text`, `current_id`, `withheld_in`, `reply_settings` or `state`"),
-            text("old_value", "as it was"),
-            text("new_value", "as it is from then on"),
+            text("old_value", "the old value"),
+            text("new_value", "the new value"),
         ],
     )
     .beside("tweet_change", &[("at", Kind::Time), ("field", Kind::Text)]),

@@ -1,4 +1,4 @@
-//! `export`: what was collected, as files.
+//! `export`: writes collected data to files.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,34 +15,34 @@ use crate::ops::export::{Export, Format};
 use crate::pipelines::kind::Registered;
 use crate::store::export::Wanted;
 
-/// Write what was collected into a file: posts, metrics, changes, ways, unavailable, ids, raw.
+/// Write collected data to a file: posts, metrics, changes, ways, unavailable, ids, raw.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n\nThe tables and their columns: docs/data.md. May run while all else runs: what comes out is as it was when it began. Interrupted, the same command goes on where it was."
+    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
 )]
 pub(super) struct Arguments {
-    /// What: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them).
+    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them).
     #[arg(value_name = "TABLE")]
     table: String,
     /// The file; - for standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     to: PathBuf,
-    /// csv, ndjson, lines or parquet. Without it, what the file's name ends in; ids and raw are lines, all else is CSV.
+    /// csv, ndjson, lines or parquet. By default the file's extension; without one, lines for ids and raw, else CSV.
     #[arg(long)]
     format: Option<Format>,
-    /// Only those in these states: live, unavailable, ended, dead.
+    /// Only rows in these states: live, unavailable, ended, dead.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = str::parse::<TweetState>)]
     state: Vec<TweetState>,
-    /// Only those in these languages, as the network names them.
+    /// Only rows in these languages, as the network names them.
     #[arg(long, value_name = "LANG", value_delimiter = ',')]
     lang: Vec<String>,
-    /// Only those made at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.
+    /// Only posts created at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: Option<Named>,
-    /// Only those made before this time.
+    /// Only posts created before this time.
     #[arg(long, value_name = "TIME")]
     until: Option<Named>,
-    /// Print on standard error, as one JSON object, what was written.
+    /// Print the result as one JSON object on standard error.
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! What a row looks like in a file.
+//! The format of rows in a file.
 
 use std::io;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub enum Format {
 /// A word that names no format, or one that this program was built without.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchFormat {
-    /// A word nobody knows.
+    /// An unknown word.
     #[error("write csv, ndjson, lines or parquet")]
     Unknown,
     /// The feature is off.
@@ -72,7 +72,7 @@ impl Format {
         }
     }
 
-    /// Whether a file of it can be written on where it ended.
+    /// True if an interrupted file of this format can be continued.
     pub(super) fn goes_on(self) -> bool {
         matches!(self, Self::Csv | Self::Ndjson | Self::Lines)
     }

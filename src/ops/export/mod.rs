@@ -8,7 +8,7 @@
 //!
 //! The part is flushed to the disk before the note says so. Whoever was killed therefore cuts off what the note does not
 //! know of, and goes on behind its last row: nothing is lost, nothing comes twice. A Parquet file is one piece with an index
-//! at its end, so it is begun anew.
+//! at its end, so it is started again.
 
 mod format;
 #[cfg(feature = "parquet")]
@@ -39,11 +39,11 @@ const WRITTEN_BYTES: usize = 256 << 10;
 /// A table on its way out.
 #[derive(Debug)]
 pub struct Export {
-    /// What the store holds.
+    /// The store.
     pub tables: Arc<dyn Tables>,
-    /// Of which table.
+    /// The table.
     pub table: &'static Table,
-    /// Which rows.
+    /// The selection of rows.
     pub wanted: Wanted,
     /// The same in the words of who asked: "since 30 days ago" is another moment when it is asked again.
     pub request: String,
@@ -51,18 +51,18 @@ pub struct Export {
     pub format: Format,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Done {
     /// The table.
     pub table: &'static str,
     /// Rows that are in the file.
     pub rows: u64,
-    /// Those of them that were there when it went on.
+    /// Rows written before the interruption.
     pub rows_before: u64,
     /// Bytes.
     pub bytes: u64,
-    /// How long it took, this time.
+    /// The duration of this run.
     pub seconds: f64,
 }
 
@@ -90,7 +90,7 @@ pub enum ExportError {
     /// Writing failed.
     #[error("{0} cannot be written: {1}; the same command goes on where it was")]
     Write(PathBuf, io::Error),
-    /// It was told to stop.
+    /// The command was stopped.
     #[error("stopped after {} rows; the same command goes on behind them", grouped(*.0))]
     Stopped(u64),
     /// The store is down.
@@ -98,7 +98,7 @@ pub enum ExportError {
     Store(#[from] StoreError),
 }
 
-/// What of a part is certain.
+/// The flushed part of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Note {
     /// What is exported.
@@ -199,7 +199,7 @@ trait Sink {
     /// Writes these.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// What is written so far is certain.
+    /// Flushes everything written so far.
     fn note(&mut self, note: &Note) -> io::Result<()>;
 }
 

@@ -55,7 +55,7 @@ pub struct SharedFile {
     file: Opened,
 }
 
-/// What the parts of this process share that use the same file.
+/// State shared by the users of one file in this process.
 #[derive(Debug)]
 struct Connections {
     turn: Arc<Turn<Group>>,
@@ -88,13 +88,13 @@ struct Group {
     options: SqliteConnectOptions,
     /// Calls of this group so far; the first one began the transaction.
     calls: usize,
-    /// A call is about to join it. Where that was dropped, nobody knows how far it came.
+    /// A call is about to join it. If that call was dropped, its progress is unknown.
     joining: bool,
     /// The last call has not said that it is done: what it wrote goes.
     spoiled: bool,
-    /// Those that are done and wait for the commit.
+    /// Calls that are done and wait for the commit.
     done: Vec<Done>,
-    /// Those that are committed and wait for the flush.
+    /// Committed calls that wait for the flush.
     flushes: mpsc::UnboundedSender<Told>,
     /// A flush failed: the kernel may have dropped what it could not write, and a later one says nothing of that.
     is_lost: Arc<AtomicBool>,
@@ -126,7 +126,7 @@ impl Tx {
     /// Commits, together with the calls that wait for their turn now: what was written outlives the machine's power.
     ///
     /// # Errors
-    /// The commit failed, or nobody knows whether it did.
+    /// The commit failed, or its result is unknown.
     pub async fn commit(self) -> Result<(), sqlx::Error> {
         self.done(true).await
     }
@@ -260,7 +260,7 @@ fn open_already(file: &Opened, patience: Duration) -> Option<Arc<Connections>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner).get(&key(file, patience)).and_then(Weak::upgrade)
 }
 
-/// These connections, or those of somebody who was quicker.
+/// Returns these connections, or those that another caller opened first.
 fn first_to_open(file: &Opened, connections: Arc<Connections>) -> Arc<Connections> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|_, others| others.strong_count() > 0);
