@@ -3,22 +3,22 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::rejection::{FormRejection, QueryRejection};
-use axum::extract::{ConnectInfo, Form, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{ConnectInfo, Query, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Redirect, Response};
+use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
-use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::hands::{From, Refused, token_field, with_session};
+use super::hands::{Refused, Sender, Sent, ToPost, token_field, with_session};
 use super::ids::PostId;
 use super::layout::{Document, problem, tweet_link};
 use super::pages::Page;
 use super::words::relative;
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
-use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
+use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet};
 use crate::ops::page::routes::Routes;
 
 /// Rows on a page.
@@ -32,13 +32,6 @@ pub(super) struct Asked {
     retried: Option<String>,
     dropped: Option<String>,
     already: Option<String>,
-}
-
-/// What is to be done, and whether one may.
-#[derive(Debug, Deserialize)]
-pub(super) struct Ask {
-    id: String,
-    token: SecretString,
 }
 
 /// `GET /dead`
@@ -60,80 +53,39 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     page.list(&from, StatusCode::OK, told).await
 }
 
-/// `POST /dead/retry`
-pub(super) async fn retry(
-    page: State<Arc<Page>>,
-    from: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Result<Form<Ask>, FormRejection>,
-) -> Response {
-    act(page, from, headers, form, Act::Retry).await
-}
-
-/// `POST /dead/drop`
-pub(super) async fn drop(
-    page: State<Arc<Page>>,
-    from: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Result<Form<Ask>, FormRejection>,
-) -> Response {
-    act(page, from, headers, form, Act::Drop).await
-}
-
-async fn act(
-    State(page): State<Arc<Page>>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Result<Form<Ask>, FormRejection>,
-    act: Act,
-) -> Response {
-    match page.act(&From { address: from.ip(), headers: &headers }, form, act).await {
-        Ok((id, tally, cookie)) => {
-            let done = match act {
-                _ if tally.done == 0 => "already",
-                Act::Retry => "retried",
-                Act::Drop => "dropped",
+/// The route of the form that does this to one of them.
+pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
+    routing::post(
+        async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
+            let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
+                Ok(allowed) => allowed,
+                Err(refused) => return page.not_done(refused).await,
             };
-            with_session(Redirect::to(&page.routes.to_dead(done, id.as_str())), cookie)
-        }
-        Err((status, why)) => page.list(&Cursor::default(), status, Some(problem(&why))).await,
-    }
+            match page.act_on(act, &ask.id).await {
+                Ok(to) => with_session(Redirect::to(&to), cookie),
+                Err(refused) => with_session(page.not_done(refused).await, cookie),
+            }
+        },
+    )
 }
 
 impl Page {
-    async fn act(
-        &self,
-        from: &From<'_>,
-        form: Result<Form<Ask>, FormRejection>,
-        act: Act,
-    ) -> Result<(PostId, Tally, Option<HeaderValue>), Refused> {
-        // Whoever may not act hears of that first, whatever was sent.
-        let (id, token) = match form {
-            Ok(Form(Ask { id, token })) => (Some(id), token),
-            Err(_) if self.in_common.token.is_none() => (None, SecretString::default()),
-            Err(_) => {
-                let why = "Nothing was done: send a form with the fields id and token.";
-                return Err((StatusCode::BAD_REQUEST, why.to_owned()));
-            }
+    /// Answers where it leads.
+    async fn act_on(&self, act: Act, id: &str) -> Result<String, Refused> {
+        let (id, done) = self.to_post(id, ToPost::Dead(act)).await?;
+        tracing::info!(?act, done, "somebody looked after the dead on the page");
+        tracing::debug!(%id, ?act, "on the page");
+        let told = match act {
+            _ if !done => "already",
+            Act::Retry => "retried",
+            Act::Drop => "dropped",
         };
-        let cookie = self.may(from, &token)?;
-        let id = id.unwrap_or_default();
-        let id = PostId::parse(&id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
-        let mut refused = None;
-        let key = [id.to_string()];
-        let ask = async |dead: &Dead| dead.act(act, &key, |_, why| refused = Some(why.to_owned())).await;
-        let tally = self.archive.ask(ask).await.map_err(|why| {
-            let why = format!("It is not known whether it was done, do it again: {}", one_line(&why));
-            (StatusCode::SERVICE_UNAVAILABLE, why)
-        })?;
-        match refused {
-            Some(why) => Err((StatusCode::CONFLICT, format!("Tweet {id}: {}.", one_line(&why)))),
-            None => {
-                tracing::info!(?act, done = tally.done, "somebody looked after the dead on the page");
-                tracing::debug!(%id, ?act, "on the page");
-                Ok((id, tally, cookie))
-            }
-        }
+        Ok(self.routes.to_dead(told, id.as_str()))
+    }
+
+    /// The list, with the reason before it.
+    async fn not_done(&self, (status, why): Refused) -> Response {
+        self.list(&Cursor::default(), status, Some(problem(&why))).await
     }
 
     /// The list from there on, with a line before it.

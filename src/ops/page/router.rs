@@ -6,7 +6,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 
@@ -15,6 +15,7 @@ use super::site::Site;
 use super::{assets, dead, events, front, hands, overview, tweet};
 use crate::base::clock;
 use crate::engine::health::Vitals;
+use crate::ops::dead::Act;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::report::status::{Known, Report};
 use crate::ops::{Seen, WholeQueue, whole_queue};
@@ -59,11 +60,11 @@ impl Page {
             .route(&to("/"), get(front::show))
             .route(&to("/tweet"), get(tweet::show))
             .route(&to("/dead"), get(dead::show))
-            .route(&to("/dead/retry"), post(dead::retry))
-            .route(&to("/dead/drop"), post(dead::drop))
-            .route(&to("/pause"), post(hands::pause))
-            .route(&to("/resume"), post(hands::resume))
-            .route(&to("/refresh"), post(hands::refresh))
+            .route(&to("/dead/retry"), dead::post(Act::Retry))
+            .route(&to("/dead/drop"), dead::post(Act::Drop))
+            .route(&to("/pause"), hands::post(hands::Act::Pause))
+            .route(&to("/resume"), hands::post(hands::Act::Resume))
+            .route(&to("/refresh"), hands::post(hands::Act::Refresh))
             .layer(DefaultBodyLimit::max(FORM_BYTES))
             .route(&to("/events"), get(events::stream))
             .with_state(self.clone());

@@ -81,3 +81,18 @@ async fn what_cannot_be_done_is_said() {
     assert_eq!(send("/pause", &[("reason", "why")]).await, 400, "no token at all");
     assert_eq!(paused(&stage).await, None);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_begins_also_where_nothing_could_be_done() {
+    let stage = Stage::new(&[("ops.token", TOKEN)]).await;
+    for path in ["/refresh", "/dead/retry", "/dead/drop"] {
+        let send = async |token: &str, cookie: &str| {
+            let request = stage.ops.client.post(stage.url(path)).header("cookie", cookie);
+            request.form(&[("id", "20"), ("token", token)]).send().await.unwrap()
+        };
+        let answer = send(TOKEN, "").await;
+        assert_eq!(answer.status().as_u16(), 409, "{path}: nobody knows it");
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        assert_eq!(send("", &cookie).await.status().as_u16(), 409, "{path}: this browser may");
+    }
+}
