@@ -45,6 +45,12 @@ pub(super) struct Ask {
     reason: String,
     #[serde(default)]
     pub id: String,
+    /// Words of the reasons of those that are meant,
+    #[serde(default)]
+    pub words: String,
+    /// and that all of them are.
+    #[serde(default)]
+    pub sure: String,
     token: SecretString,
 }
 

@@ -10,6 +10,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 
+use super::dead::Whom;
+use super::layout::FIND;
 use super::pages::Page;
 use super::site::Site;
 use super::{assets, dead, events, front, hands, overview, tweet};
@@ -43,7 +45,10 @@ impl Site {
             .route("/status", get(status))
             .route("/metrics", get(metrics));
         if self.pages.len() > 1 {
-            own = own.route("/", get(overview::show)).route("/events", get(overview::stream));
+            own = own
+                .route("/", get(overview::show))
+                .route(FIND, get(overview::find))
+                .route("/events", get(overview::stream));
         }
         let whole = self.pages.iter().map(|page| &page.whole);
         let vitals = Vitals::new(whole.map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
@@ -60,8 +65,10 @@ impl Page {
             .route(&to("/"), get(front::show))
             .route(&to("/tweet"), get(tweet::show))
             .route(&to("/dead"), get(dead::show))
-            .route(&to("/dead/retry"), dead::post(Act::Retry))
-            .route(&to("/dead/drop"), dead::post(Act::Drop))
+            .route(&to("/dead/retry"), dead::post(Act::Retry, Whom::One))
+            .route(&to("/dead/drop"), dead::post(Act::Drop, Whom::One))
+            .route(&to("/dead/retry-all"), dead::post(Act::Retry, Whom::All))
+            .route(&to("/dead/drop-all"), dead::post(Act::Drop, Whom::All))
             .route(&to("/pause"), hands::post(hands::Act::Pause))
             .route(&to("/resume"), hands::post(hands::Act::Resume))
             .route(&to("/refresh"), hands::post(hands::Act::Refresh))

@@ -46,10 +46,11 @@ async fn the_token_is_asked_once_and_then_everything_goes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_has_no_token_does_nothing() {
-    let form = |token: &'static str| [("reason", "why"), ("id", "20"), ("token", token)];
+    let form = |token: &'static str| [("reason", "why"), ("id", "20"), ("sure", "yes"), ("token", token)];
     for (settings, tokens) in [(&[][..], ["", TOKEN]), (&[("ops.token", TOKEN)][..], ["", "not it"])] {
         let stage = Stage::new(settings).await;
-        for path in ["/pause", "/resume", "/refresh"] {
+        stage.bury(1, "refused (HTTP 400)").await;
+        for path in ["/pause", "/resume", "/refresh", "/dead/retry-all", "/dead/drop-all"] {
             for token in tokens {
                 let request = stage.ops.client.post(stage.url(path)).form(&form(token));
                 assert_eq!(request.send().await.unwrap().status().as_u16(), 403, "{path} {token:?}");
@@ -62,7 +63,7 @@ async fn whoever_has_no_token_does_nothing() {
             let request = stage.ops.client.post(stage.url(path)).header(cookie.0, cookie.1).form(&form(""));
             assert_eq!(request.send().await.unwrap().status().as_u16(), 403, "{path} with a made-up session");
         }
-        assert_eq!(paused(&stage).await, None);
+        assert_eq!((paused(&stage).await, stage.world.queue.stats().await.unwrap().dead), (None, 1));
         let browser = Browser::start().await;
         browser.open(&stage.url("/")).await;
         assert_eq!(browser.count("#hands").await, u64::from(!settings.is_empty()));
