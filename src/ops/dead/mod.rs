@@ -258,8 +258,7 @@ impl Dead {
         words: Option<&str>,
         mut on_refused: impl FnMut(&str, &str),
     ) -> Result<Tally, StarterError> {
-        let words = words.map(str::to_lowercase);
-        let is_meant = |why: &str| words.as_ref().is_none_or(|words| why.to_lowercase().contains(words));
+        let is_meant = |reason: &str| holds(reason, words);
         let namespace = self.queue.namespace();
         let mut tally = Tally::default();
         let mut below: Option<String> = None;
@@ -432,6 +431,12 @@ impl Tally {
 
 fn is_dead(standing: Option<&Standing>) -> bool {
     standing.is_some_and(|standing| standing.state == TweetState::Dead)
+}
+
+/// Whether a reason holds these words, in capitals or not. Every one does where there are none.
+#[must_use]
+pub fn holds(reason: &str, words: Option<&str>) -> bool {
+    words.is_none_or(|words| reason.to_lowercase().contains(&words.to_lowercase()))
 }
 
 /// When and why it was buried, where one of the places is the grave.
