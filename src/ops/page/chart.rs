@@ -150,7 +150,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// From point to point.
@@ -170,7 +170,7 @@ pub(super) struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What is drawn: the first of the series in front of the others.
+/// The series to draw: the first of the series in front of the others.
 #[derive(Debug, Clone)]
 pub(super) struct Chart {
     /// The gist in words, for who does not see it.

@@ -102,7 +102,7 @@ fn told(asked: &Asked) -> Option<Markup> {
     many.or_else(|| match (id(&asked.retried), id(&asked.dropped), id(&asked.already)) {
         (Some(id), ..) => Some(html! { "Tweet " (id.as_str()) " lives again, due now." }),
         (_, Some(id), _) => Some(html! { "The life of tweet " (id.as_str()) " has ended." }),
-        (.., Some(id)) => Some(html! { "Nothing was to be done: tweet " (id.as_str()) " was not dead any more." }),
+        (.., Some(id)) => Some(html! { "No change: tweet " (id.as_str()) " was not dead any more." }),
         _ => None,
     })
 }
@@ -139,7 +139,7 @@ impl Page {
     /// Answers where it leads.
     async fn act_on(&self, act: Act, id: &str) -> Result<String, Refused> {
         let (id, done) = self.to_post(id, ToPost::Dead(act)).await?;
-        tracing::info!(?act, done, "somebody looked after the dead on the page");
+        tracing::info!(?act, done, "dead posts changed on the page");
         tracing::debug!(%id, ?act, "on the page");
         let told = if done { word(act) } else { "already" };
         Ok(self.routes.to_dead(&[(told, id.as_str())]))
@@ -148,7 +148,7 @@ impl Page {
     /// The same for all, or for those of a reason.
     async fn act_on_all(&self, act: Act, ask: &Ask) -> Result<String, Refused> {
         if ask.sure != SURE {
-            return Err((StatusCode::BAD_REQUEST, "Nothing was done: tick the box that all are meant.".to_owned()));
+            return Err((StatusCode::BAD_REQUEST, "Nothing was changed: tick the box that all are meant.".to_owned()));
         }
         let shown = Shown::of(Cursor::default(), &ask.words);
         let words = shown.words.as_deref();
@@ -178,7 +178,7 @@ impl Page {
             Ok((known, page)) => (status, self.section(known, &page, shown)),
             Err(why) => {
                 let status = if status == StatusCode::OK { StatusCode::SERVICE_UNAVAILABLE } else { status };
-                let why = format!("The list cannot be read now: {}", error(&why));
+                let why = format!("The list cannot be read: {}", error(&why));
                 (
                     status,
                     if told.is_some() {

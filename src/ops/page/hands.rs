@@ -1,4 +1,4 @@
-//! What a person does on the page. It asks for the token once a browser and session; each act is logged.
+//! Actions on the page. The page asks for the token once per browser session, and logs each action.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Page {
             return Err((StatusCode::FORBIDDEN, why.to_owned()));
         };
         let Ok(Form(ask)) = form else {
-            let why = "Nothing was done: send a form with the fields id and token, or reason and token.";
+            let why = "Nothing was changed: send a form with the fields id and token, or reason and token.";
             return Err((StatusCode::BAD_REQUEST, why.to_owned()));
         };
         let cookie = self.may(sender, token, &ask.token)?;
@@ -109,18 +109,19 @@ impl Page {
         if sent.expose_secret().is_empty() {
             return match self.in_common.sessions.knows(&from.headers) {
                 true => Ok(None),
-                false => refuse(StatusCode::FORBIDDEN, "Nothing was done: give the token."),
+                false => refuse(StatusCode::FORBIDDEN, "Nothing was changed: enter the token."),
             };
         }
         if let Some(wait) = self.in_common.guesses.wait(from.address) {
-            let why = format!("Nothing was done: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
+            let why =
+                format!("Nothing was changed: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
             return refuse(StatusCode::TOO_MANY_REQUESTS, &why);
         }
         // In a time that does not tell how much of it was right.
         if !bool::from(sent.expose_secret().as_bytes().ct_eq(token.expose_secret().as_bytes())) {
             self.in_common.guesses.wrong(from.address);
             tracing::warn!(from = %from.address, "a wrong token was sent to the page");
-            return refuse(StatusCode::FORBIDDEN, "Nothing was done: that is not the token.");
+            return refuse(StatusCode::FORBIDDEN, "Nothing was changed: wrong token.");
         }
         Ok(self.in_common.sessions.begin())
     }
@@ -133,9 +134,9 @@ impl Page {
         html! {
             details.panel #hands {
                 summary { "Pause, or go on" }
-                p.note { "While it is paused nothing is asked of the network; what comes in is taken all the same." }
+                p.note { "While it is paused, calls to the network stop; new posts are still accepted." }
                 form.act method="post" action=(self.routes.to("/pause")) {
-                    input name="reason" required maxlength=(REASON) placeholder="Why: others will ask" aria-label="Reason";
+                    input name="reason" required maxlength=(REASON) placeholder="The reason" aria-label="Reason";
                     (token_field())
                     button.danger type="submit" { "Pause" }
                 }
@@ -163,7 +164,7 @@ impl Page {
 
     /// A page that says why nothing was done.
     fn refused(&self, (status, why): Refused) -> Response {
-        let (routes, title, now) = (&self.routes, "Nothing was done".to_owned(), clock::wall_ms());
+        let (routes, title, now) = (&self.routes, "Nothing was changed".to_owned(), clock::wall_ms());
         let content = html! { h1 { (title) } (problem(&why)) p { a href=(routes.to("/")) { "To the overview" } } };
         Document { routes, title, here: "", at: now, now, events: None, asked: String::new(), content }.answer(status)
     }
@@ -173,13 +174,13 @@ impl Page {
         let reason = cut(&one_line(&ask.reason), REASON);
         match act {
             Act::Pause if reason.is_empty() => {
-                Err((StatusCode::BAD_REQUEST, "Nothing was done: say why, others will ask.".to_owned()))
+                Err((StatusCode::BAD_REQUEST, "Nothing was changed: enter a reason.".to_owned()))
             }
             Act::Pause => self.set_pause(Some(&reason)).await.map(|()| self.routes.to("/")),
             Act::Resume => self.set_pause(None).await.map(|()| self.routes.to("/")),
             Act::Refresh => {
                 let (id, _) = self.to_post(&ask.id, ToPost::Refresh).await?;
-                tracing::info!(%id, "somebody made a post due on the page");
+                tracing::info!(%id, "post made due on the page");
                 Ok(self.routes.to_tweet(id.as_str()))
             }
         }
@@ -189,13 +190,13 @@ impl Page {
         self.whole.queue.pause(reason).await.map_err(|error| not_known(&error.to_string()))?;
         let namespace = self.whole.queue.namespace();
         let act = if reason.is_some() { "paused" } else { "resumed" };
-        tracing::info!(namespace, reason, "somebody {act} it on the page");
+        tracing::info!(namespace, reason, "{act} on the page");
         Ok(())
     }
 
     /// Does it to the post of that id. Answers the id, and whether it was still to be done.
     pub(super) async fn to_post(&self, id: &str, act: ToPost) -> Result<(PostId, bool), Refused> {
-        let id = PostId::parse(id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
+        let id = PostId::parse(id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}.")))?;
         let mut refused = None;
         let key = [id.to_string()];
         let ask = async |dead: &Dead| {
@@ -219,7 +220,7 @@ impl Page {
 
 /// A service that did not answer has perhaps done it.
 pub(super) fn not_known(why: &str) -> Refused {
-    let why = format!("It is not known whether it was done, do it again: {}", one_line(why));
+    let why = format!("The result is unknown; try again: {}", one_line(why));
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 

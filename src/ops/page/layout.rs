@@ -1,4 +1,4 @@
-//! What all pages have around them.
+//! The frame of all pages.
 
 use axum::http::StatusCode;
 use axum::http::header::{
@@ -32,7 +32,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// A page.
 pub(super) struct Document<'a> {
-    /// Whose page it is, and where the others are.
+    /// The namespace of the page, and the addresses of the others.
     pub routes: &'a Routes,
     /// Its name, before that of the program.
     pub title: String,
@@ -44,7 +44,7 @@ pub(super) struct Document<'a> {
     pub now: Millis,
     /// Where its figures go on, if they do.
     pub events: Option<String>,
-    /// What stands in the search.
+    /// The text of the search field.
     pub asked: String,
     /// What is in it.
     pub content: Markup,

@@ -21,7 +21,7 @@ use crate::ops::{Archive, Reader, Seen, Terms, WholeQueue};
 /// A part of a page, by its id.
 pub(super) type Part = Cow<'static, str>;
 
-/// What of a front page changes by itself: each part has an id, under which it is put into place.
+/// The live parts of a front page: each part has an id, by which it is replaced.
 #[derive(Debug, Default)]
 pub(super) struct Front {
     /// The moment of its figures, or of now where there are none, ms since the epoch.

@@ -1,4 +1,4 @@
-//! Where the pages of a namespace are, and those of the others.
+//! The addresses of a namespace's pages, and of the others.
 
 use std::sync::Arc;
 

@@ -102,7 +102,7 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
             @if let Some(forecast) = &snapshot.forecast {
                 @let plan = &forecast.plan;
                 p.note {
-                    "If tweets keep coming in as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
+                    "If tweets keep arriving as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
                     (figure(plan.lookups_per_15_min.ceil())) " calls per 15 min in the long run"
                     @if let Some(ratio) = forecast.demand_by_quota { ", " (format!("{ratio:.2}")) " × the quota" }
                     "."
@@ -133,7 +133,7 @@ fn budget(reads: &Reads, now: i64) -> Markup {
                 @if let Some(limit) = limit {
                     (bar(limit.saturating_sub(*reads) as f64 / (*limit).max(1) as f64, if *spent { "bad" } else { "" }))
                 }
-                @if *spent { p.bad { span { "The budget is spent: nothing is read until the reset" } } }
+                @if *spent { p.bad { span { "The budget is spent: calls stop until the reset" } } }
                 p.quiet { span { "$" (money(*dollars)) " at the most" } span { (grouped(*today)) " today (UTC)" } }
             }
         }
@@ -190,7 +190,7 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
         section.panel #workers aria-labelledby="workers-name" {
             h2 #workers-name { "Workers" }
             @if workers.is_empty() {
-                p.lead.bad { "No worker heartbeat: nothing is looked up." }
+                p.lead.bad { "No worker heartbeat: lookups are stopped." }
             } @else {
                 p.lead {
                     strong { (count(workers.len() as u64, "worker")) } ", " strong { (grouped(stats.leased)) } " tweets leased"
@@ -300,7 +300,7 @@ mod tests {
         let all =
             [freshness(&snapshot), quota(&snapshot), workers(&snapshot), dead(&snapshot, &[], &Routes::default())];
         let all = all.map(Markup::into_string).concat();
-        for says in ["No posts are scheduled", "no quota", "nothing is looked up", "No dead posts"] {
+        for says in ["No posts are scheduled", "no quota", "lookups are stopped", "No dead posts"] {
             assert!(all.contains(says), "{says}: {all}");
         }
         assert!(!all.contains("NaN"), "{all}");

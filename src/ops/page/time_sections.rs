@@ -40,7 +40,7 @@ pub(super) fn lateness(snapshot: &Snapshot) -> Markup {
                 ]))
                 p.note.quiet { "Of " (grouped(hour.ids())) " ids claimed within the hour" }
             } @else {
-                p.lead.none { "Nothing was claimed in the last hour." }
+                p.lead.none { "No ids were claimed in the last hour." }
             }
         }
     }
@@ -127,7 +127,7 @@ pub(super) fn coming(snapshot: &Snapshot) -> Markup {
                 p.lead { "Ids that come due, by minute and bracket" }
                 (coming_chart(&snapshot.coming).markup())
             } @else {
-                p.lead.none { "Nothing comes due within an hour." }
+                p.lead.none { "No ids are due within an hour." }
             }
             (facts(&[
                 ("Due now", grouped(stats.due)),
@@ -278,7 +278,7 @@ mod tests {
     fn nothing_at_all_is_shown_without_a_flaw() {
         let snapshot = snapshot(Reading::default());
         let all = [lateness(&snapshot), coming(&snapshot), flow(&snapshot)].map(Markup::into_string).concat();
-        for says in ["Nothing was claimed", "Nothing comes due", "0 requests"] {
+        for says in ["No ids were claimed", "No ids are due", "0 requests"] {
             assert!(all.contains(says), "{says}: {all}");
         }
         assert!(!all.contains("NaN") && !all.contains("inf"), "{all}");

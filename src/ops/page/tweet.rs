@@ -96,11 +96,11 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
             answer(StatusCode::OK, &title, events, html! { (seen.section()) (page.refresh_form(&id)) })
         }
         Ok(None) => {
-            let why = "Neither the queue nor the store knows it: it was never put in.";
+            let why = "Unknown to queue and store: it was never put in.";
             answer(StatusCode::NOT_FOUND, &title, None, html! { h1 { (title) } (nothing(why)) })
         }
         Err(why) => {
-            let why = format!("It cannot be looked for now: {}", error(&why));
+            let why = format!("The search failed: {}", error(&why));
             answer(StatusCode::SERVICE_UNAVAILABLE, &title, None, html! { h1 { (title) } (problem(&why)) })
         }
     }

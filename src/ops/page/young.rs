@@ -20,7 +20,7 @@ const SHOWN: u32 = 5;
 const EVERY: Duration = Duration::from_secs(2);
 /// The same where the store did not answer.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long it may take: all else on the page waits for it.
+/// The time limit: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Of a text, in characters.
 const TEXT: usize = 80;

@@ -145,7 +145,7 @@ async fn it_answers_whether_all_is_fresh_and_finds_a_tweet() {
     }
     let unknown = TweetId::at(wall_ms() - 120_000, 77);
     for (asked, status, says) in [
-        (unknown.to_string(), 404, "Neither the queue nor the store"),
+        (unknown.to_string(), 404, "Unknown to queue and store"),
         (String::new(), 400, "the id is empty"),
         ("12345678901234567890".to_owned(), 400, "20 digits"),
         ("1e18".to_owned(), 400, "scientific"),
