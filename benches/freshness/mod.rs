@@ -168,7 +168,10 @@ fn elsewhere(sets: &[Set], table: &AgeTable) -> Table {
     let mut models: Vec<(String, Model)> = sets.iter().map(|set| (set.name.clone(), train(set, table))).collect();
     models.extend(Model::embedded().ok().map(|model| ("config/freshness.toml".to_owned(), model)));
     for set in sets {
-        for (name, model) in models.iter().filter(|(name, _)| *name != set.name) {
+        // A model is no test on the set that it was trained on.
+        for (name, model) in
+            models.iter().filter(|(name, model)| *name != set.name && !model.source.starts_with(&set.name))
+        {
             for quota in QUOTAS {
                 let [of_table, best, _, adaptive] = compare(model, set, table, quota);
                 let (to_table, to_best) =
