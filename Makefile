@@ -60,7 +60,7 @@ load:
 	cargo test --locked $(FEATURES) --bench bench
 
 bench: services
-	cargo bench --locked --bench bench -- --record
+	cargo bench --locked $(FEATURES) --bench bench -- --record
 
 # A hundred thousand seeds, then the real processes again and again, the network by a new seed each time.
 soak:

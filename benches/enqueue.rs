@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -147,6 +147,16 @@ pub async fn enqueue(lines: u32, settings: &Variables, options: &[&str]) -> Enqu
     let path = file.path().to_str().unwrap();
     let arguments = [&["enqueue", "--json", "--first", "interval", path], options].concat();
     let mut child = command(&arguments, settings).stdout(Stdio::piped()).spawn().unwrap();
+    let peak_mb = peak_mb(&mut child).await;
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_str(text(&output.stdout).trim()).unwrap();
+    assert_eq!(summary["scheduled"], lines);
+    Enqueued { ids_per_s: summary["ids_per_second"].as_f64().unwrap(), peak_mb }
+}
+
+/// Waits for the end of a command; the maximum of its memory, MB.
+pub async fn peak_mb(child: &mut Child) -> f64 {
     let status = format!("/proc/{}/status", child.id());
     let mut peak_kb = 0;
     // The kernel keeps the peak; it is read until there is nothing to read any more.
@@ -155,11 +165,7 @@ pub async fn enqueue(lines: u32, settings: &Variables, options: &[&str]) -> Enqu
         child.try_wait().unwrap()
     })
     .await;
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let summary: Value = serde_json::from_str(text(&output.stdout).trim()).unwrap();
-    assert_eq!(summary["scheduled"], lines);
-    Enqueued { ids_per_s: summary["ids_per_second"].as_f64().unwrap(), peak_mb: peak_kb as f64 / 1024.0 }
+    peak_kb as f64 / 1024.0
 }
 
 /// A figure of a process's status, in kB.

@@ -48,7 +48,7 @@ async fn theirs(client: &str, tweets: u32, table: &mut Table) {
     let simulator = services.simulator();
     let folder = services.folder.path();
     std::fs::write(folder.join("ids"), ids(tweets).join("\n")).unwrap();
-    let before = Cpu::now(simulator.id(), simulator.id(), Served::default());
+    let before = Cpu::now(None, simulator.id(), Served::default());
     let api = &services.settings.iter().find(|(name, _)| name.ends_with("TWITTER__API")).unwrap().1;
     let hydrate = Command::new(Path::new("target/clients/bin/python"))
         .args(["benches/hydrate.py", client, api])
@@ -58,7 +58,7 @@ async fn theirs(client: &str, tweets: u32, table: &mut Table) {
     assert!(hydrate.status.success(), "{}", text(&hydrate.stderr));
     let said: Value = serde_json::from_slice(&hydrate.stdout).unwrap();
     assert_eq!(said["posts"], tweets);
-    let spent = Cpu::now(simulator.id(), simulator.id(), Served::default()).since(&before);
+    let spent = Cpu::now(None, simulator.id(), Served::default()).since(&before);
     let each = |seconds: f64| json!(round(seconds * 1e6 / f64::from(tweets)));
     let [wall, own] = ["wall", "processor"].map(|name| said[name].as_f64().unwrap());
     let rate = json!((f64::from(tweets) / wall).round());
@@ -76,8 +76,7 @@ async fn ours(name: &str, store: Kind, tweets: u32, table: &mut Table) {
     succeed(&["migrate"], &services.settings, b"");
     let simulator = services.simulator();
     let served = services.pids().await;
-    // The updater has not started: this process stands for it, which waits.
-    let before = Cpu { updater: 0.0, ..Cpu::now(std::process::id(), simulator.id(), served) };
+    let before = Cpu::now(None, simulator.id(), served);
     let children = ended_children();
     let watch = Stopwatch::start();
     succeed(&["enqueue", "-"], &services.settings, ids(tweets).join("\n").as_bytes());
@@ -86,7 +85,7 @@ async fn ours(name: &str, store: Kind, tweets: u32, table: &mut Table) {
     let updater = Process::start(&["updater"], &services.settings, &services.log());
     reach(&*services.queue, f64::from(tweets)).await;
     let took = enqueued + watch.elapsed();
-    let spent = Cpu::now(updater.id(), simulator.id(), served).since(&before);
+    let spent = Cpu::now(Some(updater.id()), simulator.id(), served).since(&before);
     let services_took = spent.redis.unwrap_or(0.0) + spent.postgres.unwrap_or(0.0);
     let each = |seconds: f64| json!(round(seconds * 1e6 / f64::from(tweets)));
     table.row(vec![

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 mod enqueue;
+mod export;
 mod fill;
 mod freshness;
 mod hydrate;
@@ -48,6 +49,7 @@ async fn run(name: &str, size: Size) -> Option<Report> {
         "enqueue" => enqueue::run(size).await,
         "pipeline" => pipeline::run(size).await,
         "hydrate" => hydrate::run(size).await,
+        "export" => export::run(size).await,
         "fill" => fill::run(size).await,
         "freshness" => freshness::run(size).await,
         "memory" => memory::run(size).await,
@@ -55,7 +57,8 @@ async fn run(name: &str, size: Size) -> Option<Report> {
     })
 }
 
-const ALL: [&str; 8] = ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "fill", "freshness", "memory"];
+const ALL: [&str; 9] =
+    ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "export", "fill", "freshness", "memory"];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {

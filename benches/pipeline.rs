@@ -155,7 +155,7 @@ async fn one(case: &Case, tweets: u32, windows: &[Duration], size: Size, speed: 
 
     reach(total * 1.2).await;
     let served = services.pids().await;
-    let processes = || Cpu::now(updater.id(), simulator.id(), served);
+    let processes = || Cpu::now(Some(updater.id()), simulator.id(), served);
     let figures = async || match postgres {
         Some(postgres) => Some(postgres.figures().await),
         None => None,

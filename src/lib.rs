@@ -9,7 +9,7 @@
 //! Any number of updaters share nothing but the queue and the store. A claim is a lease: if a worker dies, its posts are
 //! claimed again, and no other process has to rescue them.
 //!
-//! # The rooms
+//! # Modules
 //!
 //! Twelve folders, the highest first. Imports go downwards only, and no two files import each other in a circle;
 //! `tests/it/layers.rs` checks both.

@@ -28,10 +28,10 @@ pub struct Served {
     pub postgres: Option<u32>,
 }
 
-/// What goes to the disk.
+/// Bytes and flushes that the disk gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// What the updater wrote, bytes.
+    /// Bytes that the updater wrote.
     pub bytes: f64,
     /// Flushes of all disks of the machine, whoever asked.
     pub flushes: f64,
@@ -53,10 +53,11 @@ impl Written {
 }
 
 impl Cpu {
-    pub fn now(updater: u32, simulator: u32, served: Served) -> Self {
+    /// Those of the machine now; an updater that does not run yet has spent nothing.
+    pub fn now(updater: Option<u32>, simulator: u32, served: Served) -> Self {
         let (busy, cores) = machine();
         Self {
-            updater: of(updater).unwrap().1,
+            updater: updater.map_or(0.0, |pid| of(pid).unwrap().1),
             simulator: of(simulator).unwrap().1,
             redis: served.redis.map(|pid| of(pid).unwrap().1),
             postgres: served.postgres.map(seconds),
@@ -90,7 +91,7 @@ fn of(pid: u32) -> Option<(u32, f64)> {
     Some((fields[1].parse().ok()?, ticks(&fields[11..15])))
 }
 
-/// What stands behind the name in "pid (name) state parent …": the name may hold anything.
+/// The fields after the name in "pid (name) state parent …"; the name may hold anything.
 fn fields(stat: &str) -> Vec<&str> {
     stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect()
 }

@@ -34,32 +34,32 @@ use crate::store::{StateCounts, Store, Way};
 
 /// Tweets handed over at once.
 const BATCH: usize = 250;
-/// How often the view is drawn.
+/// The interval between redraws of the view.
 const FRAME: Duration = Duration::from_millis(500);
-/// How many tweets' counts are shown growing.
+/// The number of tweets whose counts are shown.
 const SHOWN: usize = 4;
 /// The view is no wider.
 const COLUMNS: usize = 80;
 /// In this time as many tweets come in as there were at first.
 const COME_IN: Duration = Duration::from_secs(1_000);
 
-/// What to do about an address that is taken.
+/// The remedy for an address in use.
 const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Debug)]
 pub struct DemoOptions {
     /// End after this long.
     pub run_for: Option<Duration>,
     /// Tweets to begin with.
     pub tweets: u32,
-    /// Where the file is kept.
+    /// The folder of the file.
     pub dir: Option<PathBuf>,
-    /// Where the page is served; port 0 takes a free one.
+    /// The address of the page; port 0 takes a free port.
     pub ops: Option<SocketAddr>,
 }
 
-/// What came of it. `lost` is the set of ids put in, less those found delayed, leased, dead or ended.
+/// The result. `lost` counts the ids put in that are not delayed, leased, dead or ended.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     /// Tweets put into the queue.
@@ -145,7 +145,7 @@ pub async fn run(
     let starter = starter.by(Way::of("demo"));
     let (ids, scheduled) = show(&mut view, &starter, &provider, &tweets, options.run_for, &stop).await?;
     stop.drain();
-    updating.await.context("the updater ended badly")??;
+    updating.await.context("the updater failed")??;
     view.text.finish();
     if let Some(serving) = serving {
         serving.abort();

@@ -21,13 +21,13 @@ use crate::engine::schedule::Schedule;
 use crate::pipelines::kind::Registered;
 use crate::pipelines::registry::Registry;
 
-/// How often the files are read.
+/// The interval between reads of the files.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// A change counts when it reads the same after this long: whoever writes has finished.
+/// A change counts if it reads the same after this long: then the writer has finished.
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// So often at the most; then the next round looks again.
+/// The maximum number of tries; then the next round looks again.
 const READ_AGAIN: usize = 8;
-/// Files that cannot be read may be on their way; past this somebody should look.
+/// Unreadable files may be in the middle of a swap; after this time they are reported.
 const MISSING_FOR: Duration = Duration::from_secs(10);
 /// A reason in a worker's beat is no longer than this, in characters.
 const REASON_CHARS: usize = 300;
@@ -41,7 +41,7 @@ pub struct InForce {
     pub revision: String,
     /// Why the files as they are now were refused.
     pub refused: Option<String>,
-    /// What stands in the files and needs a restart.
+    /// The changed settings that need a restart.
     pub waiting: Vec<Change>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn as_bad_config(error: anyhow::Error) -> BadConfig {
     error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}")))
 }
 
-/// What takes over changed settings for the schedules of these pipelines.
+/// Applies changed settings to the schedules of these pipelines.
 pub(super) fn schedules_in_force(
     all: Vec<(Registered, Reloadable<Arc<dyn Schedule>>)>,
 ) -> impl Fn(&Settings) + Send + 'static {
@@ -75,7 +75,7 @@ pub(super) fn schedules_in_force(
 pub struct Follower {
     layers: Vec<&'static str>,
     path: Option<PathBuf>,
-    /// What the command line says.
+    /// The options of the command line.
     providers: Option<String>,
     /// As they were read last, and dealt with.
     known: Files,

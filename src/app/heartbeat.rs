@@ -48,7 +48,7 @@ pub(super) struct Listed {
     counted: Counted,
 }
 
-/// The counts that a queue is told of.
+/// The counts that are reported to a queue.
 pub(super) enum Counted {
     /// Those of an updater, with how late its posts were.
     Updates,

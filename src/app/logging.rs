@@ -1,4 +1,4 @@
-//! The log: where it goes, in which form, and how much of it.
+//! The log: its output, its format and its level.
 
 use std::ffi::OsStr;
 use std::io::IsTerminal;
@@ -40,7 +40,7 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(has_colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
-        // A log that nobody reads any more must not end the process: the complaint would go the same way.
+        // A closed log must not end the process: the error would go to the same place.
         .log_internal_errors(false);
     let lines = match settings.log.format {
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
@@ -56,7 +56,7 @@ fn has_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
-/// Whether `log.level` of the first lets through what that of the second does not.
+/// Returns true if the first `log.level` logs lines that the second does not.
 #[must_use]
 pub fn shows_more(settings: &Settings, other: &Settings) -> bool {
     let most = |settings| filter(settings).ok().and_then(|filter| filter.max_level_hint());
@@ -67,7 +67,7 @@ pub fn shows_more(settings: &Settings, other: &Settings) -> bool {
 /// which logs nothing: `log.level = "warning"` would be silence.
 ///
 /// # Errors
-/// It is none.
+/// Not a valid filter.
 pub fn filter(settings: &Settings) -> Result<EnvFilter, BadConfig> {
     let level = &settings.log.level;
     let is_known = |word: &str| word.contains(['=', ':', '[', ']']) || word.parse::<LevelFilter>().is_ok();

@@ -1,19 +1,23 @@
-//! What every updater does beside its work, every few seconds: it reads whether there is a wave of misses, mends due
-//! times out of bounds, and after a wave has the posts looked up again that it made unavailable.
+//! Maintenance by every updater. Every few seconds it checks for a wave of misses, corrects due times out of bounds, and after
+//! a wave has the posts looked up again that it made unavailable. Once a day it removes expired posts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::heartbeat::BEAT_EVERY;
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
-use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
+use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, joined};
 use crate::ingest::{Living, Moment, Refresh, Which};
+use crate::ops::prune::{Pruned, prune};
 use crate::pipelines::refresh::wave::{self, Wave, last_wave};
+use crate::store::{Expired, Store};
 
 /// A worker whose heartbeat is older than this is not counted on.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// The maintenance of one pipeline, as one of its workers does it.
 #[derive(Debug)]
@@ -24,9 +28,9 @@ pub struct Maintenance {
     pub name: String,
     /// Where the handler reads whether there is a wave.
     pub wave: Reloadable<Option<Wave>>,
-    /// Brings look-ups forward after a wave.
+    /// Brings lookups forward after a wave.
     pub refresh: Refresh,
-    /// How much later than its lane allows a post may be due: longer than any lease.
+    /// The tolerance for due times later than the lane allows: longer than any lease.
     pub slack: Duration,
 }
 
@@ -82,7 +86,7 @@ impl Maintenance {
     /// it for all; the others stand by, since it may end before it is done, and to do it twice changes nothing. Answers
     /// whether it is done by this worker.
     async fn clear(&self, over: Wave, stop: &Stop) -> bool {
-        if !self.queue.stats().await.is_ok_and(|stats| self.leads(&stats)) {
+        if !leads(&*self.queue, &self.name).await {
             return false;
         }
         let since = Some(Moment(over.since_ms));
@@ -99,11 +103,54 @@ impl Maintenance {
             }
         }
     }
+}
 
-    /// Whether this worker is the first by name of those that live.
-    fn leads(&self, stats: &Stats) -> bool {
-        let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
-        let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &of.worker).min();
-        first.is_none_or(|first| *first >= self.name)
+/// Removes expired posts once a day. The worker that leads does it for all; doing it twice changes nothing.
+#[derive(Debug)]
+pub struct Retention {
+    /// The pipeline's queue.
+    pub queue: Arc<dyn Queue>,
+    /// Where its posts are.
+    pub store: Arc<dyn Store>,
+    /// The worker's name.
+    pub name: String,
+    /// How long a post stays after its last answer; zero: for ever.
+    pub kept_for: Duration,
+    /// Whether those go, too, that their authors have deleted.
+    pub deleted: bool,
+}
+
+impl Retention {
+    /// Works until the process is to stop. After a failure it tries again an hour later.
+    pub async fn run(self, stop: Stop) {
+        while !stop.is_draining() {
+            let is_done = leads(&*self.queue, &self.name).await && self.remove(&stop).await;
+            stop.sleep(if is_done { DAY } else { HOUR }).await;
+        }
     }
+
+    async fn remove(&self, stop: &Stop) -> bool {
+        let now = clock::wall_ms();
+        let old = Expired::Before(now.saturating_sub(clock::millis(self.kept_for)));
+        let which = [(!self.kept_for.is_zero()).then_some(old), self.deleted.then_some(Expired::Deleted)];
+        for which in which.into_iter().flatten() {
+            match prune(&self.store, self.queue.namespace(), which, stop, |_| {}).await {
+                Ok(Pruned { removed: 0, .. }) => {}
+                Ok(Pruned { removed, .. }) => tracing::info!(removed, "expired posts are removed"),
+                Err(error) => {
+                    tracing::warn!(error = %error, "expired posts cannot be removed yet");
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Returns true if this worker is the first live one by name.
+async fn leads(queue: &dyn Queue, name: &str) -> bool {
+    let Ok(stats) = queue.stats().await else { return false };
+    let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
+    let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &*of.worker).min();
+    first.is_none_or(|first| first >= name)
 }

@@ -110,7 +110,7 @@ pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
 
 /// The reader of the polled sources, with that service's queues and those positions.
 pub fn source_book(settings: &Settings, service: &Service, positions: PositionsAtHand) -> SourceBook {
-    // A configuration that makes no sense is told of elsewhere; it polls nothing.
+    // An invalid configuration is reported elsewhere; it polls nothing.
     let by_provider = sources(settings).unwrap_or_default();
     let named = by_provider.iter().flat_map(|(provider, endpoints)| {
         endpoints.iter().flat_map(move |(endpoint, sources)| {

@@ -33,7 +33,7 @@ use crate::quota::Credentials;
 /// Longest wait of a source once it is due.
 const LINGER: Duration = Duration::from_millis(10);
 
-/// What a poller asks: the sources of one endpoint, and the streams whose gaps they have.
+/// The work of a poller: the sources of one endpoint, and the streams whose gaps they fill.
 pub struct Asked {
     endpoint: &'static str,
     sources: BTreeMap<String, Source>,

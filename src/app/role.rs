@@ -154,7 +154,7 @@ impl Role {
         tokio::select! {
             () = server.run(router, close) => {}
             _ = join_all(healths.iter().enumerate().map(turn)) => {} // it never ends
-            () = stop.abandoning() => tracing::warn!("what is in work is cut off: whoever sent it sends it again"),
+            () = stop.abandoning() => tracing::warn!("requests in progress are cut off: clients must repeat them"),
         }
         tracing::info!("stopped");
     }
@@ -168,7 +168,7 @@ pub struct ManagedWorker {
     pub worker: Worker,
     /// Its heartbeat, which began before.
     pub heartbeat: Heartbeat,
-    /// What runs beside it until it is stopped.
+    /// Tasks that run beside it until it is stopped.
     pub beside: Vec<BoxFuture<'static, ()>>,
 }
 
@@ -197,7 +197,7 @@ impl ManagedWorker {
         // A task that hangs at a service which is down is aborted at the deadline: another worker does again what it
         // had begun.
         tokio::select! {
-            ended = try_join_all(beside) => drop(ended.context("a task beside the worker ended badly")?),
+            ended = try_join_all(beside) => drop(ended.context("a task beside the worker failed")?),
             () = stop.abandoning() => {}
         }
         let left = tokio::time::timeout(FAREWELL, listed.leave()).await;

@@ -18,10 +18,10 @@ use crate::pipelines::kind::Registered;
 use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
 use crate::store::{Positions, Store};
 
-/// How often a process that runs for long sees whether redis-cli still has its picture.
+/// The interval at which a long-running process checks the functions for redis-cli.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// What `queue.backend` names.
+/// The backend of `queue.backend`.
 #[derive(Debug, Clone)]
 pub enum Service {
     /// A Redis, whose connections queue and ledger share.
@@ -129,7 +129,7 @@ impl Service {
         })
     }
 
-    /// What cannot be used, and the setting that says where it is.
+    /// The service that cannot be used, and the setting with its address.
     pub fn unusable(&self, what: &str) -> String {
         match self {
             Self::Redis { address, .. } => format!("the {what} cannot be used (queue.redis.url is {address})"),
@@ -140,7 +140,7 @@ impl Service {
     }
 }
 
-/// What the pipelines of a process share.
+/// State shared by the pipelines of a process.
 pub struct Shared {
     /// The settings in force.
     pub in_force: Reloadable<InForce>,

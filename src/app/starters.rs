@@ -1,4 +1,4 @@
-//! What puts items into a queue: new ones, those that it has lost, and the dead.
+//! Starters: they put items into a queue: new ones, lost ones, and the dead.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
     for kind in one.kind.fans_out_to() {
         let id = PipelineId::items(&one.id.provider, kind);
         let Some(Monitored { items, schedule, namespace, .. }) = all.iter().find(|other| other.items.id == id) else {
-            tracing::info!(namespace = %one.id, target = %id, "the settings have no such pipeline: nothing is fanned out to it");
+            tracing::info!(namespace = %one.id, target = %id, "no such pipeline in the settings: nothing is fanned out to it");
             continue;
         };
         let queue = shared.service.unchecked_queue(namespace).await?;
@@ -50,7 +50,7 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
     Ok(targets)
 }
 
-/// What puts back into that queue what it has lost.
+/// The rebuild of that queue from the store.
 pub fn rebuild_of(
     settings: &Settings,
     pipeline: &Registered,

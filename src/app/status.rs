@@ -1,4 +1,4 @@
-//! What `status` says: every queue at this moment, its quota, and the polled sources.
+//! The data of `status`: the current state of every queue, its quota, and the polled sources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,21 +76,22 @@ async fn status_of(
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })
 }
 
-/// How many ids a second the quota leaves beside the look-ups that are in that queue; `None` where it has no limit, or
+/// How many ids a second the quota leaves beside the lookups that are in that queue; `None` where it has no limit, or
 /// where that is not known: before the first answer, or without credentials.
 ///
 /// # Errors
 /// A setting is missing, or the ledger's file cannot be opened.
 pub async fn ids_per_second_left(
     settings: &Settings,
+    service: &Service,
     pipeline: &Registered,
-    queue: Arc<dyn Queue>,
+    queue: &dyn Queue,
 ) -> Result<Option<f64>> {
     let provider = &pipeline.id.provider;
     let names: Vec<String> =
         callers(settings, provider).map(|all| all.into_iter().map(|(name, _)| name).collect()).unwrap_or_default();
     let capabilities = pipeline.capabilities();
-    let ledger = Service::new(settings)?.ledger(provider).await?;
+    let ledger = service.ledger(provider).await?;
     let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names));
     let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
     let quota = Overload::new(&lanes, &accounts.unwrap_or_default(), fill(settings, capabilities));

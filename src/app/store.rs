@@ -23,7 +23,7 @@ pub type StoreAndPositions = (Arc<dyn Store>, Arc<dyn Positions>);
 /// `twitter-updater migrate`.
 ///
 /// # Errors
-/// It is down, or its tables are not those that this version needs.
+/// The store is down, or its tables are not those that this version needs.
 pub async fn open_store(settings: &Settings) -> Result<StoreAndPositions> {
     let (store, positions) = connect_store(settings).await?;
     let ready = async {
@@ -40,31 +40,29 @@ pub async fn open_store(settings: &Settings) -> Result<StoreAndPositions> {
 /// Connects to the store without a look at its tables.
 ///
 /// # Errors
-/// It is down.
+/// The store is down.
 pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
-    let whole = connect(settings).await?;
+    let whole = connect(settings, settings.store.postgres.statement_timeout).await?;
     Ok((whole.clone(), whole))
 }
 
-/// What the store holds, for those who take it elsewhere, however long they take. Creates no file and no table.
+/// The store opened for exports, which may take long. Creates no file and no table.
 ///
 /// # Errors
 /// As of [`open_store`].
 pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
-    let mut settings = settings.clone();
-    settings.store.postgres.statement_timeout = Duration::ZERO;
-    let settings = &settings;
     there_is_a_file(settings).await?;
-    let whole = connect(settings).await?;
+    let whole = connect(settings, Duration::ZERO).await?;
     whole.check().await.with_context(|| unusable_store(settings))?;
     Ok(whole)
 }
 
-async fn connect(settings: &Settings) -> Result<Arc<dyn Whole>> {
+/// A statement of PostgreSQL may take so long; zero: as long as it takes.
+async fn connect(settings: &Settings, statement_timeout: Duration) -> Result<Arc<dyn Whole>> {
     let connected: Result<Arc<dyn Whole>, StoreError> = match settings.store.backend {
         StoreBackend::Postgres => {
             let postgres = &settings.store.postgres;
-            let store = PostgresStore::connect(&postgres.url, postgres.connections, postgres.statement_timeout).await;
+            let store = PostgresStore::connect(&postgres.url, postgres.connections, statement_timeout).await;
             store.map(|store| Arc::new(store) as _)
         }
         StoreBackend::Sqlite => {
@@ -106,7 +104,7 @@ pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
             return Ok(());
         }
         if filled / TOLD_EVERY < (filled + rows) / TOLD_EVERY {
-            tracing::info!(tweets = filled + rows, "details are read out of stored objects");
+            tracing::info!(tweets = filled + rows, "columns were filled from stored objects");
         }
         filled += rows;
     }
@@ -117,7 +115,7 @@ fn unusable_store(settings: &Settings) -> String {
     format!("the store cannot be used ({})", store_name(settings))
 }
 
-/// Where the store is, by the setting that says so; no secret is in it.
+/// The store's address with the name of its setting, without secrets.
 #[must_use]
 pub fn store_name(settings: &Settings) -> String {
     let (setting, is) = match settings.store.backend {

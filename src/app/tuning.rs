@@ -1,4 +1,4 @@
-//! What of an updater may change while it runs, made from the settings.
+//! The live settings of an updater.
 
 use super::InForce;
 use crate::base::reload::Reloadable;
@@ -16,7 +16,7 @@ use crate::quota::{Budget, Period};
 pub(super) struct Tuning {
     pub claims: Reloadable<ClaimSettings>,
     pub concurrency: Reloadable<usize>,
-    /// Where the provider charges for reads.
+    /// Set if the provider charges for reads.
     budget: Option<Reloadable<Budget>>,
     capabilities: Capabilities,
 }
@@ -65,7 +65,7 @@ pub fn fill(settings: &Settings, capabilities: Capabilities) -> Fill {
     Fill::of(capabilities, settings.updater.buffer_ttl, settings.updater.lookahead)
 }
 
-/// What a plan for X reckons by.
+/// The settings that a plan for X uses.
 #[must_use]
 pub fn read_terms(settings: &Settings) -> ReadTerms {
     let x = &settings.x;

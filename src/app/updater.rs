@@ -8,13 +8,13 @@ use anyhow::Result;
 use futures::FutureExt;
 
 use super::heartbeat::{Counted, Heartbeat};
-use super::maintenance::Maintenance;
+use super::maintenance::{Maintenance, Retention};
 use super::starters::targets;
 use super::tuning::Tuning;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, rebuild_of, starter};
 use crate::base::random;
 use crate::base::reload::Reloadable;
-use crate::config::Settings;
+use crate::config::{OnDeleted, Settings};
 use crate::engine::queue::{MEND_SLACK, Queue};
 use crate::engine::worker::{Handling, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
@@ -113,6 +113,13 @@ pub async fn open_updater(
     };
     let starter = starter(&items, queue.clone(), Some(store.clone()), schedule.clone());
     let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
+    let retention = Retention {
+        queue: queue.clone(),
+        store: store.clone(),
+        name: name.clone(),
+        kept_for: settings.store.retention,
+        deleted: settings.store.on_deleted == OnDeleted::Remove,
+    };
     let refresh = Refresh { rebuild: rebuild_of(settings, &items, queue.clone(), store.clone(), schedule) };
     let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * settings.updater.lease) };
     let counted = move |round: &DrainRound| {
@@ -123,6 +130,7 @@ pub async fn open_updater(
     let beside = vec![
         tuning.follow(in_force.clone(), stop.clone()).boxed(),
         async move { drain.run(token, DRAIN_EVERY, counted).await }.boxed(),
+        retention.run(stop.clone()).boxed(),
         maintenance.run(stop).boxed(),
     ];
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// Milliseconds since the Unix epoch, or a span of them. Signed, so that differences are plain.
 pub type Millis = i64;
 
-/// How far in the future an item may be dated before the date is disbelieved: clock skew.
+/// The allowance for dates in the future, since clocks differ.
 pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
 
 thread_local! {
@@ -97,8 +97,8 @@ impl Stopwatch {
 
 /// The queue's clock as a claim reported it, carried forward on the monotonic clock.
 ///
-/// It dates answers: no worker's wall clock, however wrong, can make an older answer look newer
-/// (invariant 4). It runs behind the queue by the time the claim's reply took, no more.
+/// Used to date answers: no worker's wall clock, however wrong, can make an older answer look newer (invariant 4). It
+/// runs behind the queue by the time the claim's reply took, no more.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueTime {
     at: Millis,

@@ -1,6 +1,6 @@
 //! Numbers, spans, moments and lines for people. Pure.
 
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::base::clock::{self, Millis};
 
@@ -26,11 +26,22 @@ pub fn figure(value: f64) -> String {
     commas(whole) + rest
 }
 
-/// A span in at most two units: `1h 5m`, `3s 20ms`.
+/// The units of a span, as the settings write them, ms.
+const UNITS: [(&str, Millis); 6] =
+    [("y", 31_557_600_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// A span in at most two units: `1d 2h`, `1h 5m`, `3s 20ms`.
 #[must_use]
 pub fn span(ms: Millis) -> String {
-    let long = humantime::format_duration(clock::span(ms)).to_string();
-    long.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    let mut left = ms.max(0);
+    let counts = UNITS.map(|(unit, length)| {
+        let count = left / length;
+        left %= length;
+        (count, unit)
+    });
+    let parts = counts.iter().filter(|(count, _)| *count > 0).take(2).map(|(count, unit)| format!("{count}{unit}"));
+    let text = parts.collect::<Vec<_>>().join(" ");
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 /// A moment, in ms since the epoch, to the second: `2026-01-31T09:30:00Z`. What cannot be a date is shown as the number
@@ -43,8 +54,17 @@ pub fn when(at: Millis) -> String {
 /// The same; `None` where it cannot be a date.
 #[must_use]
 pub fn rfc3339(at: Millis) -> Option<String> {
-    let date = UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))?;
-    Some(humantime::format_rfc3339_seconds(date).to_string())
+    Some(humantime::format_rfc3339_seconds(date(at)?).to_string())
+}
+
+/// The same to the millisecond: `2026-01-31T09:30:00.123Z`.
+#[must_use]
+pub fn rfc3339_ms(at: Millis) -> Option<String> {
+    Some(humantime::format_rfc3339_millis(date(at)?).to_string())
+}
+
+fn date(at: Millis) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))
 }
 
 /// One line of text, whatever was stored: nothing in it steers a terminal, or turns the direction of what
@@ -55,7 +75,7 @@ pub fn one_line(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// So many characters of a text at the most.
+/// The first N characters of a text.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -93,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_span_has_two_units_at_the_most() {
-        for (ms, text) in [(0, "0s"), (-5, "0s"), (3_020, "3s 20ms"), (3_905_001, "1h 5m")] {
+        for (ms, text) in [(0, "0s"), (-5, "0s"), (3_020, "3s 20ms"), (3_905_001, "1h 5m"), (2_600_000_000, "30d 2h")] {
             assert_eq!(span(ms), text);
         }
     }

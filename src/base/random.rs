@@ -13,7 +13,7 @@ thread_local! {
     static REPLAYED: RefCell<Option<StdRng>> = const { RefCell::new(None) };
 }
 
-/// A number that nobody else has drawn.
+/// A unique random number.
 #[must_use]
 pub fn number() -> u64 {
     REPLAYED.with_borrow_mut(|seeded| seeded.as_mut().map_or_else(rand::random, |seeded| seeded.random()))

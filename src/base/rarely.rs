@@ -7,7 +7,7 @@ use crate::base::clock::Stopwatch;
 
 /// Between two lines of a kind.
 const EVERY: Duration = Duration::from_secs(600);
-/// Of an id that somebody else wrote: longer ones are cut.
+/// The maximum length of a foreign id in the log; longer ones are cut.
 const ID_CHARS: usize = 100;
 
 /// A kind of line.
@@ -18,7 +18,7 @@ pub struct Rarely {
 }
 
 impl Rarely {
-    /// How many cases there were since the last line, these included, if it is time for one.
+    /// The number of cases since the last line, including these, if a line is due.
     pub fn is_due(&self, cases: usize) -> Option<usize> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *last {
@@ -35,7 +35,7 @@ impl Rarely {
     }
 }
 
-/// An id that somebody else wrote, in one short line.
+/// A foreign id, in one short line.
 pub fn shown(id: &str) -> String {
     id.chars().take(ID_CHARS).flat_map(char::escape_default).collect()
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// A value that one sets and many read. Clones are the same value.
 ///
-/// Who uses it more than once for one piece of work loads it once: what was loaded stays as it is.
+/// Load it once for one piece of work that uses it several times: a loaded value does not change.
 pub struct Reloadable<T>(Arc<Cell<T>>);
 
 struct Cell<T> {
@@ -17,7 +17,7 @@ struct Cell<T> {
 }
 
 impl<T> Reloadable<T> {
-    /// That value, until it is [set](Reloadable::set).
+    /// The value, until it is [set](Reloadable::set).
     pub fn new(value: T) -> Self {
         Self(Arc::new(Cell { value: ArcSwap::from_pointee(value), changed: watch::Sender::new(()) }))
     }
@@ -28,7 +28,7 @@ impl<T> Reloadable<T> {
         self.0.value.load_full()
     }
 
-    /// Puts another in its place, for whoever loads it from now on.
+    /// Replaces the value for later loads.
     pub fn set(&self, value: T) {
         self.0.value.store(Arc::new(value));
         self.0.changed.send_replace(());

@@ -1,4 +1,4 @@
-//! How long to wait before trying again: exponential, with full jitter.
+//! Delays between tries: exponential, with full jitter.
 //!
 //! The `backoff` crate computes the delays and nothing else; it is not maintained any more
 //! (RUSTSEC-2025-0012), so it stays behind this type.
@@ -51,14 +51,14 @@ impl Retry {
         self.attempts
     }
 
-    /// It worked: the next delay is a first one again.
+    /// Resets after a success: the next delay is a first one again.
     pub fn succeeded(&mut self) {
         self.delays.reset();
         self.attempts = 0;
     }
 }
 
-/// How patiently something is tried again.
+/// The delays of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Tries in all, at least 1.

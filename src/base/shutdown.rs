@@ -35,7 +35,7 @@ impl Stop {
         self.abandon.cancel();
     }
 
-    /// Whether to take no new work.
+    /// Returns true if to take no new work.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.drain.is_cancelled()

@@ -1,4 +1,4 @@
-//! What another configuration changes, and what of it a running process takes over.
+//! The changes of a new configuration, and those that a running process applies.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,13 +34,13 @@ const REVISION_BYTES: usize = 4;
 pub struct Change {
     /// `updater.buffer_ttl`
     pub setting: String,
-    /// What it was; `None` where it was not there.
+    /// The old value; `None` if it was missing.
     pub old: Option<String>,
-    /// What it is; `None` where it is no longer there.
+    /// The new value; `None` if it was removed.
     pub new: Option<String>,
 }
 
-/// What another configuration changes, each in the order of the names.
+/// The changes of a new configuration, in the order of the names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changed {
     /// Settings that may change live.
@@ -61,7 +61,7 @@ impl fmt::Display for Change {
 }
 
 impl Settings {
-    /// What `new` changes.
+    /// The changes of `new`.
     #[must_use]
     pub fn changed(&self, new: &Self) -> Changed {
         let (was, is) = (self.flat(), new.flat());

@@ -1,4 +1,4 @@
-//! What settings allow: each by itself, and together.
+//! The bounds of settings, and forbidden combinations.
 
 use std::time::Duration;
 
@@ -43,12 +43,13 @@ const SHARES: [(&str, Of<f64>, f64, f64); 7] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 23] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 24] = [
     ("queue.embedded.busy_timeout", |of| of.queue.embedded.busy_timeout, Duration::ZERO, HOUR),
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT, HOUR),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT, HOUR),
     ("store.sqlite.busy_timeout", |of| of.store.sqlite.busy_timeout, Duration::ZERO, HOUR),
     ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT, HOUR),
+    ("store.retention", |of| of.store.retention, Duration::ZERO, YEARS),
     ("lookup.timeout", |of| of.lookup.timeout, MOMENT, HOUR),
     ("lookup.connect_timeout", |of| of.lookup.connect_timeout, MOMENT, HOUR),
     // A worker asks once per wait: shorter ones would be all that the queue hears.
@@ -114,7 +115,7 @@ fn span(least: Duration, most: Duration) -> String {
     format!("{} to {}", format_duration(least), format_duration(most))
 }
 
-/// Whether a duration is within the bounds of that setting, which a source may have of its own.
+/// Checks that a duration is within the bounds of that setting, which a source may set itself.
 pub(super) fn is_within(setting: &str, of: Duration) -> Result<(), String> {
     match DURATIONS.iter().find(|(key, ..)| *key == setting) {
         Some((.., least, most)) if of < *least || of > *most => {
@@ -129,7 +130,7 @@ fn whole(number: usize) -> u64 {
 }
 
 impl Settings {
-    /// What each setting allows by itself but not together, or not at all.
+    /// Checks the bounds of all settings and their combinations.
     pub(super) fn contradictions(&self, found: &mut Findings) {
         self.each_by_itself(found);
         self.leases(found);

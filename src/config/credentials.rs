@@ -83,7 +83,7 @@ fn counted_by(kind: &CredentialKind) -> Option<(&'static str, &str)> {
     })
 }
 
-/// What a provider's section names.
+/// The credentials in a provider's section.
 pub(super) struct Named<'a> {
     /// The section: `twitter`.
     pub at: String,
@@ -192,7 +192,7 @@ impl CredentialSettings {
         ]
     }
 
-    /// What it gives; nothing where a part is wrong, which is noted.
+    /// The credentials that it gives; none if a part is wrong, which is recorded.
     fn read(&self, section: &str, name: &str, found: &mut Findings) -> Vec<Credential> {
         let of = |name: &str, kind| Credential { name: name.to_owned(), kind };
         let at = format!("{section}.credentials.{name}");
@@ -329,7 +329,7 @@ fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
     if secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(SecretString::from(secret))
     } else {
-        Err(BadConfig(format!("{key} holds white space or something else that no header can carry")))
+        Err(BadConfig(format!("{key} contains a character that HTTP headers do not allow")))
     }
 }
 

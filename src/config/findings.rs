@@ -45,12 +45,12 @@ impl Findings {
         self.0.is_empty()
     }
 
-    /// Whether something is wrong at exactly that place.
+    /// Returns true if something is wrong at exactly that place.
     pub fn is_at(&self, place: &str) -> bool {
         self.0.iter().any(|(at, _)| at == place)
     }
 
-    /// Whether something is wrong in that section, or in one that it is a part of.
+    /// Returns true if something is wrong in that section, or in one that it is a part of.
     pub fn is_below(&self, section: &str) -> bool {
         let within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -76,7 +76,7 @@ pub(super) fn plain(text: &str) -> String {
     text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a text names a setting, and not one whose name only begins or ends like it.
+/// Returns true if a text names a setting, and not one whose name only begins or ends like it.
 fn names(text: &str, setting: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
     text.match_indices(setting).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! From texts and variables to settings. What is wrong is noted and taken out, so that the rest is looked at, too.
+//! Turns texts and variables into settings. Errors are recorded and removed, so that the rest is checked, too.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl Examined {
         self.settings.ok_or_else(|| BadConfigs(Vec::new()))
     }
 
-    /// Whether something is wrong in that section, or in one that it is a part of.
+    /// Returns true if something is wrong in that section, or in one that it is a part of.
     #[must_use]
     pub fn is_wrong_below(&self, section: &str) -> bool {
         self.found.is_below(section)
@@ -40,7 +40,7 @@ impl Examined {
     }
 }
 
-/// What a user has given in one place.
+/// The settings given in one place.
 struct Layer {
     /// The file, or the environment.
     origin: String,

@@ -5,14 +5,14 @@ use serde::Serializer;
 
 use crate::base::backend::redis::address::Parts;
 
-/// What stands in place of a password.
+/// The replacement for a password.
 const MASK: &str = "***";
-/// What stands in place of a whole secret.
+/// The replacement for a whole secret.
 const SET: &str = "(set)";
 const NOT_SET: &str = "(not set)";
 const NOT_AN_ADDRESS: &str = "(not an address)";
 
-/// Whether a value is shown without what is secret in it.
+/// Returns true if a value is shown without its secret part.
 pub(super) fn is_masked(shown: &str) -> bool {
     [SET, NOT_AN_ADDRESS].contains(&shown) || shown.contains(MASK)
 }

@@ -44,7 +44,7 @@ use crate::simulator::SimulatorOptions;
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
 /// The demo's settings, which go over the defaults.
 pub const DEMO: &str = include_str!("../../config/demo.toml");
-/// What the names of environment variables start with.
+/// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 
 /// All settings. The fields are documented in `config/default.toml`.
@@ -162,6 +162,8 @@ pub struct StoreSettings {
     pub backend: StoreBackend,
     #[serde(deserialize_with = "word")]
     pub on_deleted: OnDeleted,
+    #[serde(with = "humantime_serde")]
+    pub retention: Duration,
     pub sqlite: FileSettings,
     pub postgres: PostgresSettings,
 }
@@ -182,6 +184,7 @@ pub enum StoreBackend {
 pub enum OnDeleted {
     Keep,
     Blank,
+    Remove,
 }
 
 /// `[store.postgres]`
@@ -321,7 +324,7 @@ impl Settings {
     /// `http.listen` as an address; `None` where it is empty.
     ///
     /// # Errors
-    /// It is none.
+    /// Not a valid address.
     pub fn listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
         let listen = self.http.listen.trim();
         let addr = (!listen.is_empty()).then(|| listen.parse()).transpose();
@@ -340,7 +343,7 @@ fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
     variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
 }
 
-/// Whether a name that users give has up to 100 of a to z, 0 to 9, _ and -.
+/// Returns true if a name that users give has up to 100 of a to z, 0 to 9, _ and -.
 fn is_plain_name(name: &str) -> bool {
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     (1..=100).contains(&name.len()) && name.bytes().all(is_fit)

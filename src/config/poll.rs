@@ -48,7 +48,7 @@ pub struct SourceSettings {
     /// As it is named in `providers`; Twitter where nothing is said.
     #[serde(default = "twitter", with = "as_text")]
     pub provider: Provider,
-    /// Of any provider; empty where it is missing.
+    /// The kind, of any provider; empty if it is missing.
     #[serde(default, deserialize_with = "word_of_a_kind", skip_serializing_if = "String::is_empty")]
     kind: String,
     /// In place of `poll.out_of_order`, or of the provider's own.
@@ -99,7 +99,7 @@ fn twitter() -> Provider {
 }
 
 impl PollSettings {
-    /// How long that source may bring nothing before it is told of as quiet; `None`: for ever.
+    /// The time without new posts after which that source is quiet; `None`: never.
     #[must_use]
     pub fn quiet_after(&self, source: &str) -> Option<Duration> {
         let own = self.sources.get(source).and_then(|source| source.quiet_after);
@@ -156,7 +156,7 @@ impl PollSettings {
     }
 }
 
-/// What is wrong with the name, or else with what is named; the latter begins with the key.
+/// The error in the name, else in the section; the latter begins with the key.
 fn check_named(place: &str, name: &str, checked: Result<(), String>) -> Result<(), BadConfig> {
     if !is_plain_name(name) {
         return Err(BadConfig(format!("{place}: a name has up to 100 of a to z, 0 to 9, _ and -")));
@@ -179,7 +179,7 @@ impl Settings {
 }
 
 impl SourceSettings {
-    /// What is written of it, as texts. What is empty or `false` is as if it were not there.
+    /// Its settings as texts. Empty and `false` ones count as missing.
     #[must_use]
     pub fn written(&self) -> Written {
         let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -188,7 +188,7 @@ impl SourceSettings {
         said.filter(|(_, text)| !text.trim().is_empty()).collect()
     }
 
-    /// What is wrong with it; begins with the key.
+    /// The error; begins with the key.
     fn check(&self) -> Result<(), String> {
         for (key, own) in [("out_of_order", self.out_of_order), ("quiet_after", self.quiet_after)] {
             let within = own.map_or(Ok(()), |own| is_within(&format!("poll.{key}"), own));

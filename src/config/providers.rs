@@ -1,4 +1,4 @@
-//! Who is asked: `providers`, `[lookup]`, and a section for each provider.
+//! The networks: `providers`, `[lookup]`, and a section for each provider.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::model::provider::Provider;
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, Credential, ReadsPer};
 
-/// What stands in `providers` for every instance of Mastodon in the settings.
+/// The name in `providers` for all Mastodon instances of the settings.
 const EVERY_INSTANCE: &str = "mastodon";
 
 /// `[lookup]`
@@ -120,7 +120,7 @@ pub struct BlueskySettings {
 }
 
 impl Settings {
-    /// Whose posts are kept fresh, in the order of `providers`; never empty.
+    /// The networks, in the order of `providers`; never empty.
     ///
     /// # Errors
     /// One is none, is named twice, or is an instance that has no section.
@@ -165,7 +165,7 @@ impl Settings {
         }
     }
 
-    /// Whether it has what its kind needs.
+    /// Checks that it has the parts that its kind needs.
     fn is_known(&self, provider: &Provider) -> Result<(), BadConfig> {
         match provider {
             Provider::Mastodon(name) => self.instance(name).map(drop),
@@ -183,7 +183,7 @@ impl Settings {
         })
     }
 
-    /// Where the provider's API is, and the setting that says so.
+    /// The address of the provider's API, and its setting.
     ///
     /// # Errors
     /// An instance has no section.
@@ -233,7 +233,7 @@ impl Settings {
         self.named(provider)?.map_or_else(|| Ok(Vec::new()), |named| named.all_callers())
     }
 
-    /// What the settings name for it; `None` for a provider that takes no credential.
+    /// Its section of credentials; `None` for a provider without credentials.
     fn named(&self, provider: &Provider) -> Result<Option<Named<'_>>, BadConfig> {
         static NONE: BTreeMap<String, CredentialSettings> = BTreeMap::new();
         Ok(match provider {

@@ -1,7 +1,7 @@
-//! What a process knows of itself: whether its loops still turn, and whether it can work.
+//! The health of a process: whether its loops run, and whether it can work.
 //!
-//! Nothing is asked for it. A loop says when it turns, and whoever talks to a service says how it went; so
-//! being alive depends on no service, and a Redis that is out gets nobody killed.
+//! Health makes no calls. A loop notes when it runs, and callers of a service note the result. So liveness depends on
+//! no service, and an outage of Redis restarts no process.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,19 +26,19 @@ pub struct Health {
     stop: Stop,
 }
 
-/// How the last contact with a service went.
+/// The result of the last contact with a service.
 #[derive(Debug, PartialEq, Eq)]
 enum Contact {
     /// There was none yet.
     None,
     Works,
-    /// It did not.
+    /// It failed.
     Out(Trouble),
     /// There will be no other: the loop has ended for good.
     Ended(Trouble),
 }
 
-/// What keeps a pipeline from working.
+/// The reason why a pipeline cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// Why, as it was said last.
@@ -53,7 +53,7 @@ const STOPPING: &str = "it is stopping";
 const OPENING: &str = "its services are not open yet";
 
 impl Health {
-    /// Of a process that starts now, whose loop turns at least once per `patience`.
+    /// The health of a process that starts now and whose loop runs at least once per `patience`.
     #[must_use]
     pub fn new(patience: Duration, stop: Stop) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Health {
         self.note(Contact::Ended(Trouble { why: why.to_owned(), since_ms: wall_ms() }));
     }
 
-    /// What keeps it from working: the last contact went wrong, or there was none yet.
+    /// The reason why it cannot work: the last contact failed, or there was none yet.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -118,7 +118,7 @@ impl Health {
         self.changed.notified().await;
     }
 
-    /// Whether the loop turns.
+    /// Checks that the loop runs.
     ///
     /// # Errors
     /// One line: for how long it has not.
@@ -127,11 +127,11 @@ impl Health {
         if still <= millis(self.patience) || self.has_ended() {
             Ok(())
         } else {
-            Err(format!("the loop has not turned for {still} ms"))
+            Err(format!("the loop has not run for {still} ms"))
         }
     }
 
-    /// Whether the process is to stop.
+    /// Returns true if the process has to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop.is_draining()
@@ -142,8 +142,8 @@ impl Health {
         self.stop.draining().await;
     }
 
-    /// Whether it can work: its services are open, the last contact with them went well, and the process is
-    /// not stopping.
+    /// Checks that it can work: its services are open, the last contact with them went well, and the process is not
+    /// stopping.
     ///
     /// # Errors
     /// One line that says why not.
@@ -159,7 +159,7 @@ impl Health {
 }
 
 impl Default for Health {
-    /// Of a process that nobody watches.
+    /// The health of a process without observers.
     fn default() -> Self {
         Self::new(Duration::MAX, Stop::new())
     }
@@ -173,13 +173,13 @@ pub struct Vitals {
 }
 
 impl Vitals {
-    /// Of a process that works on these, each by its name: a namespace.
+    /// The vitals of a process that works on these namespaces.
     #[must_use]
     pub fn new(pipelines: impl IntoIterator<Item = (String, Arc<Health>)>) -> Self {
         Self { pipelines: pipelines.into_iter().collect() }
     }
 
-    /// Whether every loop turns: one that hangs is mended by nothing but a new process.
+    /// Checks that every loop runs: only a new process repairs a loop that hangs.
     ///
     /// # Errors
     /// One line: for how long which one has not.
@@ -188,7 +188,7 @@ impl Vitals {
         if hung.is_empty() { Ok(()) } else { Err(hung.join("; ")) }
     }
 
-    /// Whether at least one pipeline can work. What keeps another from it (one line for each, with its name) is no
+    /// Checks that at least one pipeline can work. What keeps another from it (one line for each, with its name) is no
     /// reason to call the process unfit for the rest.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ impl Vitals {
         Err(if out.is_empty() { "it has nothing to work on".to_owned() } else { out.join("; ") })
     }
 
-    /// How many are fine, and why the others are not: with their names where there are several.
+    /// The number of healthy pipelines, and the reasons of the others, with names if there are several.
     fn each(&self, ask: impl Fn(&Health) -> Result<(), String>) -> (usize, Vec<String>) {
         let asked = |(name, health): &(String, Arc<Health>)| {
             let why = ask(health).err()?;
@@ -217,7 +217,7 @@ impl Vitals {
 }
 
 impl From<&Arc<Health>> for Vitals {
-    /// Of a process with one loop, which needs no name.
+    /// The vitals of a process with one loop, which needs no name.
     fn from(health: &Arc<Health>) -> Self {
         Self::new([(String::new(), health.clone())])
     }
@@ -239,7 +239,7 @@ mod tests {
         }
         health.works();
         tokio::time::advance(Duration::from_millis(30_001)).await;
-        assert_eq!(health.live().unwrap_err(), "the loop has not turned for 30001 ms");
+        assert_eq!(health.live().unwrap_err(), "the loop has not run for 30001 ms");
         health.beat();
         assert!(health.live().is_ok());
         assert!(Health::default().live().is_ok());
@@ -285,7 +285,7 @@ mod tests {
         assert!(both.live().is_ok());
         tokio::time::advance(Duration::from_secs(31)).await;
         one.beat();
-        assert_eq!(both.live().unwrap_err(), "y:update: the loop has not turned for 31000 ms");
+        assert_eq!(both.live().unwrap_err(), "y:update: the loop has not run for 31000 ms");
         other.beat();
         one.works();
         // One that can never work leaves the process alive, and ready for the rest.

@@ -68,19 +68,21 @@ impl Order {
     }
 }
 
+/// The name of [`Lane::first`].
+const FIRST: &str = "first";
 /// The name of [`Lane::once`].
 pub const ONCE: &str = "once";
 /// The lanes whose items are looked up in them once.
-pub const PASSING: [&str; 2] = ["first", ONCE];
-/// How long an item that was put in to be looked up at once can wait, where there are too few calls.
+pub const PASSING: [&str; 2] = [FIRST, ONCE];
+/// The patience of items that were put in to be looked up at once, if calls are scarce.
 const AT_ONCE: Duration = Duration::from_secs(3_600);
 
 impl Lane {
-    /// The lane of items that were put in to be looked up at once: their first look-up. They take their turn as fast as the
+    /// The lane of items that were put in to be looked up at once: their first lookup. They take their turn as fast as the
     /// quota goes, and none is late.
     #[must_use]
     pub fn first() -> Self {
-        Self::new("first", AT_ONCE).ordered(Order::OldestFirst)
+        Self::new(FIRST, AT_ONCE).ordered(Order::OldestFirst)
     }
 
     /// The lane of items that are looked up once. What says so is their way in the store

@@ -1,4 +1,4 @@
-//! How late ids were claimed, as a histogram: a word of metrics, queue and page. No I/O.
+//! The lateness of claims, as a histogram shared by metrics, queue and page. No I/O.
 
 use std::collections::BTreeMap;
 

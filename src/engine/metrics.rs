@@ -1,5 +1,5 @@
-//! What one process counts and measures. Each metric is named once, here or beside the pipeline that counts it; the queue
-//! sums the counters over all workers, `ops` shows all of them.
+//! Counts and measurements of one process. Each metric is named once, here or beside the pipeline that counts it; the
+//! queue sums the counters over all workers, `ops` shows all of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +37,7 @@ pub(crate) use counters;
 
 macro_rules! histograms {
     ($(#[doc = $doc:literal] $name:ident: $bounds:expr),* $(,)?) => {
-        /// What one process has measured since it started.
+        /// The measurements of one process since its start.
         #[derive(Debug)]
         pub struct Histograms {
             $(#[doc = $doc] pub $name: Histogram,)*
@@ -59,15 +59,15 @@ macro_rules! histograms {
 }
 
 histograms! {
-    /// How late each id was claimed, in seconds.
+    /// Lateness of each id at its claim, in seconds.
     lateness_seconds: [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0],
     /// Ids in each claimed batch.
     batch_ids: [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 99.0, 100.0],
-    /// How long each call to the API took, in seconds.
+    /// Duration of each call to the API, in seconds.
     lookup_seconds: [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
-    /// How long the store took to save each batch, in seconds.
+    /// Time of the store to save each batch, in seconds.
     save_seconds: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0],
-    /// How long the queue took to settle each batch, in seconds.
+    /// Time of the queue to settle each batch, in seconds.
     settle_seconds: [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0],
 }
 
@@ -78,7 +78,7 @@ counters! {
         requests,
         /// Calls of those that gave no outcomes.
         requests_failed,
-        /// How long calls to the API took, in ms, all together.
+        /// Duration of all calls to the API together, in ms.
         lookup_ms,
         /// Ids asked for in calls that gave outcomes.
         looked_up,
@@ -90,7 +90,7 @@ counters! {
         unavailable,
         /// Objects we could not read.
         broken,
-        /// Objects in answers that nobody asked for.
+        /// Unrequested objects in answers.
         unsolicited,
         /// Items whose life ended.
         ended,
@@ -120,14 +120,14 @@ pub trait CounterSet: fmt::Debug + Send + Sync {
     /// Every counter with its name and what it counts.
     fn described(&self) -> Vec<(&'static str, &'static str, &Counter)>;
 
-    /// What the queue has not heard of yet.
+    /// The counts not yet reported to the queue.
     fn untold(&self) -> Untold<'_> {
         let untold = self.described().into_iter().map(|(name, _, counter)| (name, counter.untold(), counter));
         Untold(untold.filter(|(_, by, _)| *by != 0).collect())
     }
 }
 
-/// How much more some counters are than the queue has heard of.
+/// The increments of some counters since the last report to the queue.
 #[derive(Debug)]
 pub struct Untold<'a>(Vec<(&'static str, i64, &'a Counter)>);
 
@@ -162,18 +162,18 @@ impl Counter {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// What came since the last [`Counter::told`].
+    /// The increment since the last [`Counter::told`].
     fn untold(&self) -> i64 {
         self.get() - self.told.load(Ordering::Relaxed)
     }
 
-    /// The queue has heard of so many more.
+    /// Records that this many more were reported to the queue.
     fn told(&self, by: i64) {
         self.told.fetch_add(by, Ordering::Relaxed);
     }
 }
 
-/// What one process counts and measures.
+/// The counts and measurements of one process.
 #[derive(Debug)]
 pub struct Metrics {
     /// The counters.
@@ -184,11 +184,11 @@ pub struct Metrics {
     pub in_flight: Gauge,
     /// In ms, to two digits, for a percentile that a person reads.
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
-    /// What the queue has not heard of yet.
+    /// The counts not yet reported to the queue.
     untold_lateness: Mutex<Lateness>,
-    /// What is counted beside them, by namespace.
+    /// Further counters, by namespace.
     beside: Mutex<Vec<(String, Arc<dyn CounterSet>)>>,
-    /// Answers that could not be read, by the reason.
+    /// Answers that could not be read, by reason.
     unreadable: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -223,7 +223,7 @@ impl Metrics {
         beside.push((namespace.to_owned(), counters));
     }
 
-    /// What is shown beside the process's own counters, by namespace.
+    /// The counters shown in addition to the process's own, by namespace.
     #[must_use]
     pub fn beside(&self) -> Vec<(String, Arc<dyn CounterSet>)> {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -242,7 +242,7 @@ impl Metrics {
         *reasons.entry(reason).or_default() += 1;
     }
 
-    /// How many answers could not be read, by the reason.
+    /// The number of unreadable answers, by reason.
     #[must_use]
     pub fn unreadable_by_reason(&self) -> BTreeMap<String, u64> {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -269,7 +269,7 @@ impl Metrics {
         }
     }
 
-    /// How late jobs were claimed since the last [`Metrics::told_lateness`].
+    /// The lateness of claims since the last [`Metrics::told_lateness`].
     #[must_use]
     pub fn untold_lateness(&self) -> Lateness {
         self.untold_lateness.lock().map_or_else(|_| Lateness::default(), |untold| untold.clone())

@@ -4,9 +4,9 @@
 //! redis-cli FCALL_RO twitter_updater_status 1 '{thing:update}'
 //! ```
 //!
-//! It lives in the server, so that whoever may read the queue needs nothing but redis-cli; `docs/operations.md` has the
-//! lines. Processes that open the Redis queue load it, and updaters see to it once a minute, since a server that was
-//! replaced may have lost it. Nothing depends on it: where it may not be loaded, one line of the log says so.
+//! It is in the server, so that a user with read access needs only redis-cli; `docs/operations.md` has the lines.
+//! Processes that open the Redis queue load it, and updaters see to it once a minute, since a server that was replaced
+//! may have lost it. Nothing depends on it: where it may not be loaded, one line of the log says so.
 //!
 //! During a rolling update processes of two versions are alive. The library's number only rises: an older process
 //! leaves a newer library alone, so they do not replace each other's for ever. A rollback leaves the newer one, too;
@@ -53,7 +53,7 @@ pub fn code() -> &'static str {
     &CODE
 }
 
-/// What is to be done about a server's library.
+/// The action for a server's library.
 #[derive(Debug, PartialEq, Eq)]
 enum Load {
     Nothing,
@@ -127,7 +127,7 @@ pub async fn loaded(redis: &RedisPool, tell: bool) -> bool {
         Ok(()) => true,
         Err(error) => {
             if tell {
-                tracing::warn!(error = %error, "redis-cli has no picture of the queue: its functions are not loaded");
+                tracing::warn!(error = %error, "the functions for redis-cli are not loaded");
             }
             false
         }

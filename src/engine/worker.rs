@@ -1,4 +1,4 @@
-//! THE loop: permit → claim → handle → settle. It knows nothing of what it handles.
+//! The worker loop: permit → claim → handle → settle. It does not depend on the kind of items.
 //!
 //! A worker serves one pipeline, so that no other waits for its API, its outages or its batches. It runs as many of
 //! these loops as it may have batches in flight; that figure may change. They take turns at asking for work, so an idle
@@ -31,7 +31,7 @@ pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration:
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// How often the queue is asked how much is due.
+/// The interval at which the queue is asked for the number of due ids.
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Places for batches in flight: more than there are loops, so that nobody waits for one but a batch in isolation,
@@ -65,7 +65,7 @@ pub enum Handling {
     Free(Arc<dyn FreeHandler>),
 }
 
-/// What came of a batch. Jobs named in neither list stay leased until the lease ends.
+/// The result of a batch. Jobs in neither list stay leased until the lease ends.
 #[derive(Debug, Default)]
 pub struct Handled {
     /// Jobs with their verdicts.
@@ -74,11 +74,11 @@ pub struct Handled {
     pub release: Vec<Job>,
     /// Counters to add to the namespace's in the same step as the verdicts, if one of them is applied.
     pub tally: Vec<(&'static str, i64)>,
-    /// Whether the process should go on as it is.
+    /// How the process should continue.
     pub outlook: Outlook,
 }
 
-/// How a batch leaves the process.
+/// The outcome of a batch for the process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub enum Outlook {
     /// All is well.
@@ -88,7 +88,7 @@ pub enum Outlook {
     Unchanged,
     /// A service is out: back off.
     Outage(String),
-    /// It can never work: stop the process with this message.
+    /// The pipeline can never work: stop the process with this message.
     Stop(String),
 }
 
@@ -100,10 +100,10 @@ impl Handled {
     }
 }
 
-/// How a pipeline's batches are claimed.
+/// The settings for claims of a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimSettings {
-    /// Ids in a batch, at the most.
+    /// The maximum number of ids in a batch.
     pub limit: usize,
     /// See [`ClaimRequest::linger`].
     pub linger: Duration,
@@ -121,20 +121,20 @@ pub struct Worker {
     pub queue: Arc<dyn Queue>,
     /// Its handler, with or without a quota.
     pub handling: Handling,
-    /// How batches are claimed, from the next claim on.
+    /// The settings for claims, applied from the next claim on.
     pub claims: Reloadable<ClaimSettings>,
-    /// Batches in flight, at the most. Lowered, those that are in flight are finished, and none is claimed
+    /// The maximum number of batches in flight. If it is lowered, those in flight are finished, and none is claimed
     /// until they are few enough.
     pub concurrency: Reloadable<usize>,
-    /// What it counts.
+    /// Its counters.
     pub metrics: Arc<Metrics>,
-    /// What it knows of itself.
+    /// Its health.
     pub health: Arc<Health>,
     /// When it ends.
     pub stop: Stop,
 }
 
-/// What the loops share: whose turn it is to claim, and what is known of the services.
+/// State shared by the loops: the turn to claim, and the state of the services.
 struct ClaimState {
     /// The token of a claim that has brought no batch yet. Its answer may have been lost, so it is made again under
     /// that token until a batch comes.
@@ -145,7 +145,7 @@ struct ClaimState {
     retry: Retry,
     /// Failures so far.
     failures: u64,
-    /// How long to wait before asking again.
+    /// The wait before the next claim.
     pause: Option<Duration>,
     /// Other claim settings end the wait: it was reckoned from the old ones.
     changes: Changes,
@@ -184,13 +184,13 @@ struct Work {
     turn: Option<OwnedMutexGuard<ClaimState>>,
 }
 
-/// Whether a job is in isolation: batches of suspects are halved until each is alone, and whether it is to
+/// Returns true if a job is in isolation: batches of suspects are halved until each is alone, and whether it is to
 /// blame shows when it is alone in the worker, too.
 fn is_isolated(batch: &Batch) -> bool {
     matches!(&batch.jobs[..], [job] if job.deliveries > 0)
 }
 
-/// What an error says that may pass.
+/// The text of a temporary error.
 ///
 /// # Errors
 /// The message of one that does not.
@@ -249,7 +249,7 @@ impl Worker {
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
     }
 
-    /// Whether there is a loop too many; the one that asks is then to end.
+    /// Returns true if there are too many loops, so that the caller must end.
     fn is_one_too_many(&self, running: &AtomicUsize) -> bool {
         let most = *self.concurrency.load();
         let one_less = |now: usize| (now > most).then(|| now - 1);
@@ -440,7 +440,7 @@ impl Worker {
             Outlook::Fine => turn.works(),
             Outlook::Unchanged => {}
             Outlook::Outage(why) if failures == turn.failures => turn.pause = Some(turn.failed(&why)),
-            Outlook::Outage(why) => tracing::debug!(error = why, "the failure that is known already"),
+            Outlook::Outage(why) => tracing::debug!(error = why, "the known failure continues"),
             Outlook::Stop(message) => return Some(message),
         }
         None
@@ -501,7 +501,7 @@ impl Worker {
             let Err(error) = step.await else { break };
             // Past the lease, by the queue's clock, the fence holds nothing.
             if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_) | QueueError::Gone(_)) {
-                tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will run out");
+                tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will expire");
                 break;
             }
             tracing::warn!(error = %error, attempt = retry.attempts() + 1, "settle failed, trying again");
@@ -512,7 +512,7 @@ impl Worker {
             }
         }
         if sum.lost > 0 {
-            tracing::warn!(lost = sum.lost, "the lease had run out, or the first answer was lost: nothing changed");
+            tracing::warn!(lost = sum.lost, "the lease had expired, or the first answer was lost: nothing changed");
         }
         sum
     }

@@ -1,4 +1,4 @@
-//! What an ingest sends in one body: a JSON array, or what a file may hold. Nobody has looked at it.
+//! The unchecked body of a request: a JSON array, or the content of a file.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,7 +16,7 @@ const UTF8_BOM: &str = "\u{feff}";
 pub(super) enum Body<'a> {
     /// The posts of an array's elements.
     Array(Box<dyn Iterator<Item = Item> + Send + 'a>),
-    /// What a file may hold.
+    /// The content of a file.
     Lines(Box<Tweets<&'a [u8]>>),
 }
 
@@ -26,14 +26,14 @@ pub(super) struct Item {
     pub index: u64,
     /// Its length in bytes, where it is read.
     pub bytes: usize,
-    /// What it says.
+    /// The reason.
     pub tweet: Result<Ingested, String>,
 }
 
 /// A body of which nothing can be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
-    /// Where it breaks off.
+    /// The place where it breaks off.
     pub index: u64,
     /// One clause.
     pub reason: String,
@@ -96,7 +96,7 @@ fn elements(text: &str) -> Result<Vec<&RawValue>, Unreadable> {
     let not_json =
         |error: serde_json::Error| unreadable(format!("not JSON, at line {}, column {}", error.line(), error.column()));
     let elements = json.deserialize_seq(Elements(&read)).map_err(not_json)?;
-    json.end().map_err(|_| unreadable("something follows the array".to_owned()))?;
+    json.end().map_err(|_| unreadable("there is data after the array".to_owned()))?;
     Ok(elements)
 }
 
@@ -184,7 +184,7 @@ mod tests {
             (b" \n ", 0, "empty"),
             (b"[1, 2, {\"id\":", 2, "not JSON, at line 1, column"),
             (b"[1, 2", 2, "not JSON"),
-            (b"[1]\n[2]", 1, "something follows the array"),
+            (b"[1]\n[2]", 1, "there is data after the array"),
         ] {
             let Err(unreadable) = Body::new(bytes, parse) else { panic!("{bytes:?} is read") };
             assert_eq!(unreadable.index, index, "{bytes:?}");

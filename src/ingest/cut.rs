@@ -15,7 +15,7 @@ const DEPTH: u32 = u128::BITS;
 const NOT_CLOSED: &str = "not JSON: the object or list that begins here is cut off; export it again";
 const TOO_LONG: &str = "the object is longer than 1 MiB, and no post is; write one object per post";
 
-/// What came of some bytes.
+/// The result of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing yet.
@@ -28,7 +28,7 @@ pub(super) enum Step {
     Over,
 }
 
-/// What is cut out.
+/// The part of the JSON to cut out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Wanted {
     /// All of it.
@@ -65,7 +65,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Begins anew.
+    /// Starts over.
     pub fn open(&mut self) {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
@@ -242,7 +242,7 @@ impl Cut {
         is_value && before().ends_with(b"\"data\"")
     }
 
-    /// Whether no JSON that is open goes on with a line that starts, at its first column, like this.
+    /// Returns true if no JSON that is open goes on with a line that starts, at its first column, like this.
     fn cannot_go_on_with(&self, byte: u8) -> bool {
         let after_value = !matches!(self.last, b'{' | b'[' | b',' | b':');
         match byte {

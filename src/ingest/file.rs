@@ -26,16 +26,16 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Entries between two reports of progress.
 const PROGRESS_LINES: u64 = 1_000;
 
-/// How [`enqueue`] goes about it.
+/// The options of [`enqueue`].
 #[derive(Debug, Clone)]
 pub struct EnqueueOptions {
     /// Tweets handed over at once, at least 1.
     pub batch_size: usize,
     /// Batches on their way at once, at least 1.
     pub max_in_flight: usize,
-    /// How long the first tweet of a batch waits for the others where the source pauses: a live pipe.
+    /// The time that the first tweet of a batch waits for others if the source pauses, as a live pipe does.
     pub linger: Duration,
-    /// What to do when the store or the queue is away.
+    /// The behaviour while the store or the queue is down.
     pub retry: RetryPolicy,
     /// Ends it: what is read already is handed over first.
     pub stop: Stop,
@@ -53,7 +53,7 @@ impl Default for EnqueueOptions {
     }
 }
 
-/// How far it is.
+/// The progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes read.
@@ -75,7 +75,7 @@ pub enum EnqueueError {
         name: String,
         /// The last line that was read; it and all before it are done.
         line: u64,
-        /// What it said.
+        /// The cause.
         why: io::Error,
     },
     /// The store or the queue stayed away, or refused.
@@ -88,10 +88,10 @@ pub enum EnqueueError {
         name: String,
         /// Every line up to this one is done; later ones may be.
         line: u64,
-        /// What happened.
+        /// The error.
         why: StarterError,
     },
-    /// It was told to stop.
+    /// The command was stopped.
     #[error(
         "{name} was stopped and is done up to line {line}: {scheduled} scheduled, {known} in the queue already, {refused} \
          refused; for the rest enqueue the whole file again, what is in the queue already is skipped"

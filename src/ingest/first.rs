@@ -1,4 +1,4 @@
-//! When an id that comes in is looked up first.
+//! The time of a new id's first lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,8 @@ pub enum First {
 }
 
 impl First {
-    /// Whether they are looked up once only. What the store keeps of that is their way ([`ONCE`](crate::store::ONCE)).
+    /// Returns true if they are looked up only once. The store records that as their way
+    /// ([`ONCE`](crate::store::ONCE)).
     #[must_use]
     pub fn is_once(&self) -> bool {
         matches!(self, Self::Once(_))
@@ -59,7 +60,7 @@ impl Pace {
         Self { apart: apart as u64, from, given: Arc::default() }
     }
 
-    /// How long the next one has to wait at `now`, ms.
+    /// The wait of the next one at `now`, ms.
     fn next(&self, now: Millis) -> Millis {
         let before = self.given.fetch_add(1, Ordering::Relaxed);
         let after = Millis::try_from(u128::from(before) * u128::from(self.apart) / 1_000_000).unwrap_or(Millis::MAX);

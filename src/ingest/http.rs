@@ -33,7 +33,7 @@ use crate::base::clock::{self, Stopwatch};
 use crate::engine::health::Health;
 use crate::engine::queue::QueueError;
 
-/// What it answers, in OpenAPI 3.1.
+/// The description of the API, in OpenAPI 3.1.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// Bodies of the largest size that are taken at once, or as many more smaller ones,
@@ -42,7 +42,7 @@ const LARGEST_AT_ONCE: usize = 8;
 const LARGEST_IN_WORK: usize = 2;
 /// What a body is counted for at the least, in bytes: what a connection and a request take by themselves.
 const LEAST_BYTES: usize = 4 << 10;
-/// A body comes within this time: whoever trickles it holds a place.
+/// The time limit for a body, since a slow sender occupies a place.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// The rest of one that is refused may take so long.
 const REST_PATIENCE: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ const OUT_S: &str = "2";
 /// and when the queue is full: it drains in its own time.
 const FULL_S: &str = "15";
 
-/// What the hook counts.
+/// The counters of the hook.
 #[derive(Debug, Clone)]
 struct HookMetrics {
     tweets: Family<[(&'static str, String); 2], Counter>,
@@ -147,7 +147,7 @@ impl Hook {
         let bytes = tokio::time::timeout(BODY_PATIENCE, self.read(declared, body)).await.map_err(|_| {
             Refusal::new(
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the body did not come within {} s", BODY_PATIENCE.as_secs()),
+                format!("the body did not arrive within {} s", BODY_PATIENCE.as_secs()),
             )
         })??;
         let share = u32::try_from(bytes.len().max(LEAST_BYTES)).unwrap_or(u32::MAX);
@@ -155,7 +155,7 @@ impl Hook {
         self.hand_over(provider, starter, &bytes).await
     }
 
-    /// Whose posts are sent.
+    /// The provider of the posts.
     fn starter(&self, uri: &Uri) -> Result<(&str, &Starter), Refusal> {
         let asked: Option<String> = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .ok()
@@ -259,7 +259,7 @@ impl Hook {
         }
         self.counted(provider, &receipt);
         match receipt.refused.first() {
-            // Nothing was done: whoever sent it should look at it.
+            // Nothing was done: the sender should check the request.
             Some(first) if receipt.accepted() == 0 => {
                 let refusal = Refusal::new(StatusCode::BAD_REQUEST, first.reason.clone()).at(first.index);
                 Err(refusal.naming(receipt.refused))
@@ -285,20 +285,20 @@ impl Hook {
         }
     }
 
-    /// What a service that is out means for whoever sent the tweets. Its own words are for our log.
+    /// The answer to the sender while a service is down. The service's own error goes to the log.
     fn is_out(&self, error: &StarterError) -> Refusal {
         if self.health.is_out(&error.to_string()) {
             tracing::warn!(%error, "tweets cannot be taken: answered with 503");
         }
         match error {
             StarterError::Queue(QueueError::Full(_)) => Refusal::later("the queue is full", FULL_S),
-            StarterError::Queue(_) => Refusal::later("the queue is out: send it all again", OUT_S),
-            StarterError::Store(_) => Refusal::later("the store is out: send it all again", OUT_S),
+            StarterError::Queue(_) => Refusal::later("the queue is out: send the whole body again", OUT_S),
+            StarterError::Store(_) => Refusal::later("the store is out: send the whole body again", OUT_S),
         }
     }
 }
 
-/// How many bytes a body says that it has.
+/// The declared length of a body in bytes.
 fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

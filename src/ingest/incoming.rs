@@ -18,7 +18,7 @@ use crate::model::post::Ingested;
 /// Members read in one round.
 const ROUND: usize = 1_000;
 
-/// What a round did.
+/// The result of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DrainRound {
     /// Members that are in the queue now (some were before), or are dead there.
@@ -45,7 +45,7 @@ impl Drain {
         Self { starter, drainer: drainer.into(), limit: ROUND }
     }
 
-    /// Reads so many members in one round, at least 1, instead of 1,000.
+    /// Reads this many members in one round, at least 1, instead of 1,000.
     #[must_use]
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit.max(1);

@@ -1,5 +1,5 @@
-//! Lines of a file nobody has looked at, in flat memory: bare ids, or tweets as JSON. JSON that goes on beyond its line
-//! comes post by post.
+//! Lines of an unchecked file, in constant memory: bare ids, or tweets as JSON. JSON that goes on beyond its line comes
+//! post by post.
 
 use std::io;
 
@@ -35,7 +35,7 @@ fn unmarked_utf16(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether a line begins with an object or a list.
+/// Returns true if a line begins with an object or a list.
 fn starts_json(line: &[u8]) -> bool {
     let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
     matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))
@@ -60,13 +60,13 @@ pub(super) struct Lines<R> {
     too_long: bool,
     /// `line` is whole: the next call starts another.
     whole: bool,
-    /// What the file is instead of text: nothing more is read.
+    /// The kind of a file that is not text: nothing more is read.
     no_text: Option<&'static str>,
     number: u64,
     bytes: u64,
     /// JSON that goes on beyond its line.
     cut: Cut,
-    /// So much of `line` is cut.
+    /// The number of bytes of `line` that are cut.
     at: usize,
     /// `line` ended the JSON before it and was not handed out.
     kept: bool,
@@ -107,7 +107,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     /// await and called again: what was read is kept.
     ///
     /// # Errors
-    /// What the source says.
+    /// The error of the source.
     pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             if self.cut.is_open() {
@@ -141,8 +141,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Ok(Some(Line { number: self.number, text: self.text() }))
     }
 
-    /// Whether the line begins JSON that goes on beyond it. An object that ends with its line is a line like any other
-    /// and not looked into.
+    /// Returns true if the line begins JSON that goes on beyond it. An object that ends with its line is a line like
+    /// any other and not looked into.
     fn opens_json(&self) -> bool {
         let text = self.line.trim_ascii();
         starts_json(text) && !(self.whole && text.starts_with(b"{") && text.ends_with(b"}"))

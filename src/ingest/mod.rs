@@ -57,20 +57,20 @@ use crate::store::{NewTweet, ONCE, Store, StoreError, Way};
 /// say, an error (one clause) where it is no id of the provider at all.
 pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, String> + Send + Sync>;
 
-/// What became of a tweet.
+/// The outcome of a tweet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Queued {
-    /// It is in the queue now and was not before.
+    /// New in the queue.
     Scheduled,
-    /// It was in the queue already.
+    /// Already in the queue.
     Known,
-    /// A worker has it right now: it was in the queue already, and goes to `incoming` until it is let go.
+    /// Held by a worker: it was already in the queue, and waits in `incoming` until it is released.
     Leased,
-    /// It is buried and stays so.
+    /// Dead; unchanged.
     Dead,
-    /// It is past the last age bracket: neither recorded nor scheduled.
+    /// Older than the last age bracket: neither recorded nor scheduled.
     TooOld,
-    /// It cannot be scheduled like this; one clause says why.
+    /// Cannot be scheduled; one clause says why.
     Refused(String),
 }
 
@@ -87,7 +87,7 @@ pub enum StarterError {
 }
 
 impl StarterError {
-    /// Whether the same call may succeed later without anybody mending anything.
+    /// Returns true if the same call may succeed later by itself.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(
@@ -107,7 +107,7 @@ pub(crate) struct Admitted {
     dates: Vec<Millis>,
 }
 
-/// What became of tweets that were handed over.
+/// The outcomes of tweets that were handed over.
 #[derive(Debug, Default)]
 pub(crate) struct HandedOver {
     /// In the order admitted.
@@ -138,7 +138,7 @@ pub struct Starter {
     parse: Parse,
     way: Way,
     first: First,
-    /// How long store and queue may take together.
+    /// The time limit for store and queue together.
     patience: Option<Duration>,
 }
 
@@ -214,7 +214,7 @@ impl Starter {
         self.in_time("store", watch, recorded).await?.map_err(StarterError::Store).map(drop)
     }
 
-    /// What one of the services answers within what is left of the patience.
+    /// Waits for the answer of one of the services, within the rest of the time limit.
     async fn in_time<T>(&self, who: &str, watch: Stopwatch, work: impl Future<Output = T>) -> Result<T, StarterError> {
         let Some(patience) = self.patience else { return Ok(work.await) };
         let left = patience.saturating_sub(watch.elapsed());

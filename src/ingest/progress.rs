@@ -50,12 +50,12 @@ impl ProgressDisplay {
         }
     }
 
-    /// Whether anybody sees it.
+    /// Returns true if the progress is visible.
     pub fn is_shown(&self) -> bool {
         !self.bar.is_hidden()
     }
 
-    /// There are about so many rows.
+    /// Sets the approximate number of rows.
     pub fn expect(&self, rows: u64) {
         self.bar.set_length(rows);
     }
@@ -68,7 +68,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Shows how many are done of nobody knows how many.
+    /// Shows the number done of an unknown total.
     pub fn show_count(&self, count: u64, of: &str) {
         if self.is_shown() {
             self.bar.set_message(format!("{} {of}", grouped(count)));

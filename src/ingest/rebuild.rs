@@ -9,18 +9,17 @@
 //!   4. standing of those that left: who lives again meanwhile goes through 1 to 4 again
 //! ```
 //!
-//! **Why nobody is doubled.** An id is adopted only where it is nowhere, in one step of the queue; from
-//! then on it is leased. Two rebuilds, a starter and a rebuild: one of them gets it.
+//! **Why no id is doubled.** An id is adopted only where it is nowhere, in one step of the queue; from then on it is
+//! leased. Two rebuilds, a starter and a rebuild: one of them gets it.
 //!
-//! **Why nobody is revived.** A worker ends or buries a tweet in the store first and takes it out of the
-//! queue after. So an id that is nowhere because a worker was done with it is *ended* in the store by the
-//! time we adopt it, and 2, which comes after 1, sees that, however old the page was. While we hold
-//! the lease nobody else looks the tweet up.
+//! **Why no id is revived.** A worker ends or buries a tweet in the store first and takes it out of the queue after. So
+//! an id that is nowhere because a worker was done with it is *ended* in the store by the time we adopt it, and 2,
+//! which comes after 1, sees that, however old the page was. While we hold the lease nobody else looks the tweet up.
 //!
-//! **Why nobody is lost.** Between 2 and 3 a starter may bring an ended tweet to life, or a person one of
-//! the dead: their store comes first as well, then the queue tells them *leased*, then 3 takes it
-//! out. That is what 4 is for: its read comes after 3, and so after theirs. A rebuild that is killed
-//! leaves leases, which run out; one whose reply is lost asks again with its token or settles again.
+//! **Why no id is lost.** Between 2 and 3 a starter may bring an ended tweet to life, or a person one of the dead:
+//! their store comes first as well, then the queue tells them *leased*, then 3 takes it out. That is what 4 is for: its
+//! read comes after 3, and so after theirs. A rebuild that is killed leaves leases, which run out; one whose reply is
+//! lost asks again with its token or settles again.
 //!
 //! One that is cut off between 3 and 4 says that it did not end, and is run again.
 //!
@@ -57,7 +56,7 @@ pub struct Lanes {
     pub schedule: Arc<dyn Schedules>,
     /// The lane of tweets the provider does not return.
     pub unavailable: Lane,
-    /// What an id says of its date, where the store does not know it.
+    /// Reads the date from an id, if the store does not know it.
     pub id_date: IdDate,
 }
 
@@ -78,7 +77,7 @@ impl Lanes {
         lane.unwrap_or_else(|| self.unavailable.clone())
     }
 
-    /// Whether a tweet's life is over by its age.
+    /// Returns true if a tweet's life is over by its age.
     fn is_over(&self, id: &str, created_at: Option<Millis>, now: Millis) -> bool {
         let created_at = self.created_at(id, created_at);
         self.schedule.in_force().next(&Known { id, created_at }, now).is_none()
@@ -97,7 +96,7 @@ impl std::fmt::Debug for Lanes {
     }
 }
 
-/// What became of the rows. `known + leased + dead + put_back + withdrawn + refused = rows`.
+/// The outcomes of the rows. `known + leased + dead + put_back + withdrawn + refused = rows`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rebuilt {
     /// Rows of tweets that live.
@@ -114,11 +113,11 @@ pub struct Rebuilt {
     pub withdrawn: u64,
     /// Rows whose id cannot be a job's.
     pub refused: u64,
-    /// Whether the store was walked to its end.
+    /// True if the store was walked to its end.
     pub complete: bool,
     /// The last id that is done with, when it was not: ids fall.
     pub down_to: Option<String>,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
 }
 
@@ -130,7 +129,7 @@ pub struct RebuildError {
     pub rows: u64,
     /// The last id of those.
     pub last: Option<String>,
-    /// What happened.
+    /// The error.
     #[source]
     pub why: StarterError,
 }
@@ -146,13 +145,13 @@ pub struct Rebuild {
     pub queue: Arc<dyn Queue>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Where each goes.
+    /// Decides the lane of each row.
     pub lanes: Lanes,
-    /// How long a page is ours, as all leases of the namespace.
+    /// The lease of a page, as long as all leases of the namespace.
     pub lease: Duration,
-    /// Rows a second at the most, at least 1.
+    /// The maximum number of rows a second, at least 1.
     pub rate: u32,
-    /// What to do when the store or the queue is away.
+    /// The behaviour while the store or the queue is down.
     pub retry: RetryPolicy,
 }
 
@@ -214,7 +213,7 @@ impl Rebuild {
             if !error.is_passing() || delays.attempts() >= self.retry.tries {
                 return Err(error);
             }
-            tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a page could not be put back yet");
+            tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a page could not be restored yet");
             stop.sleep(delay).await;
             if stop.is_draining() {
                 return Ok(None);
@@ -231,7 +230,7 @@ impl Rebuild {
         let mut left: Vec<&Listed> = Vec::with_capacity(rows.len());
         for row in rows {
             if let Err(why) = check_id(&row.id) {
-                tracing::warn!(id = ?row.id, why, "a row of the store can be in no queue");
+                tracing::warn!(id = ?row.id, why, "a row of the store cannot be scheduled");
                 sum.refused += 1;
             } else {
                 left.push(row);
@@ -302,7 +301,7 @@ impl Rebuild {
         (random::share() * most as f64) as Millis
     }
 
-    /// Those of the rows that live now.
+    /// The live ones of the rows.
     async fn living<'a>(&self, rows: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
         let states = self.states(rows).await?;
         Ok(rows.iter().zip(states).filter(|(_, state)| state.is_some()).map(|(row, _)| *row).collect())

@@ -56,7 +56,7 @@ impl FromStr for Moment {
     }
 }
 
-/// Which posts of the store.
+/// A selection of posts in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Which {
     /// In this state; `None` for both.
@@ -80,12 +80,12 @@ impl Which {
     }
 }
 
-/// What became of the posts.
+/// The outcomes of the posts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Refreshed {
     /// Due at once (or within an interval, where they are spread), in the lane of their age.
     pub promoted: u64,
-    /// With a worker right now: due again as soon as it lets go.
+    /// Held by a worker: due again as soon as it is released.
     pub leased: u64,
     /// The queue had lost them: they are in it again.
     pub put_back: u64,
@@ -117,7 +117,7 @@ impl std::fmt::Display for Refreshed {
     }
 }
 
-/// Brings look-ups forward.
+/// Brings lookups forward.
 #[derive(Debug, Clone)]
 pub struct Refresh {
     /// Queue, store and lanes; and what puts back a post that the queue has lost.
@@ -179,7 +179,7 @@ impl Refresh {
                 Ok(done) => done,
                 Err(error) if error.is_passing() && delays.attempts() < retry.tries => {
                     let delay = delays.next_delay();
-                    tracing::warn!(%error, delay_ms = clock::millis(delay), "a page cannot be brought forward yet");
+                    tracing::warn!(%error, delay_ms = clock::millis(delay), "a page cannot be made due yet");
                     stop.sleep(delay).await;
                     continue;
                 }

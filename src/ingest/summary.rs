@@ -1,4 +1,4 @@
-//! What became of a file, for a person and for a script.
+//! The summary of a file, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Refusal {
     pub reason: String,
 }
 
-/// What became of a file's entries. `scheduled + known + too_old + dead + refused = lines`.
+/// The outcomes of a file's entries. `scheduled + known + too_old + dead + refused = lines`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The file.
@@ -43,16 +43,16 @@ pub struct Summary {
     pub refused: u64,
     /// The first 50 of them.
     pub refusals: Vec<Refusal>,
-    /// How many were refused for which reason.
+    /// The number of refused entries by reason.
     pub refused_by_reason: BTreeMap<String, u64>,
     /// Something a person should look at although it was scheduled.
     pub warning: Option<String>,
-    /// In how many seconds, from when it was read, the first of them is due that was not refused, and the last. One that
-    /// was in the queue already is due when it was.
+    /// In how many seconds, from when it was read, the first of them is due that was not refused. One that was in the queue
+    /// already is due when it was.
     pub first_update_s: Option<f64>,
-    /// See above.
+    /// In how many seconds the last of them is due.
     pub last_update_s: Option<f64>,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
     /// Entries per second.
     pub ids_per_second: f64,

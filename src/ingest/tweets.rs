@@ -30,7 +30,7 @@ pub struct Item {
 pub struct Tweets<R> {
     lines: Lines<R>,
     parse: Parse,
-    /// What is left of a page.
+    /// The rest of a page.
     page: std::vec::IntoIter<Item>,
 }
 
@@ -58,7 +58,7 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
     /// The next tweet. Can be dropped at any await and called again.
     ///
     /// # Errors
-    /// What the source says.
+    /// The error of the source.
     pub async fn next(&mut self) -> io::Result<Option<Item>> {
         loop {
             if let Some(item) = self.page.next() {
@@ -84,7 +84,7 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
     }
 }
 
-/// What a text says.
+/// The tweets in a text.
 #[derive(Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "the large one is that of nearly every line")]
 pub(super) enum Read {

@@ -14,7 +14,7 @@ const TIMELINES: &str = "source:poll";
 /// and those of streams with this.
 const STREAMS: &str = "source:stream";
 
-/// What a pipeline works on.
+/// The items of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Posts that are looked up again and again.
@@ -43,7 +43,7 @@ pub enum Kind {
 pub struct PipelineId {
     /// The network it asks.
     pub provider: Provider,
-    /// What it works on.
+    /// Its items.
     pub kind: Kind,
     /// The part of the work, where each part has a queue of its own.
     pub partition: Option<String>,

@@ -1,6 +1,7 @@
 //! The vocabulary: what a tweet is to us. No I/O.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::Serialize;
 use sqlx::error::BoxDynError;
@@ -53,7 +54,7 @@ impl TweetId {
     /// Reads an id as Twitter writes it (`id_str`). No surrounding space is taken off here.
     ///
     /// # Errors
-    /// It is none; says why.
+    /// Not an id; says why.
     pub fn parse(text: &str) -> Result<Self, BadId> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         if text.is_empty() {
@@ -83,7 +84,7 @@ impl TweetId {
     /// [`TweetId::created_at`] of an id as it is written.
     ///
     /// # Errors
-    /// It is none; says why.
+    /// Not an id; says why.
     pub fn date_of(text: &str) -> Result<Option<Millis>, String> {
         Self::parse(text).map(Self::created_at).map_err(|why| why.to_string())
     }
@@ -136,8 +137,8 @@ pub struct Metrics {
     pub impression_count: Option<i64>,
 }
 
-/// What a tweet says beside its text and its counts: what researchers filter by. `None` where the network has no such
-/// thing, or the object does not say; it never overwrites what is stored.
+/// Further fields of a tweet, beside its text and counts, that researchers filter by. `None` where the network has no
+/// such thing, or the object does not say; it never overwrites what is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct Details {
     /// Its language, as the network calls it (`en`, `pt`; several of Bluesky's are comma separated).
@@ -152,7 +153,7 @@ pub struct Details {
     pub conversation_id: Option<String>,
     /// Who may reply (X).
     pub reply_settings: Option<String>,
-    /// Whether its text is cut short, and the rest is not in the object.
+    /// True if its text is cut short and the rest is not in the object.
     pub truncated: Option<bool>,
 }
 
@@ -171,7 +172,7 @@ pub struct Tweet {
     pub author_name: Option<String>,
     /// Its counts.
     pub metrics: Metrics,
-    /// What it says beside them.
+    /// Its other fields.
     pub details: Details,
     /// Countries in which it is withheld, comma separated (`XY`: everywhere); `None` when it is not.
     pub withheld_in: Option<String>,
@@ -181,7 +182,7 @@ pub struct Tweet {
     pub raw: String,
 }
 
-/// Where a tweet is in its life, as the store knows it.
+/// The state of a tweet's life in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TweetState {
@@ -197,6 +198,9 @@ pub enum TweetState {
 }
 
 impl TweetState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Unavailable, Self::Ended, Self::Dead];
+
     /// The word in the database, in `status` and on the page.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -209,16 +213,22 @@ impl TweetState {
     }
 }
 
+impl FromStr for TweetState {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|state| state.as_str() == word);
+        named.ok_or_else(|| format!("{word:?} is no state; there are live, unavailable, ended and dead"))
+    }
+}
+
 /// The state of that word, as a table has it.
 impl<'r, D: Database> Decode<'r, D> for TweetState
 where
     &'r str: Decode<'r, D>,
 {
     fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
-        let word = <&str>::decode(value)?;
-        let states = [Self::Live, Self::Unavailable, Self::Ended, Self::Dead];
-        let known = states.into_iter().find(|state| state.as_str() == word);
-        known.ok_or_else(|| format!("the table has an unknown state: {word:?}").into())
+        Ok(<&str>::decode(value)?.parse()?)
     }
 }
 
@@ -248,11 +258,11 @@ pub const SECONDS_BELOW: Millis = 100_000_000_000;
 /// A tweet as an ingest hands it over.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ingested {
-    /// The id under which it is looked up; nobody has checked it.
+    /// The unchecked id under which it is looked up.
     pub id: String,
     /// When it was made, ms since the epoch; `None` to take it from the id.
     pub created_at: Option<Millis>,
-    /// What the ingest knows of it beyond that.
+    /// Further details from the ingest.
     pub content: Option<Tweet>,
 }
 

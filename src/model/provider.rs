@@ -1,9 +1,9 @@
-//! Whose posts: each provider has a namespace of its own in queue and store, and a quota ledger of its own.
+//! Providers. Each has its own namespace in queue and store, and its own quota ledger.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What the names of Mastodon's instances begin with, where a provider is named.
+/// The prefix of a Mastodon instance's name in a provider's name.
 const MASTODON: &str = "mastodon";
 
 /// A provider of posts.
@@ -20,7 +20,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Whose quota it is: the ledger's namespace.
+    /// The namespace of its quota ledger.
     #[must_use]
     pub fn ledger(&self) -> String {
         self.to_string()

@@ -9,11 +9,11 @@ use crate::ops::report::status::{Known, Status};
 use crate::ops::snapshot::{Freshness, Outage, Seen, Snapshot};
 use crate::quota::Reads;
 
-/// One in so many posts may be late, or a single one: an id that no call can answer must not hide the others.
+/// One in this many posts may be late, or a single one: an id that no call can answer must not hide the others.
 const LATE_SHARE: u64 = 100;
-/// One in so many posts may be missing from the latest answers, ...
+/// One in this many posts may be missing from the latest answers, ...
 const MISSING_SHARE: u64 = 20;
-/// ... or so many: people delete posts.
+/// ... or this many: people delete posts.
 const FEW_MISSING: u64 = 2;
 /// Workers beat every 5 s; one that has not for so long, in ms, is not counted on.
 const HEARTBEAT_PATIENCE_MS: Millis = 12_000;
@@ -122,13 +122,14 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
         let [reads, limit] = [reads, limit].map(|count| grouped(*count));
         let left = to_the_second(*reset_in_ms);
         return Some(format!(
-            "the budget of reads is spent, {reads} of {limit}; it goes on at the reset in {left}, or with more x.reads"
+            "the budget of reads is spent, {reads} of {limit}; calls continue at the reset in {left}, or when x.reads is \
+             raised"
         ));
     }
     parked(snapshot).or_else(|| troubled(stats))
 }
 
-/// That nobody works.
+/// No worker runs.
 fn no_worker(stats: &Stats) -> Option<String> {
     match stats.workers.iter().map(|worker| worker.beat_age_ms).min() {
         None => Some("no worker heartbeat for 1 minute; start `twitter-updater updater`".to_owned()),
@@ -140,7 +141,7 @@ fn no_worker(stats: &Stats) -> Option<String> {
     }
 }
 
-/// That every credential is left alone.
+/// Every credential is parked.
 fn parked(snapshot: &Snapshot) -> Option<String> {
     let first = snapshot.accounts.iter().min_by_key(|account| account.parked_for_ms)?;
     (first.parked_for_ms > 0).then(|| {
@@ -153,7 +154,7 @@ fn parked(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// That no worker can work, as they say themselves.
+/// No worker can work, by their own reports.
 fn troubled(stats: &Stats) -> Option<String> {
     let living = || stats.workers.iter().filter(|worker| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS);
     let troubles: Vec<&str> = living().filter_map(|worker| worker.trouble()).collect();
@@ -191,7 +192,7 @@ fn unknown(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// That posts which were found before are missing from the answers.
+/// Posts found before are missing from the answers.
 fn missing(snapshot: &Snapshot) -> Option<String> {
     let all = snapshot.freshness_of_all();
     let missing = all.missing.unwrap_or(0);
@@ -205,7 +206,7 @@ fn missing(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// That posts are overdue, and why.
+/// Posts are overdue, and why.
 fn late(snapshot: &Snapshot) -> Option<String> {
     let all = snapshot.freshness_of_all();
     let late = all.late.unwrap_or(0);
@@ -221,7 +222,7 @@ fn late(snapshot: &Snapshot) -> Option<String> {
     Some(format!("Late: {late} of {ids} posts are not up to date, the oldest is overdue by {}: {why}", span(oldest)))
 }
 
-/// So many of that many may be late without anybody having to do anything.
+/// The number of posts, of this total, that may be late without need for action.
 fn few(ids: u64) -> u64 {
     (ids / LATE_SHARE).max(1)
 }
@@ -236,7 +237,7 @@ fn fresh(snapshot: &Snapshot) -> String {
         (ids, late) => format!("{} of {} posts are up to date", grouped(ids.saturating_sub(late)), grouped(ids)),
     };
     if waiting > 0 {
-        said += &format!(", {} of them wait for their first look-up", grouped(waiting));
+        said += &format!(", {} of them wait for their first lookup", grouped(waiting));
     }
     // While the quota of some credential is not known yet, it may suffice.
     if let Some(over) = quota_falls_short(snapshot) {
@@ -245,7 +246,7 @@ fn fresh(snapshot: &Snapshot) -> String {
     said
 }
 
-/// What mends a quota that does not carry the demand.
+/// The remedy for a quota below the demand.
 fn quota_falls_short(snapshot: &Snapshot) -> Option<String> {
     let quota = &snapshot.status.quota;
     let (ratio, remedy) = quota.demand_by_quota.zip(quota.remedy)?;
@@ -435,7 +436,7 @@ mod tests {
         });
         assert_eq!(leased.1, "All 100,100 posts are up to date", "what is leased counts");
         let waiting = answers(|reading| hourly(reading).waiting = 500);
-        assert_eq!(waiting.1, "All 100,000 posts are up to date, 48,000 of them wait for their first look-up");
+        assert_eq!(waiting.1, "All 100,000 posts are up to date, 48,000 of them wait for their first lookup");
         let nothing = answers(|reading| {
             (reading.stats.lanes, reading.due) = (vec![], vec![]);
             reading.measured.of = Some(vec![measured(None, 0)]);
@@ -617,7 +618,7 @@ mod tests {
             has_room: false,
         };
         let spent = answers(|reading| reading.reads = Some(reads.clone()));
-        let says = "the budget of reads is spent, 2,000 of 2,000; it goes on at the reset in 1s";
+        let says = "the budget of reads is spent, 2,000 of 2,000; calls continue at the reset in 1s";
         assert!(spent.0 == State::Stopped && spent.1.contains(says), "{}", spent.1);
         let left = Reads { reads: 1_999, spent: false, ..reads };
         assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);

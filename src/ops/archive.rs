@@ -10,9 +10,9 @@ use super::reader::StoreAtHand;
 use crate::base::reload::Reloadable;
 use crate::ops::dead::Dead;
 
-/// How long a store that does not answer may hold up the rest.
+/// The time for which a store that does not answer may delay other figures.
 const FIRST: Duration = Duration::from_secs(2);
-/// How long it may take to answer who asks.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The pause before it is tried again, where it could not be opened.
 const AGAIN: Duration = Duration::from_secs(5);

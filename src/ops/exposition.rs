@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 
 use crate::engine::metrics::{Counter, CounterSet, Metrics};
 
-/// What every name starts with.
+/// The prefix of every name.
 const PREFIX: &str = "twitter_updater";
 /// What [`text`] is.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -46,7 +46,7 @@ pub(super) fn namespace(name: &str) -> Labels {
     vec![("namespace", name.to_owned())]
 }
 
-/// What a process shows that works on these pipelines: what it counts and measures of each, by its namespace.
+/// The metrics of a process that works on these pipelines: its counts and measurements of each, by namespace.
 #[must_use]
 pub fn of_process(pipelines: impl IntoIterator<Item = (String, Arc<Metrics>)>) -> Registry {
     let mut registry = registry();
@@ -82,7 +82,7 @@ impl Pipelines {
 
 impl Pipelines {
     fn unreadable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let what = "Answers that could not be read, by the reason.";
+        let what = "Answers that could not be read, by reason.";
         let mut family = encoder.encode_descriptor("unreadable", what, None, MetricType::Counter)?;
         for (namespace, metrics) in &self.0 {
             for (reason, count) in metrics.unreadable_by_reason() {
@@ -93,7 +93,7 @@ impl Pipelines {
         Ok(())
     }
 
-    /// What is counted beside, each under a namespace of its own.
+    /// Further counters, each under its own namespace.
     fn beside(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let all: Vec<(String, Arc<dyn CounterSet>)> = self.0.iter().flat_map(|(_, metrics)| metrics.beside()).collect();
         let mut families: BTreeMap<(&str, &str), Vec<(&str, &Counter)>> = BTreeMap::new();

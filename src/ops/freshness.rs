@@ -1,5 +1,5 @@
 //! How fresh posts are, measured from their stored answers and never from due times: a queue may believe that a post
-//! is not due for hours while nobody has heard of it for days.
+//! is not due for hours although it has had no answer for days.
 //!
 //! Of each lane and of what is leased some ids are drawn at random, and their rows are read by primary key. Pure, but for
 //! [`measure`].
@@ -20,7 +20,7 @@ pub const IN_FLIGHT_MS: Millis = 2_000;
 /// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
 const AHEAD_MS: Millis = 60_000;
 
-/// What was measured of a lane, or of what is leased.
+/// The measured freshness of a lane, or of the leased ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Measured {
     /// The lane; `None` for what is leased.
@@ -41,16 +41,16 @@ pub struct Measured {
     pub oldest_ms: Millis,
 }
 
-/// What one row says.
+/// The state of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// The post is up to date, or its life is over.
     UpToDate,
-    /// Its last answer is too old, by so many ms.
+    /// Its last answer is too old, by this many ms.
     Late(Millis),
-    /// It is missing, which is not believed yet.
+    /// Missing, but the miss is not believed yet.
     Missing,
-    /// It waits for its first answer.
+    /// Waits for its first answer.
     Waiting,
     /// Its last answer is dated ahead of the queue's clock.
     Ahead,
@@ -102,13 +102,13 @@ impl Measured {
         sum
     }
 
-    /// Whether every drawn id is up to date, or waits for its first answer.
+    /// Returns true if every drawn id is up to date, or waits for its first answer.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.late + self.missing + self.ahead == 0
     }
 
-    /// How many of all ids that is, reckoned from the drawn ones: none only where none was drawn.
+    /// The number of all ids, estimated from the drawn ones: 0 only if none was drawn.
     #[must_use]
     pub fn scaled(&self, drawn: u64) -> u64 {
         if drawn == 0 || self.sampled == 0 {

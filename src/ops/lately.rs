@@ -1,4 +1,4 @@
-//! What was counted in the last seconds: a fault must be named while it is new, and two minutes of good calls hide it.
+//! Counts of the last seconds: the page must name a new fault at once, which two minutes of good calls would hide.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,10 +12,10 @@ const LEAST: Duration = Duration::from_secs(7);
 const MOST: Duration = Duration::from_secs(30);
 /// Minutes in their place where nobody has watched for so long: the current one and the one before it.
 const MINUTES: usize = 2;
-/// What is counted.
+/// A counter.
 const COUNTERS: [&str; 5] = ["requests", "requests_failed", "looked_up", "broken", "lookup_ms"];
 
-/// What was counted in the last seconds.
+/// The counts of the last seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lately {
     counts: BTreeMap<&'static str, i64>,
@@ -37,7 +37,7 @@ impl Lately {
         Self { counts: COUNTERS.map(|name| (name, last.iter().map(|minute| minute.count(name)).sum())).into() }
     }
 
-    /// How often that was counted.
+    /// The count of that counter.
     #[must_use]
     pub fn count(&self, counter: &str) -> i64 {
         self.counts.get(counter).copied().unwrap_or(0)

@@ -1,10 +1,9 @@
-//! What is seen of a process from outside, over HTTP: whether it lives, whether it can work, what it counts;
-//! and on the role `ops` the whole queues.
+//! The HTTP endpoints of a process: liveness, readiness, metrics; and on the role `ops` the whole queues.
 //!
 //! | address | what | roles |
 //! |---|---|---|
 //! | `GET /live` | 200 while its loops turn, else 503: never asks a service | all |
-//! | `GET /ready` | 200 while its services answer, of one namespace at least, and nobody stops it, else 503 | all |
+//! | `GET /ready` | 200 while its services answer, for at least one namespace, and it is not stopping, else 503 | all |
 //! | `GET /metrics` | OpenMetrics text | all |
 //! | `GET /status` | the answer of `status --json` | `ops` |
 //! | `GET /`, `/tweet`, `/dead` | the page, for people; of several namespaces below `/n/` | `ops`, `demo` |
@@ -23,6 +22,7 @@ mod page;
 mod polled;
 mod probe;
 mod probes;
+pub mod prune;
 mod reader;
 pub mod report;
 mod server;

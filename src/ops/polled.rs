@@ -10,19 +10,19 @@ use super::exposition::{Labels, namespace, show};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::ops::report::sources::{Source, SourceBook, Sources};
 
-/// How often they are read, while somebody watches,
+/// The interval between reads while somebody watches,
 const EVERY: Duration = Duration::from_secs(2);
 /// unless that takes more than so large a part of the time: all gaps are counted.
 const SHARE_OF_THE_TIME: u32 = 10;
-/// How often it is tried where the store did not answer.
+/// The interval between tries while the store does not answer.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long the store may take, and the queues as long again: all else on the page waits for it.
+/// Time limit for the store, and again for the queues: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Sources that a gauge names at the most; all are counted.
+/// The maximum number of sources that a gauge names; all are counted.
 const NAMED: usize = 100;
 
-/// What was read last, for all who watch.
+/// The last reading, shared by all viewers.
 #[derive(Debug, Default)]
 struct Read {
     sources: Sources,
@@ -30,7 +30,7 @@ struct Read {
     at: Option<(Stopwatch, Duration)>,
 }
 
-/// What reads them for the page.
+/// The page's reader of sources.
 #[derive(Debug)]
 pub(crate) struct Polled {
     book: SourceBook,
@@ -89,7 +89,7 @@ pub(super) fn show_sources(registry: &mut Registry, sources: &Sources, now: Mill
     show(registry, "source_failures", what, failing.take(NAMED));
     let quiet = named()
         .filter_map(|source| Some((labels(source), now.saturating_sub(source.quiet_since()?).max(0) as f64 / 1e3)));
-    let what = "How long ago each quiet source brought a new post";
+    let what = "Time since each quiet source brought a new post";
     show(registry, "source_quiet_seconds", what, quiet.take(NAMED));
 }
 

@@ -6,13 +6,13 @@ use reqwest::{Client, redirect};
 
 /// From the connection to the last byte; health checks are given 30 s, and some of them 1 s.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How much of a refusal is shown, in characters.
+/// The maximum length of a shown refusal, in characters.
 const SHOWN: usize = 300;
 
-/// Whether that address answers with a success.
+/// Checks that the address answers with a success status.
 ///
 /// # Errors
-/// One line: nobody answers, or what the answer was.
+/// One line: no response, or the answer.
 pub async fn probe(url: &str) -> Result<(), String> {
     // The process may hold one provider only; a second install changes nothing.
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -22,7 +22,7 @@ pub async fn probe(url: &str) -> Result<(), String> {
     let silent = |error: reqwest::Error| match error {
         error if error.is_builder() => "that is no http:// address".to_owned(),
         error if error.is_timeout() => format!("no answer within {} s", TIMEOUT.as_secs()),
-        _ => "nobody answers there: a role listens where http.listen or --listen says".to_owned(),
+        _ => "no response from this address; pass --url".to_owned(),
     };
     let response = client.get(url).send().await.map_err(silent)?;
     let status = response.status();

@@ -1,4 +1,4 @@
-//! Reads the [`Snapshot`] for whoever watches: once for all of them, and not at all while nobody does.
+//! Reads the [`Snapshot`] once for all viewers, and not at all without viewers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::engine::queue::{Minute, QueueError, joined};
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
 use crate::store::Store;
 
-/// How often it reads while somebody watches,
+/// The interval between readings while somebody watches,
 const READ_EVERY: Duration = Duration::from_secs(1);
 /// unless that takes more than so large a part of the time: counting in a large file is a long walk.
 const SHARE_OF_THE_TIME: u32 = 10;
@@ -25,7 +25,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_AGAIN: Duration = Duration::from_secs(2);
 /// and how long that may take, and each look whether the store answers: a store that hangs shows within 15 s.
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
-/// How often it sees whether the store answers, meanwhile.
+/// The interval of checks in between whether the store answers.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// The store, or why it cannot be opened, in one line.
@@ -43,7 +43,7 @@ pub struct Reader {
     somebody_watches: Notify,
 }
 
-/// What is kept from one reading to the next.
+/// State kept from one reading to the next.
 #[derive(Debug, Default)]
 struct Known {
     snapshot: Option<Arc<Snapshot>>,
@@ -94,7 +94,7 @@ impl Reader {
         read.map(|seen| seen.clone()).unwrap_or_default()
     }
 
-    /// Reads once, for who asks only once: nobody need [run](Reader::run) it.
+    /// Reads once, for a caller that asks only once; it need not [run](Reader::run).
     pub async fn look_once(&self) -> Seen {
         let mut known = Known::default();
         self.read(&mut known).await;

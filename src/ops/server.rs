@@ -1,4 +1,4 @@
-//! One listening socket: whom it lets in, how long it waits for them, and how it is closed.
+//! One listening socket: its access rules, its time limits, and its shutdown.
 
 mod crowd;
 mod door;
@@ -31,7 +31,7 @@ pub use self::door::Door;
 
 /// The head of a request comes within this time, and a connection without one is closed after it.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// A body comes within this time: whoever trickles it holds a place. The starter gives up sooner, and says why.
+/// The time limit for a body, since a slow sender occupies a place. The starter gives up sooner, and says why.
 const BODY_PATIENCE: Duration = Duration::from_secs(40);
 /// Connections at once, unless the settings say otherwise.
 const CONNECTIONS: usize = 512;
@@ -55,7 +55,7 @@ impl ServerError {
     }
 }
 
-/// A socket that listens already; whoever connects waits until [`Server::run`].
+/// A listening socket; clients wait until [`Server::run`].
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -87,7 +87,7 @@ impl Server {
         Self { door, connections, ..self }
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -113,7 +113,7 @@ impl Server {
                 }
                 Err(error) if is_of_one(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a connection cannot be taken: those who say nothing are closed");
+                    tracing::warn!(%error, "a connection cannot be accepted: idle ones are closed");
                     crowd.clear();
                     tokio::time::sleep(AFTER_FAILURE).await;
                 }
@@ -126,7 +126,7 @@ impl Server {
     }
 }
 
-/// Whether it is that one connection's error, and the next one may be taken.
+/// Returns true if the error is that of one connection, so that the next one can be accepted.
 fn is_of_one(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionRefused | ConnectionAborted | ConnectionReset)
@@ -153,7 +153,7 @@ async fn serve(stream: TcpStream, from: SocketAddr, seat: Seat, router: Router, 
         () = seat.leaving() => return,
         () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    // Half a head is no request: nobody waits for the rest of it.
+    // Half a head is not a request: do not wait for the rest of it.
     if seat.is_busy() {
         said(connection.await);
     }

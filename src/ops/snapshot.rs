@@ -21,26 +21,26 @@ use crate::quota::{CredentialStatus, Reads};
 /// Minutes that are shown: so many past ones, the current one included, and as many to come.
 pub const MINUTES_SHOWN: u32 = 60;
 
-/// What the queue and the ledger told, at nearly the same moment.
+/// Answers of the queue and the ledger, at nearly the same moment.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     /// The queue.
     pub stats: Stats,
     /// The credentials.
     pub accounts: Vec<CredentialStatus>,
-    /// How the budget of reads is spent, where the provider charges for them.
+    /// The state of the budget of reads, if the provider charges for them.
     pub reads: Option<Reads>,
-    /// What is due, at the [`moments`].
+    /// The ids due at the [`moments`].
     pub due: Vec<LaneDue>,
     /// The last minutes, the oldest first, the current one last.
     pub minutes: Vec<Minute>,
-    /// How fresh the stored answers are; or why that is not known.
+    /// The freshness of the stored answers, or the reason why it is unknown.
     pub measured: Sampled,
-    /// What was counted in the last seconds; `None` where it was not watched for so long.
+    /// The counts of the last seconds; `None` if it has not been watched for that long.
     pub lately: Option<Lately>,
 }
 
-/// How fresh the stored answers are, as it was measured last.
+/// The last measured freshness of the stored answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sampled {
     /// By lane, the most impatient first, what is leased last; `None` where it was not measured yet, or could not be.
@@ -54,37 +54,37 @@ pub struct Sampled {
 /// Everything the page shows of a moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Snapshot {
-    /// What `twitter-updater status` says.
+    /// The output of `twitter-updater status`.
     #[serde(flatten)]
     pub status: Status,
     /// The credentials, in the order of the settings.
     pub accounts: Vec<CredentialStatus>,
-    /// How fresh each lane is, the most impatient first.
+    /// The freshness of each lane, the most impatient first.
     pub freshness: Vec<Freshness>,
-    /// What comes due within an hour, by lane, the most impatient first.
+    /// The ids due within an hour, by lane, the most impatient first.
     pub coming: Vec<Coming>,
     /// The last hour, the oldest minute first, the current one last.
     pub minutes: Vec<Minute>,
-    /// What it takes if tweets keep coming in as in these minutes; `None` where none came.
+    /// The calls and credentials needed if tweets keep arriving as in these minutes; `None` if none arrived.
     pub forecast: Option<Forecast>,
     /// Why the store cannot be used, where that is so: nothing can be saved.
     pub store_out: Option<Outage>,
-    /// What was measured of the stored answers.
+    /// The measured freshness of the stored answers.
     pub measured: Sampled,
     /// What was counted in the last seconds.
     #[serde(skip)]
     pub lately: Lately,
     /// The last wave of misses in the minutes that the queue keeps.
     pub wave: Option<Wave>,
-    /// How long a claimed batch is leased, ms.
+    /// The lease of a claimed batch, ms.
     pub lease_ms: Millis,
-    /// How long an id may wait for its request to fill before it is overdue, ms.
+    /// The time that an id may wait for its request to fill before it is overdue, ms.
     pub buffer_ttl_ms: Millis,
-    /// Ids in a request, at the most.
+    /// The maximum number of ids in a request.
     pub request_ids: u64,
 }
 
-/// What is known by now.
+/// The latest figures, for viewers.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// The last figures; `None` before the first.
@@ -115,13 +115,13 @@ pub struct Freshness {
     pub due: u64,
     /// Ids of those that are due for longer than `updater.buffer_ttl`.
     pub overdue: u64,
-    /// How late the oldest is due, ms.
+    /// The lateness of the oldest, ms.
     pub oldest_lateness_ms: Millis,
     /// Ids due later than their lane allows: the updaters mend them.
     pub beyond: u64,
 }
 
-/// What comes due in a lane.
+/// The ids that come due in a lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Coming {
     /// The lane.
@@ -131,7 +131,7 @@ pub struct Coming {
     pub per_minute: Vec<u64>,
 }
 
-/// What it takes if tweets keep coming in as they do.
+/// The calls and credentials needed if tweets keep arriving at this rate.
 #[derive(Debug, Clone, Serialize)]
 pub struct Forecast {
     /// The steady state, at as many tweets a day as that makes.
@@ -157,7 +157,7 @@ pub fn moments(buffer_ttl: Duration) -> Vec<Millis> {
 }
 
 impl Seen {
-    /// Whether anything was read, or could not be.
+    /// Returns true if a reading succeeded or failed.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.snapshot.is_some() || self.outage.is_some()

@@ -1,4 +1,4 @@
-//! What of the configuration the figures are reckoned by.
+//! The settings from which the figures are calculated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::engine::schedule::Schedule;
 use crate::ops::report::plan::Fill;
 use crate::providers::lookup::Capabilities;
 
-/// What of the configuration the figures are reckoned by.
+/// The settings from which the figures are calculated.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// When items are due.

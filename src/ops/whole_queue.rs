@@ -1,4 +1,4 @@
-//! The whole queue of a namespace and its quota, read when somebody asks: gauges for a scrape, JSON for a person.
+//! The whole queue of a namespace and its quota, read on request: gauges for a scrape, JSON for a person.
 //!
 //! On `ops` alone: read by each of fifty updaters, they would be the same figures fifty times, and fifty times
 //! the work for the queue.
@@ -22,7 +22,7 @@ use crate::pipelines::refresh::wave::Wave;
 use crate::providers::lookup::Capabilities;
 use crate::quota::{Budget, CredentialStatus, Ledger, LedgerError, Reads};
 
-/// How long queue and ledger may take to answer. A scrape is given 10 s as a rule, and then shows nothing.
+/// Time limit for queue and ledger. A scrape usually has 10 s, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// One queue, and the credentials that serve it.
@@ -30,15 +30,15 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 pub struct WholeQueue {
     /// The queue.
     pub queue: Arc<dyn Queue>,
-    /// Whose quota it is: the ledger's tag. Credentials of one name are others for another provider.
+    /// The ledger's tag: the same credential name can exist for several providers.
     pub provider: String,
-    /// What knows the credentials.
+    /// The quota ledger.
     pub ledger: Arc<dyn Ledger>,
     /// The credentials' names.
     pub names: Vec<String>,
-    /// What the lookup can take.
+    /// The lookup's capabilities.
     pub capabilities: Capabilities,
-    /// What of the configuration the demand is reckoned by.
+    /// The settings from which the demand is calculated.
     pub terms: Reloadable<Terms>,
     /// The budget of reads, where the provider charges for them.
     pub budget: Option<Reloadable<Budget>>,
@@ -65,7 +65,7 @@ impl WholeQueue {
         self.ledger.statuses(self.capabilities.endpoint, &self.names).await
     }
 
-    /// What queue and ledger answer, if they do so in time; the process's health hears of it.
+    /// The answer of queue and ledger, if it arrives in time; updates the process's health.
     pub(super) async fn in_time<T>(&self, reading: impl Future<Output = Result<T, QueueError>>) -> Result<T, String> {
         let read = match tokio::time::timeout(PATIENCE, reading).await {
             Ok(read) => read.map_err(|error| error.to_string()),
@@ -87,7 +87,7 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
     let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.snapshot.is_some())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
-    // A source that fails alone has alarms of its own, which wake nobody.
+    // A single failing source has its own alert, which pages nobody.
     let fresh = |whole: &WholeQueue, seen: &Seen| {
         let pollers = seen.pollers.as_ref().and_then(|_| sources.poller_trouble_of(&whole.provider));
         Answer::of(&Seen { pollers, ..seen.clone() }).state == State::Fresh
@@ -108,20 +108,20 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     exposition::text(&registry)
 }
 
-/// What is known of how fresh the stored answers are.
+/// The measured freshness of the stored answers.
 fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot)]) {
     let known = |of: fn(&Snapshot) -> Option<f64>| {
         all.iter().filter_map(move |(whole, snapshot)| Some((namespace(whole.queue.namespace()), of(snapshot)?)))
     };
     type Share = fn(&Snapshot) -> Option<f64>;
     let shown: [(&str, &str, Share); 5] = [
-        ("posts_late", "Posts whose last answer is older than their interval, reckoned from a sample", |of| {
+        ("posts_late", "Posts whose last answer is older than their interval, estimated from a sample", |of| {
             Some(of.freshness_of_all().late? as f64)
         }),
-        ("posts_missing", "Posts found before that the latest answers leave out, reckoned from a sample", |of| {
+        ("posts_missing", "Posts found before that the latest answers leave out, estimated from a sample", |of| {
             Some(of.freshness_of_all().missing? as f64)
         }),
-        ("posts_waiting", "Posts that wait for their first answer, reckoned from a sample", |of| {
+        ("posts_waiting", "Posts that wait for their first answer, estimated from a sample", |of| {
             Some(of.freshness_of_all().waiting? as f64)
         }),
         ("posts_due_beyond", "Posts due later than their lane allows", |of| Some(of.freshness_of_all().beyond as f64)),
@@ -143,16 +143,14 @@ fn show_queues(registry: &mut Registry, queues: &[&Stats]) {
     show(registry, "delayed", "Ids in each lane", by_lane(|lane| lane.delayed as f64));
     show(registry, "due", "Ids in each lane that are due", by_lane(|lane| lane.due as f64));
     let late = by_lane(|lane| seconds(lane.oldest_lateness_ms));
-    show(registry, "oldest_lateness_seconds", "How late the oldest due id of each lane is", late);
+    show(registry, "oldest_lateness_seconds", "Lateness of the oldest due id in each lane", late);
     type Count = fn(&Stats) -> f64;
     let counts: [(&str, &str, Count); 5] = [
         ("leased", "Ids under a lease", |stats| stats.leased as f64),
-        ("expired", "Ids of those whose lease has run out and that nobody has claimed yet", |stats| {
-            stats.expired as f64
-        }),
+        ("expired", "Ids whose lease has expired and that are not claimed again yet", |stats| stats.expired as f64),
         ("dead", "Ids that are buried", |stats| stats.dead as f64),
         ("incoming", "Ids in incoming that are not drained yet", |stats| stats.incoming as f64),
-        ("paused", "1 while somebody has paused the namespace, else 0", |stats| flag(stats.paused.is_some())),
+        ("paused", "1 while the namespace is paused, else 0", |stats| flag(stats.paused.is_some())),
     ];
     for (name, what, count) in counts {
         show(registry, name, what, queues.iter().map(|stats| (namespace(&stats.namespace), count(stats))));
@@ -171,8 +169,8 @@ fn show_queues(registry: &mut Registry, queues: &[&Stats]) {
             events.get_or_create(&labels).inc_by(u64::try_from(*count).unwrap_or(0));
         }
     }
-    show(registry, "workers", "Workers that have beaten lately", workers);
-    registry.register("queue_events", "The queue's counters since it was made, over all workers", events);
+    show(registry, "workers", "Workers with a recent heartbeat", workers);
+    registry.register("queue_events", "The queue's counters since its creation, over all workers", events);
 }
 
 fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[CredentialStatus])]) {
@@ -196,9 +194,9 @@ fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[CredentialStat
     show(registry, "quota_remaining", what, known(|account| account.remaining.map(f64::from)));
     show(registry, "quota_limit", "Calls per window of each credential", known(|account| account.limit.map(f64::from)));
     let reset = known(|account| account.reset_in_ms.map(seconds));
-    show(registry, "quota_reset_seconds", "How long until each credential's window ends", reset);
+    show(registry, "quota_reset_seconds", "Time until each credential's window ends", reset);
     let parked = known(|account| Some(flag(account.parked_for_ms > 0)));
-    show(registry, "credential_parked", "1 while a credential is left alone, else 0", parked);
+    show(registry, "credential_parked", "1 while a credential is parked, else 0", parked);
 }
 
 fn show_budgets(registry: &mut Registry, all: &[(&WholeQueue, &Reads)]) {
@@ -208,9 +206,9 @@ fn show_budgets(registry: &mut Registry, all: &[(&WholeQueue, &Reads)]) {
     for (name, what, values) in [
         ("budget_reads", "Posts read in this period, or reserved", of(|of| Some(of.reads as f64))),
         ("budget_limit", "Posts that may be read in a period", of(|of| Some(of.limit? as f64))),
-        ("budget_reset_seconds", "How long until the period begins anew", of(|of| Some(seconds(of.reset_in_ms)))),
+        ("budget_reset_seconds", "Time until the next period begins", of(|of| Some(seconds(of.reset_in_ms)))),
         ("budget_spent", "1 while the budget of reads is used up, else 0", of(|of| Some(flag(of.spent)))),
-        ("budget_cost_dollars", "What the reads of this period cost at the most", of(|of| Some(of.dollars))),
+        ("budget_cost_dollars", "Upper bound of the cost of this period's reads", of(|of| Some(of.dollars))),
     ] {
         show(registry, name, what, values);
     }

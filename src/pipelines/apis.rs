@@ -101,7 +101,7 @@ pub async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Hea
         match lookup.clone().learn().await {
             Ok(lookup) => {
                 let ids = lookup.capabilities().batch_limit;
-                tracing::info!(provider = %provider, ids, "the instance says how many statuses a call takes");
+                tracing::info!(provider = %provider, ids, "the instance states how many statuses a call takes");
                 return Ok(Arc::new(lookup));
             }
             // It answers, and does not say what it runs: every version takes one status a call.
@@ -111,7 +111,7 @@ pub async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Hea
             }
             Err(error) => {
                 if health.is_out(&error.to_string()) {
-                    tracing::warn!(provider = %provider, %error, "the instance does not answer: asking again and again");
+                    tracing::warn!(provider = %provider, %error, "the instance does not answer: retrying");
                 }
                 tokio::time::sleep(retry.next_delay()).await;
             }

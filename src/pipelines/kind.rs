@@ -1,4 +1,4 @@
-//! What the rest of the house knows of a pipeline: the seam that [`Registry`](super::registry::Registry) has a line for.
+//! A pipeline as the rest of the program sees it: the seam that [`Registry`](super::registry::Registry) has a line for.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// A setting is invalid.
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
 
-    /// What a call of that one takes, and the endpoint whose quota it needs.
+    /// The number of ids in a call, and the endpoint whose quota it uses.
     fn capabilities(&self, of: &PipelineId) -> Capabilities;
 
     /// When its items are due, by these settings.
@@ -43,7 +43,7 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// When the item with this id was made, ms since the epoch, where the id says so.
     ///
     /// # Errors
-    /// It is no id of such an item; says why in one clause.
+    /// Not an id of such an item; says why in one clause.
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<clock::Millis>, String>;
 
     /// Kinds that its judge [names ids of](Judge::fan_out), by the words of [`PipelineId::items`]: they go into the
@@ -52,9 +52,9 @@ pub trait PipelineKind: Send + Sync + Debug {
         &[]
     }
 
-    /// How an object is read that comes in in place of an id.
+    /// Reads an object that arrives instead of an id.
     fn parse(&self, _of: &PipelineId) -> Parse {
-        |_| Err("ids alone can be put in here".to_owned())
+        |_| Err("only ids can be put in here".to_owned())
     }
 
     /// The tables of what is stored of its items, beside those of [all items](export::ITEMS): what `export` offers.
@@ -86,7 +86,7 @@ pub struct Registered {
     pub kind: Arc<dyn PipelineKind>,
 }
 
-/// What a handler is built from.
+/// The parts from which a handler is built.
 pub struct Opening {
     /// The pipeline.
     pub id: PipelineId,
@@ -102,9 +102,9 @@ pub struct Opening {
     pub schedule: Arc<dyn Schedules>,
     /// The last wave of misses.
     pub wave: Reloadable<Option<Wave>>,
-    /// What it counts.
+    /// Its counters.
     pub metrics: Arc<Metrics>,
-    /// What is known of it from outside.
+    /// Its health, as others see it.
     pub health: Arc<Health>,
 }
 
@@ -126,7 +126,7 @@ impl Opening {
             believed_after: clock::millis(updater.unavailable_after),
             limit: updater.unavailable_limit,
             after: clock::millis(updater.unavailable_for),
-            forget: self.settings.store.on_deleted == OnDeleted::Blank,
+            forget: self.settings.store.on_deleted != OnDeleted::Keep,
         };
         let handler = Refresher {
             namespace: self.id.to_string(),
@@ -184,7 +184,7 @@ impl Registered {
         self.kind.tables().iter().chain(export::ITEMS)
     }
 
-    /// How the date of an item is read from its id.
+    /// Reads the date of an item from its id.
     #[must_use]
     pub fn id_date(&self) -> IdDate {
         let Self { id, kind } = self.clone();

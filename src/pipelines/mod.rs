@@ -1,6 +1,6 @@
-//! The pipelines: what becomes due, what is asked for it, and what an answer means.
+//! The pipelines: due items, their requests, and the meaning of the answers.
 //!
-//! What is looked up again and again is a [`kind`] with a line in the [`registry`], and [`refresh`] is its machine;
+//! Items that are looked up repeatedly have a [`kind`] with a line in the [`registry`], and [`refresh`] is its machine;
 //! [`posts`] is the first. [`timelines`] are polled, [`streams`] are listened to.
 
 pub mod apis;

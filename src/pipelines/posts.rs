@@ -23,9 +23,9 @@ use crate::providers::registry::{self, Parse};
 use crate::store::export::{self, Table};
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
-/// How far a provider's clock and the ledger's may be apart, and how long the ledger may take to answer.
+/// The allowance for the difference of the provider's and the ledger's clocks, and for the ledger's answer.
 const CLOCKS: Duration = Duration::from_secs(10);
-/// How long an id that is due may wait for a worker, and a batch for its save.
+/// The allowance for the wait of a due id for a worker, and of a batch for its save.
 const ON_THE_WAY: Duration = Duration::from_secs(60);
 
 /// The pipelines of posts: one for each provider that the settings name.
@@ -94,7 +94,7 @@ pub fn margin(settings: &Settings) -> Millis {
 /// The handler of `tweet:update` and its like.
 pub type TweetUpdate = Refresher<PostJudge>;
 
-/// What a post means that was found.
+/// Judges a found post.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PostJudge;
 
@@ -134,7 +134,7 @@ impl Judge for PostJudge {
     }
 }
 
-/// Whether it is one of several versions of a post.
+/// Returns true if it is one of several versions of a post.
 fn is_version(job: &Job, tweet: &Tweet) -> bool {
     tweet.id != job.id || !tweet.newer.is_empty()
 }

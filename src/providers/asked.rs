@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 
 use crate::providers::lookup::{LookupError, Outcome, Strangers};
 
-/// What goes into a call: each id once, in the order asked; `None` where there is nothing to ask for.
+/// The ids of a call: each id once, in the order asked; `None` if there are none.
 ///
 /// # Errors
-/// [`LookupError::BatchTooLarge`] for more than `limit`, before anybody is called.
+/// [`LookupError::BatchTooLarge`] for more than `limit`, before any call.
 pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupError> {
     let mut seen = HashSet::with_capacity(ids.len());
     let distinct: Vec<&str> = ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
@@ -22,10 +22,10 @@ pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupEr
 /// Collects the outcomes.
 pub struct Asked<'a, T> {
     ids: &'a [String],
-    /// Of an id asked twice, the last.
+    /// Places by id; for an id asked twice, the last.
     places: HashMap<&'a str, usize>,
     outcomes: Vec<Option<Outcome<T>>>,
-    /// Objects that nobody asked for.
+    /// Unrequested objects.
     pub unsolicited: Strangers,
 }
 
@@ -36,17 +36,17 @@ impl<'a, T: Clone> Asked<'a, T> {
         Self { ids, places, outcomes: vec![None; ids.len()], unsolicited: Strangers::default() }
     }
 
-    /// Where an id stands; `None` where nobody asked for it.
+    /// The place of an id; `None` if it was not requested.
     pub fn place(&self, id: &str) -> Option<usize> {
         self.places.get(id).copied()
     }
 
-    /// Where an id stands for which nothing has come.
+    /// The place of an id without an outcome.
     pub fn open(&self, id: &str) -> Option<usize> {
         self.place(id).filter(|place| self.outcomes[*place].is_none())
     }
 
-    /// What came for a place. The first of several wins.
+    /// Sets the outcome of a place. The first of several wins.
     pub fn put(&mut self, place: usize, outcome: impl FnOnce() -> Outcome<T>) {
         self.outcomes[place].get_or_insert_with(outcome);
     }

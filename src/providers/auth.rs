@@ -17,7 +17,7 @@ use crate::quota::{AppToken, Credential, CredentialKind};
 
 const TOKEN_PATH: &str = "oauth2/token";
 
-/// Makes a request, without a credential; anew for each time it is sent.
+/// Builds a request without a credential; called for each try.
 type Build<'a> = &'a (dyn Fn() -> Result<Request, LookupError> + Sync);
 
 /// Asks a provider that takes tokens alone: with the credential's token, or with nothing where it has none.
@@ -57,7 +57,7 @@ pub fn asked_as_nobody(error: LookupError, reply: &Reply, kind: &CredentialKind,
 pub struct Auth {
     http: HttpClient,
     token_endpoint: Url,
-    /// Whether an answer says that the token that was sent is no longer good.
+    /// Returns true if the answer says that the sent token is no longer valid.
     means_bad_token: fn(&Reply) -> bool,
     /// Their clock minus ours, in ms, as an answer last told; signatures are dated by theirs.
     clock_offset: Arc<AtomicI64>,
@@ -77,7 +77,7 @@ impl Auth {
         }
     }
 
-    /// What a refusal means for whoever asked. A clock that is off is corrected by it.
+    /// The meaning of a refusal for the caller. Corrects a clock that is off.
     pub fn refused(&self, error: LookupError, credential: &Credential) -> LookupError {
         self.heed(&error);
         asked_as(error, credential)

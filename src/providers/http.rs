@@ -1,7 +1,7 @@
 //! The HTTP client every provider shares: bounded in time and size, and silent about secrets.
 //!
-//! What it can tell of a failure never holds the `Authorization` header, the query or a body: the
-//! texts made here end up in logs and on pages.
+//! Its error texts never contain the `Authorization` header, the query or a body: the texts made here end up in logs
+//! and on pages.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::base::clock::Millis;
 use crate::providers::lookup::LookupError;
 use crate::quota::{Stamp, UserKeys, authorization};
 
-/// How much of an error's body is read. Twitter's error bodies are under 300 bytes; a proxy's error
-/// page of any size must not keep a worker.
+/// The maximum size read of an error's body. Twitter's error bodies are under 300 bytes; a proxy's error page of any
+/// size must not keep a worker.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
 
 /// The client's own bound cannot be taken off a request, only set anew: more than any process runs.
@@ -55,12 +55,12 @@ pub struct HttpClient {
     max_body_bytes: usize,
 }
 
-/// What came of a request whose answer goes on for as long as it may.
+/// The result of a request with an endless answer.
 #[derive(Debug)]
 pub enum Opened {
-    /// It was taken: the answer's body as it comes.
+    /// Accepted: the answer's body as it arrives.
     Open(OpenBody),
-    /// It was not: the whole answer.
+    /// Refused: the whole answer.
     Refused(Reply),
 }
 
@@ -144,7 +144,7 @@ impl HttpClient {
         Self::within(self.timeout, opening).await
     }
 
-    /// How long an exchange may take.
+    /// The time limit for an exchange.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
@@ -218,7 +218,7 @@ impl Reply {
         self.header("date").and_then(scalar::http_date)
     }
 
-    /// What came, for an error's text: `text/html, 512 bytes`.
+    /// A description of the answer for an error's text: `text/html, 512 bytes`.
     #[must_use]
     pub fn what(&self) -> String {
         // Only the type's own name, as long as such names are: a header is a stranger's text.

@@ -1,4 +1,4 @@
-//! What an answer's headers say of the quota, and how long a credential rests after a refusal for it.
+//! The quota in an answer's headers, and the parking of a credential after a refusal for its quota.
 
 use std::time::Duration;
 

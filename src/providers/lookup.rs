@@ -3,10 +3,10 @@
 //! A provider states what it can take ([`Capabilities`]) and turns everything that can go wrong into
 //! a decision ([`LookupError`]). It knows no queue and no store.
 //!
-//! Reading order: [`twitter_v1`](super::twitter_v1) is the first provider. What all share: [`http`](super::http)
-//! makes the exchange and [`auth`](super::auth) puts a credential on it, `asked` gives each asked id its one outcome,
-//! `scalar` reads single values, `limits` what is said of the quota; [`registry`](super::registry) has what is known
-//! of an id without a call.
+//! Reading order: [`twitter_v1`](super::twitter_v1) is the first provider. Shared code: [`http`](super::http) makes the
+//! exchange and [`auth`](super::auth) puts a credential on it, `asked` gives each asked id its one outcome, `scalar`
+//! reads single values, `limits` what is said of the quota; [`registry`](super::registry) has what is known of an id
+//! without a call.
 //!
 //! ```
 //! use twitter_updater::quota::{Credential, CredentialKind};
@@ -40,18 +40,18 @@ use crate::model::post::Tweet;
 pub use crate::quota::Window as Quota;
 use crate::quota::{Credential, Park};
 
-/// What a provider can take, and what it charges for.
+/// The capabilities of a provider, and its charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Ids in one call, at the most.
+    /// The maximum number of ids in a call.
     pub batch_limit: usize,
-    /// What the quota counts.
+    /// The unit of the quota.
     pub charge: Charge,
     /// The endpoint's name in the quota ledger (Twitter's windows are per endpoint).
     pub endpoint: &'static str,
 }
 
-/// What a provider's quota counts.
+/// The unit of a provider's quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charge {
     /// A call costs the same however many ids it carries: fill it, also with ids due a little later.
@@ -63,7 +63,7 @@ pub enum Charge {
     PerIdPerUtcDay,
 }
 
-/// What came of one asked id.
+/// The outcome of one requested id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome<T = Tweet> {
     /// Returned, perhaps withheld somewhere. Its own id may be a newer one (edits); the outcome stays with the asked id.
@@ -74,10 +74,10 @@ pub enum Outcome<T = Tweet> {
     Broken(String),
 }
 
-/// Objects of an answer that nobody asked for.
+/// Unrequested objects of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Strangers {
-    /// How many.
+    /// Their number.
     pub count: usize,
     /// The first one's id, where it has one.
     pub first: Option<String>,
@@ -98,9 +98,9 @@ impl Strangers {
 pub struct Answer<T = Tweet> {
     /// One per asked id, in the order asked.
     pub outcomes: Vec<Outcome<T>>,
-    /// What it said about the quota, if it did.
+    /// The quota that it stated, if any.
     pub quota: Option<Quota>,
-    /// Objects in the answer that nobody asked for: logged, never stored.
+    /// Unrequested objects in the answer: logged, never stored.
     pub unsolicited: usize,
     /// The id of one of them, where it has one.
     pub stranger: Option<String>,
@@ -132,9 +132,9 @@ pub enum LookupError {
     Throttled {
         /// The HTTP status.
         status: u16,
-        /// How long to leave this credential alone.
+        /// The time for which the credential is parked.
         pause: Duration,
-        /// What the answer said about the quota.
+        /// The quota that the answer stated.
         quota: Option<Quota>,
     },
     /// This credential is refused: park it for long, loudly, and go on with the others.
@@ -143,9 +143,9 @@ pub enum LookupError {
     /// This credential is of no use just now (its token cannot be fetched, or it is forbidden without a
     /// reason): leave it alone for a moment and go on with the next. An outage of the API only where nobody
     /// else is answered.
-    #[error("the credential is of no use just now: {0}")]
+    #[error("the credential cannot be used at the moment: {0}")]
     Unready(String),
-    /// Our clock is off: correct it by so many milliseconds (theirs minus ours), then call again.
+    /// Our clock is off: correct it by this many milliseconds (theirs minus ours), then call again.
     #[error("the API says our clock is off by {0} ms")]
     Clock(Millis),
     /// Too many ids or too long a request: halve the batch.
@@ -154,10 +154,10 @@ pub enum LookupError {
     /// The request is refused as a whole; one of its ids may be why: bisect.
     #[error("the API refuses the request: {0}")]
     BadRequest(String),
-    /// What came is not an answer; says what it was. Nothing is saved; treated as an outage.
+    /// The answer cannot be read; says why. Nothing is saved; treated as an outage.
     #[error("the API's answer cannot be read: {0}")]
     BadAnswer(String),
-    /// It can never work as configured: stop the process with this message.
+    /// The API can never work as configured: stop the process with this message.
     #[error("{0}")]
     Stop(String),
 }
@@ -180,8 +180,8 @@ impl LookupError {
         }
     }
 
-    /// Whether the provider has said that it returned nothing, so that nothing is charged. An outage or an answer
-    /// that cannot be read may have been charged.
+    /// Returns true if the provider has said that it returned nothing, so that nothing is charged. An outage or an
+    /// answer that cannot be read may have been charged.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -199,7 +199,7 @@ impl LookupError {
 /// The way to look up items of one kind: posts, unless it says otherwise.
 #[async_trait]
 pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
-    /// What it can take.
+    /// Its capabilities.
     fn capabilities(&self) -> Capabilities;
 
     /// When the item with this id was made, ms since the epoch, where the id itself says so.
@@ -216,7 +216,7 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
     /// ([`LookupError::BatchTooLarge`]), without a call.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<T>, LookupError>;
 
-    /// Whether each version of an edited post has an id of its own, so that an old id answers an old version.
+    /// Returns true if each version of an edited post has an id of its own, so that an old id answers an old version.
     fn versions_have_ids(&self) -> bool {
         false
     }
@@ -232,7 +232,7 @@ pub trait Api: Send + Sync + std::fmt::Debug {
     /// About the call that was made: being throttled there says nothing of the lookup's quota.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
 
-    /// What the provider itself has counted of what it charges for; `None` where it charges for nothing.
+    /// The provider's own count of charged posts; `None` if it does not charge.
     ///
     /// # Errors
     /// As [`Api::check`].
@@ -241,14 +241,14 @@ pub trait Api: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// What a provider has counted of what it charges for.
+/// A provider's own count of charged posts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Posts, in its current month.
     pub posts: u64,
     /// Posts that its plan includes, or allows; `None` where it tells none.
     pub cap: Option<u64>,
-    /// The day of the month on which its count begins anew, where it tells it.
+    /// The day of the month on which its count restarts, if it states it.
     pub reset_day: Option<u32>,
 }
 
@@ -268,7 +268,7 @@ pub(crate) fn object(body: &[u8]) -> Result<Cow<'_, str>, LookupError> {
     Ok(body)
 }
 
-/// What is told of a body that is no JSON.
+/// The text about a body that is not JSON.
 pub(crate) fn not_json(error: &serde_json::Error) -> LookupError {
     // serde_json's own text may quote the body.
     let what = if error.is_eof() { "it ends in the middle" } else { "it is not JSON" };

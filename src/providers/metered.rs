@@ -1,16 +1,16 @@
-//! One metered call: made with a permit, charged, and told of in the ledger.
+//! One metered call: made with a permit, charged, and reported to the ledger.
 
 use crate::providers::lookup::{LookupError, Quota};
 use crate::quota::{ChargedReads, Credential, Credentials, Park, Permit, Used, Window};
 
-/// What an answer, or its failure, says of the quota.
+/// The quota that an answer, or its failure, states.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// What an answer said of the window, if it did.
+    /// The window that an answer stated, if any.
     pub quota: Option<Quota>,
-    /// How the credential is to be left alone.
+    /// The parking of the credential.
     pub park: Option<Park>,
-    /// What was read of what was reserved.
+    /// The posts read of those reserved.
     pub charged: ChargedReads,
 }
 
@@ -18,7 +18,7 @@ pub struct Told {
 /// later, it counts as spent.
 ///
 /// # Errors
-/// Those of the call.
+/// The errors of the call.
 pub async fn metered<T>(
     credentials: &Credentials,
     mut permit: Permit,

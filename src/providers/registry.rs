@@ -1,4 +1,4 @@
-//! What is known of a provider without asking it: its ids, its objects, what a call can take, its kinds of sources.
+//! Facts about a provider that need no call: its ids, its objects, its capabilities, its kinds of sources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub type DateOf = fn(&str) -> Result<Option<Millis>, String>;
 /// Reads one JSON object as an ingest has it; an error is one clause.
 pub type Parse = fn(&str) -> Result<Tweet, String>;
 
-/// What the provider's lookup can take. Of an instance of Mastodon, what it can since 4.3.
+/// The capabilities of the provider's lookup. For a Mastodon instance, those since 4.3.
 #[must_use]
 pub fn capabilities(of: &Provider) -> Capabilities {
     match of {
@@ -49,9 +49,9 @@ type Open<A> = fn(HttpClient, &str, Fields) -> Result<A, String>;
 
 /// The kinds of a provider's sources.
 pub struct Kinds {
-    /// How much out of order their posts appear at least, where a source says nothing of its own.
+    /// The minimum of `out_of_order`, unless a source sets its own.
     pub out_of_order: Duration,
-    /// What is wrong with what is written of a source; it begins with the key.
+    /// The error in the settings of a source; it begins with the key.
     pub check: fn(&Provider, &Written) -> Result<(), String>,
     /// Opens the API. An error is one clause.
     pub open: OpenSources,
@@ -94,7 +94,7 @@ pub fn all_kinds() -> impl Iterator<Item = Kinds> {
     each.into_iter().map(|provider| kinds(&provider))
 }
 
-/// How the provider's ids are read.
+/// Reads the provider's ids.
 ///
 /// ```
 /// # use twitter_updater::providers::registry::date_of;
@@ -123,7 +123,8 @@ pub fn parse(of: &Provider) -> Parse {
     }
 }
 
-/// What an object says beside text and counts, by the namespace in which it is stored; `None` where it cannot be read.
+/// The further fields of an object, beside text and counts, by the namespace in which it is stored; `None` if it cannot
+/// be read.
 #[must_use]
 pub fn details_of(namespace: &str, raw: &str) -> Option<Details> {
     let pipeline = PipelineId::read(namespace).filter(|pipeline| pipeline.kind == Kind::Posts)?;

@@ -132,7 +132,7 @@ pub fn value<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
 /// The date in a field, in the form that `read` reads.
 ///
 /// # Errors
-/// It is there and is none, in words that name the field.
+/// The field is present and invalid; the text names the field.
 pub fn date(
     field: Option<&RawValue>,
     name: &str,
@@ -143,7 +143,7 @@ pub fn date(
     read.map(Some).ok_or_else(|| not_a_date(name, raw))
 }
 
-/// What is told of a date that is none: quoted, cut to the length dates have, without control characters.
+/// The text for an invalid date: quoted, cut to the length of dates, without control characters.
 pub fn not_a_date(field: &str, raw: &RawValue) -> String {
     let text = string(raw).unwrap_or_else(|| raw.get().to_owned());
     let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();

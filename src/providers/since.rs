@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Millis;
 
-/// How a network's ids tell when they were made.
+/// The relation of a network's ids to their dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdLayout {
     /// Bits below the timestamp, under 64.
@@ -74,12 +74,12 @@ impl IdLayout {
     }
 }
 
-/// What is known of the moment at which a page was read.
+/// The evidence for the moment at which a page was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Our wall clock when the request was sent, ms since the Unix epoch.
     pub sent_at: Millis,
-    /// What passed from then until the answer was there, on a monotonic clock, in ms, rounded up.
+    /// The time from then until the answer arrived, on a monotonic clock, in ms, rounded up.
     pub took: Millis,
     /// The answer's `Date`, ms since the Unix epoch: their clock, cut off to whole seconds.
     pub date: Option<Millis>,

@@ -25,7 +25,7 @@ pub type AsksFor<'a> = Result<Option<&'a str>, String>;
 /// A timeline, and the query or account that it asks for.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// What is read.
+    /// The timeline.
     pub timeline: Arc<dyn Timeline>,
     /// `None` where the kind of timeline says all.
     pub query: Option<String>,
@@ -38,16 +38,16 @@ pub trait SourceKind: DeserializeOwned + Debug + Send + Sync + 'static {
     /// The opened API whose timelines they are.
     type Api: Clone + Debug + Send + Sync + 'static;
 
-    /// How much out of order posts appear at least, where a source says nothing of its own.
+    /// The minimum of `out_of_order`, unless a source sets its own.
     const OUT_OF_ORDER: Duration = Duration::ZERO;
 
     /// The query or account that it asks for.
     ///
     /// # Errors
-    /// It cannot be one.
+    /// Not a valid source.
     fn asks_for(&self) -> AsksFor<'_>;
 
-    /// What the API can do of it, where ids are out of order by no more than `k` ms.
+    /// The API's rules for it, if ids are out of order by at most `k` ms.
     fn rules(&self, k: Millis) -> Rules;
 
     /// One call. As [`Timeline::page`].
@@ -115,7 +115,7 @@ fn parse<'a, K: SourceKind>(written: impl IntoIterator<Item = (&'a str, &'a str)
 /// The kind that is written, and the query or account that it asks for.
 ///
 /// # Errors
-/// What is wrong with it; the text begins with the key, as in `.query is missing`.
+/// The error; the text begins with the key, as in `.query is missing`.
 pub fn read<K: SourceKind>(of: &Provider, written: &Written) -> Result<(K, Option<String>), String> {
     let kind: K = parse(written.iter().map(|(key, value)| (&**key, &**value))).map_err(|wrong| match wrong {
         Wrong::Kind(kinds) => format!(".kind: {of} has no timeline of that kind, but {}", kinds.join(", ")),
@@ -137,7 +137,7 @@ pub fn words<K: SourceKind>() -> (Vec<&'static str>, Vec<&'static str>) {
     (kinds, keys)
 }
 
-/// A text of up to so many characters.
+/// A text of up to this many characters.
 ///
 /// # Errors
 /// It is longer.

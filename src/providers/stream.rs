@@ -1,4 +1,4 @@
-//! The seam to an API's stream: posts as they are made, over a connection that stays open. Whoever reads one is
+//! The seam to an API's stream: new posts over a connection that stays open. Whoever reads one is
 //! [`pipelines::streams`](crate::pipelines::streams).
 
 use std::fmt;
@@ -16,13 +16,13 @@ pub trait Stream: Send + Sync + fmt::Debug {
     /// Connects. Answers once the API has taken the request.
     ///
     /// # Errors
-    /// It has not; each variant says when to come again.
+    /// Not connected; each variant says when to retry.
     async fn connect(&self) -> Result<Box<dyn Chunks>, Broken>;
 
     /// A connection on which no byte came for so long is dead, whatever TCP says.
     fn silence(&self) -> Duration;
 
-    /// What a line says; it is not blank.
+    /// Parses a line that is not blank.
     fn read(&self, line: &str) -> Message;
 }
 
@@ -32,7 +32,7 @@ pub trait Chunks: Send {
     /// The next ones; `None` when the API ended it.
     ///
     /// # Errors
-    /// It broke; says how.
+    /// The connection broke; says how.
     async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String>;
 }
 
@@ -43,7 +43,7 @@ impl Chunks for OpenBody {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug)]
 pub enum Message {
     /// A post. Where `broken` says why it cannot be read, its id is all there is of it.
@@ -53,7 +53,7 @@ pub enum Message {
         /// Why it cannot be read whole.
         broken: Option<String>,
     },
-    /// The stream is over its limit: so many posts were held back since it was connected.
+    /// The stream is over its limit: this many posts were held back since it was connected.
     Limited(u64),
     /// The API has something to say about the stream.
     Notice(String),
@@ -94,12 +94,12 @@ pub enum Broken {
     /// Too many connections, or attempts.
     #[error("rate limited: {why}")]
     RateLimited {
-        /// What the API said.
+        /// The API's answer.
         why: String,
-        /// How long to stay away at the least, as the answer said.
+        /// The minimum wait, as the answer stated.
         at_least: Duration,
     },
-    /// It will not work before a person has done something.
+    /// It cannot work before a person has fixed the cause.
     #[error("{0}")]
     Refused(String),
 }

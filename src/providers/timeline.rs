@@ -32,41 +32,41 @@ pub struct Page {
     pub more: More,
     /// When it was read.
     pub reading: Reading,
-    /// What the answer said about the quota, if it did.
+    /// The quota that the answer stated, if any.
     pub quota: Option<Quota>,
 }
 
-/// What a timeline's API can do.
+/// The rules of a timeline's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// The endpoint's name in the quota ledger.
     pub endpoint: &'static str,
-    /// How its ids tell the time.
+    /// The relation of its ids to time.
     pub layout: IdLayout,
-    /// How much out of order ids may appear, in ms.
+    /// The time by which ids may appear out of order, in ms.
     pub k: Millis,
-    /// Posts in a page, at the most.
+    /// The maximum number of posts in a page.
     pub count: u32,
-    /// Whether a known post is asked for, too, to see that a page reaches what is known. Of no use where
-    /// the API says itself which page is the last.
+    /// True if a known post is asked for, too, to see that a page reaches what is known. Of no use where the API says
+    /// itself which page is the last.
     pub anchored: bool,
-    /// Only so many of the newest posts can be had.
+    /// The API returns only this many of the newest posts.
     pub depth: Option<u64>,
-    /// Only posts younger than this can be had, in ms.
+    /// The API returns only posts younger than this, in ms.
     pub window: Option<Millis>,
-    /// It shows nothing younger than this.
+    /// The API shows no posts younger than this.
     pub behind: Duration,
 }
 
 impl Rules {
-    /// Of an API that shows all posts there are at once, and does not say which page is the last.
+    /// The rules of an API that shows all posts at once, and does not mark the last page.
     #[must_use]
     pub const fn of(endpoint: &'static str, layout: IdLayout, k: Millis, count: u32) -> Self {
         Self { endpoint, layout, k, count, anchored: true, depth: None, window: None, behind: Duration::ZERO }
     }
 }
 
-/// What to ask the API for.
+/// The parameters of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     /// Only ids above this; `None`: all.
@@ -75,11 +75,11 @@ pub struct Ask {
     pub below: Option<u64>,
     /// The API's own cursor for this page, where it gave one.
     pub cursor: Option<String>,
-    /// Posts, at the most.
+    /// The maximum number of posts.
     pub count: u32,
 }
 
-/// Whether there is another page.
+/// The way to the next page, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum More {
     /// The API does not say.
@@ -97,17 +97,17 @@ pub enum More {
 /// not there, or not ours to see.
 #[async_trait]
 pub trait Timeline: Send + Sync + std::fmt::Debug {
-    /// What it can do.
+    /// Its rules.
     fn rules(&self) -> Rules;
 
     /// One call.
     async fn page(&self, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
 }
 
-/// What was said is about this timeline alone.
+/// The answer concerns only this timeline.
 #[must_use]
 pub fn of_target(said: &str) -> LookupError {
-    LookupError::BadRequest(format!("it is not there, not ours to see, or no such timeline can be: {said}"))
+    LookupError::BadRequest(format!("it does not exist, is not visible to us, or is not a valid timeline: {said}"))
 }
 
 /// Makes a call. Tells what its answer says of the moment at which the timeline was looked at, too, by an API that shows
@@ -118,7 +118,7 @@ pub fn of_target(said: &str) -> LookupError {
 /// what stands in front of most Mastodon instances (their own `dist/nginx.conf`).
 ///
 /// # Errors
-/// Those of the call.
+/// The errors of the call.
 pub async fn timed(
     call: impl Future<Output = Result<Reply, LookupError>>,
     behind: Duration,
@@ -134,7 +134,7 @@ pub async fn timed(
     Ok((reply, reading))
 }
 
-/// Whether an answer may be somebody else's, kept by a cache on the way.
+/// Returns true if an answer may come from a cache.
 fn may_be_cached(reply: &Reply) -> bool {
     let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
     reply.header("age").is_some() || ["public", "s-maxage"].iter().any(|word| control.contains(word))

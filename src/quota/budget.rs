@@ -1,8 +1,9 @@
 //! The budget of reads of an API that charges for each item it returns, once in a UTC day.
 //!
-//! What is read is counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the ledger, so no number of
-//! workers goes over the budget together, and one that dies errs to the safe side. An id that was counted today is
-//! free; what turns out not to have been read ([`Credentials::charge`](super::Credentials::charge)) is taken back.
+//! Reads are counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the
+//! ledger, so no number of workers goes over the budget together, and one that dies errs to the safe side. An id that
+//! was counted today is free; what turns out not to have been read
+//! ([`Credentials::charge`](super::Credentials::charge)) is taken back.
 //!
 //! The API's clock says on which day an item was read. Within [`Budget::margin`] of a UTC midnight nobody here
 //! knows it, so an id counts for both days then.
@@ -26,7 +27,7 @@ const LONGEST_MARGIN_MS: Millis = DAY_MS / 2;
 /// Days whose reads are kept: more than the longest period has.
 pub(super) const DAYS_KEPT: i64 = 62;
 
-/// How many items may be read in which period.
+/// The number of items that may be read in a period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// Items that may be read in a period; 0: there is no bound.
@@ -40,7 +41,7 @@ pub struct Budget {
     pub price_per_read: f64,
 }
 
-/// What a budget is for.
+/// The period of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
     /// A calendar month, UTC, that begins on that day of it: 1 to 28.
@@ -48,7 +49,7 @@ pub enum Period {
         /// The day.
         from_day: u32,
     },
-    /// So many ms, aligned to the Unix epoch: 86,400,000 are the UTC days.
+    /// A length in ms, aligned to the Unix epoch: 86,400,000 are UTC days.
     Every(Millis),
 }
 
@@ -118,7 +119,7 @@ impl Budget {
         self.margin.clamp(0, LONGEST_MARGIN_MS)
     }
 
-    /// What has been read, by what a ledger has counted.
+    /// The state of the budget, from a ledger's counts.
     #[must_use]
     pub fn reads(&self, counted: &Counted) -> Reads {
         let Counted { now, by_day, .. } = counted;
@@ -147,7 +148,7 @@ impl Budget {
     }
 }
 
-/// What a ledger has counted.
+/// The counts of a ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The ledger's clock, ms since the epoch.
@@ -169,29 +170,29 @@ impl Counted {
     }
 }
 
-/// How a budget is spent.
+/// The state of a budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reads {
     /// Items that were read in this period, or may have been.
     pub reads: u64,
     /// Items that may be read in it; `None` where there is no bound.
     pub limit: Option<u64>,
-    /// Whether it is used up: nothing is read until its reset.
+    /// True if it is used up, so that calls stop until its reset.
     pub spent: bool,
     /// When the period began, ms since the epoch.
     pub since_ms: Millis,
-    /// How long until it begins anew, ms.
+    /// The time until the next period, ms.
     pub reset_in_ms: Millis,
     /// Items that were read since midnight UTC.
     pub today: u64,
-    /// What the reads of this period cost at the most, US dollars.
+    /// Upper bound of the cost of this period's reads, US dollars.
     pub dollars: f64,
-    /// Whether one more may be read at this moment.
+    /// True if one more may be read at this moment.
     #[serde(skip)]
     pub has_room: bool,
 }
 
-/// What came of the ids of a call that was reserved for.
+/// The outcome of the ids that were reserved for a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChargedReads {
     /// Asked, and not read: what is not returned is not charged.

@@ -16,7 +16,7 @@ pub struct Credential {
     pub kind: CredentialKind,
 }
 
-/// What a credential is made of.
+/// The parts of a credential.
 pub enum CredentialKind {
     /// A user's: every request is signed, OAuth 1.0a.
     User(UserKeys),
@@ -36,7 +36,7 @@ pub enum Caller {
     User,
     /// As an application alone.
     AppOnly,
-    /// As nobody.
+    /// Anonymous calls.
     Anonymous,
 }
 

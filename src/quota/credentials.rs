@@ -14,7 +14,7 @@ use crate::base::clock::{self, Stopwatch};
 use crate::base::random;
 use crate::base::reload::Reloadable;
 
-/// How long a worker waits, at the most, before it asks again whether the budget has room: somebody may raise it.
+/// The maximum wait of a worker before it checks again whether the budget has room, since it may be raised.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Acquired to make one call with one credential. It is used up by an answer or a failed call. Dropped before its call
@@ -22,11 +22,11 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// gone out.
 #[derive(Debug)]
 pub struct Permit {
-    /// Whose call it is.
+    /// The credential of the call.
     pub credential: Arc<Credential>,
     endpoint: &'static str,
     id: String,
-    /// Where it goes back to; `None` once its call has begun.
+    /// The ledger to which it returns; `None` once its call has begun.
     from: Option<Arc<dyn Ledger>>,
 }
 
@@ -56,7 +56,7 @@ async fn give_back(ledger: &dyn Ledger, name: &str, endpoint: &str, id: &str) {
     }
 }
 
-/// What asking for a permit answers.
+/// The answer to a request for a permit.
 #[derive(Debug)]
 pub enum Acquired {
     /// Make one call.
@@ -65,7 +65,7 @@ pub enum Acquired {
     Wait(Duration),
 }
 
-/// Whether calls are spread over the window.
+/// The spreading of calls over the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pacing {
@@ -86,11 +86,11 @@ pub struct Credentials {
     ledger: Arc<dyn Ledger>,
     pacing: Pacing,
     expiry: Duration,
-    /// Of an API that charges for reads.
+    /// The budget, for an API that charges for reads.
     budget_state: Option<BudgetState>,
 }
 
-/// What a process knows of its budget.
+/// A process's knowledge of its budget.
 #[derive(Debug)]
 struct BudgetState {
     budget: Reloadable<Budget>,
@@ -114,7 +114,7 @@ impl Credentials {
         &self.credentials
     }
 
-    /// How calls are spread.
+    /// The spreading of calls.
     #[must_use]
     pub fn pacing(&self) -> Pacing {
         self.pacing
@@ -160,7 +160,7 @@ impl Credentials {
         permit.begin();
         let Permit { credential, endpoint, id, .. } = &permit;
         if let Err(error) = self.ledger.used(&credential.name, endpoint, id, &used).await {
-            tracing::warn!(error = %error, credential = credential.name, "the ledger did not hear of an answer");
+            tracing::warn!(error = %error, credential = credential.name, "the ledger did not record an answer");
         }
     }
 
@@ -188,7 +188,7 @@ impl Credentials {
         self.ledger.free(name).await
     }
 
-    /// What the ledger knows of each credential at that endpoint.
+    /// The ledger's state of each credential at that endpoint.
     ///
     /// # Errors
     /// The ledger is out.
@@ -209,7 +209,7 @@ impl Credentials {
         self.budget_state.as_ref().map(|budget_state| budget_state.budget.clone())
     }
 
-    /// How the budget is spent; `None` where there is none.
+    /// The state of the budget; `None` without a budget.
     ///
     /// # Errors
     /// The ledger is out.
@@ -220,7 +220,7 @@ impl Credentials {
         }
     }
 
-    /// How long to wait where the budget has no room.
+    /// The wait while the budget has no room.
     async fn out_of_budget(&self) -> Result<Option<Duration>, LedgerError> {
         let Some(budget_state) = &self.budget_state else { return Ok(None) };
         let reads = reads(&*self.ledger, &budget_state.budget.load()).await?;
@@ -292,7 +292,7 @@ impl Credentials {
             answer => answer,
         };
         if let Err(error) = told {
-            tracing::warn!(error = %error, ids = charged.unread.len(), "what was not read stays counted as read");
+            tracing::warn!(error = %error, ids = charged.unread.len(), "ids that were not read stay counted as read");
         }
     }
 }
@@ -310,12 +310,7 @@ impl BudgetState {
         }
         let limit = limit.unwrap_or(0);
         if spent {
-            tracing::warn!(
-                reads,
-                limit,
-                reset_in_ms,
-                "the budget of reads is spent: nothing is asked for until its reset"
-            );
+            tracing::warn!(reads, limit, reset_in_ms, "the budget of reads is spent: calls stop until its reset");
         } else {
             tracing::info!(reads, limit, "the budget of reads has room again");
         }

@@ -3,10 +3,9 @@
 //! The quota is the scarcest thing in the system, so it is shared by all workers, beside the queue:
 //! [`RedisLedger`] or [`EmbeddedLedger`], one contract suite (`tests/it/ledger.rs`).
 //!
-//! What an API counts is known from its answers alone. `remaining` in the ledger is what may still
-//! be *granted*: it falls with each permit, not with each answer, so two workers never spend the same
-//! call. A window nobody has heard of — a new credential, one that has ended, a wiped ledger — is
-//! opened by a single call, whose answer tells the rest.
+//! An API's count is known only from its answers. `remaining` in the ledger is what may still be *granted*: it falls
+//! with each permit, not with each answer, so two workers never spend the same call. An unknown window — a new
+//! credential, one that has ended, a wiped ledger — is opened by a single call, whose answer states the rest.
 //!
 //! [`RedisLedger`]: super::RedisLedger
 //! [`EmbeddedLedger`]: super::EmbeddedLedger
@@ -21,7 +20,7 @@ use super::rate_window::{Grant, UNMETERED, Window};
 pub use crate::base::backend::BackendError as LedgerError;
 use crate::base::clock::Millis;
 
-/// What is asked of a ledger.
+/// The operations of a ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
     /// The credentials that may make the call.
@@ -30,16 +29,16 @@ pub struct Ask<'a> {
     pub endpoint: &'a str,
     /// Names the permit. The same again answers the same permit: the first reply may have been lost.
     pub permit: &'a str,
-    /// How long until a permit nobody answered for counts as spent.
+    /// The time after which a permit without an answer counts as spent.
     pub expiry: Duration,
     /// Calls that are due: when they are more than what is left, calls are spread.
     pub backlog: u64,
 }
 
-/// How a permit was used.
+/// The use of a permit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Used {
-    /// What the answer said of the window, if it did.
+    /// The window that the answer stated, if any.
     pub window: Option<Window>,
     /// The credential is of no use for a while.
     pub park: Option<Park>,
@@ -63,14 +62,14 @@ pub struct CredentialStatus {
     pub name: String,
     /// Calls per window, as an answer told last; `None` where none has, or where there is no limit.
     pub limit: Option<u32>,
-    /// Whether the API answers and tells no limit.
+    /// True if the API answers without stating a limit.
     pub unmetered: bool,
-    /// How long a window is, ms: the longest that any answer said there is left of one. A window starts
-    /// with its first call, so the answer to that one tells it whole.
+    /// The length of a window, ms: the longest remaining time in any answer. A window starts with its first call, so
+    /// the answer to that one tells it whole.
     pub window_ms: Option<Millis>,
     /// Calls that may still be granted; `None` while no window is known to be open.
     pub remaining: Option<u32>,
-    /// How long until the window ends, ms; `None` while no window is known to be open.
+    /// The time until the window ends, ms; `None` while no window is known to be open.
     pub reset_in_ms: Option<Millis>,
     /// Permits out.
     pub outstanding: u32,
@@ -78,7 +77,7 @@ pub struct CredentialStatus {
     pub parked_for_ms: Millis,
     /// Why it is parked.
     pub parked_why: Option<String>,
-    /// Whether it is parked for every endpoint (it is refused), and not just out of quota at this one.
+    /// True if it is refused and parked for every endpoint, and not just out of quota at this one.
     pub parked_everywhere: bool,
     /// Calls granted since midnight UTC, over all endpoints.
     pub calls_today: u64,
@@ -132,7 +131,7 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// is. Answers whether it was.
     async fn free(&self, name: &str) -> Result<bool, LedgerError>;
 
-    /// What is known of each credential at that endpoint, in the order asked.
+    /// The state of each credential at that endpoint, in the order asked.
     async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError>;
 
     /// Counts `ids` as read by that call, as far as the budget has room, in one step and by the ledger's clock; one
@@ -144,6 +143,6 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// whatever room there is: it has been charged.
     async fn charge(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError>;
 
-    /// What has been read, in the current day and in periods of that kind.
+    /// The reads of the current day and of periods of that kind.
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError>;
 }

@@ -1,4 +1,4 @@
-//! Who is asking: credentials, and the leave to make a call.
+//! Credentials, and permits for calls.
 //!
 //! A worker takes a [`Permit`] before it claims, so no id waits inside a worker for quota.
 //!

@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::base::clock::Millis;
 
-/// What stays bare in RFC 3986's encoding, besides letters and digits.
+/// Characters that RFC 3986's encoding leaves unchanged, besides letters and digits.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The four keys with which an application signs for a user.
@@ -34,13 +34,13 @@ impl fmt::Debug for UserKeys {
     }
 }
 
-/// What makes a request's signature its own: no two requests share one.
+/// The nonce and the timestamp: no two requests share a signature.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     nonce: String,
     /// Seconds since the epoch.
     timestamp: NonZeroU64,
-    /// Whether `oauth_version` is sent. Optional by the RFC; the API's documentation sends it.
+    /// True if `oauth_version` is sent. Optional by the RFC; the API's documentation sends it.
     version: bool,
 }
 

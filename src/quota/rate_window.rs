@@ -27,7 +27,7 @@ impl Window {
         Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
     }
 
-    /// Whether it holds anybody back.
+    /// Returns true if the window delays calls.
     #[must_use]
     pub fn is_metered(&self) -> bool {
         self.limit < UNMETERED
@@ -37,7 +37,7 @@ impl Window {
 /// The limit of a window that has none.
 pub(super) const UNMETERED: u32 = u32::MAX;
 
-/// What a ledger grants.
+/// A ledger's answer to a request for a permit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
     /// A call with this credential.
@@ -63,12 +63,12 @@ pub(super) struct RateWindow {
     pub told: i64,
     /// Until when the call that opens the window is awaited.
     pub opening_until: Millis,
-    /// How long a window is: the longest that any answer told of one with this limit.
+    /// The length of a window: the longest in any answer with this limit.
     pub length: Millis,
 }
 
 impl RateWindow {
-    /// Whether an answer has told what this window holds.
+    /// Returns true if an answer has told what this window holds.
     pub fn is_open(&self, now: Millis) -> bool {
         self.limit > 0 && now < self.reset_at
     }
@@ -112,7 +112,7 @@ impl RateWindow {
             self.length = self.length.max(reset_in);
         } else if window.reset_at > self.reset || !self.is_open(now) {
             let limit = i64::from(window.limit);
-            // With another limit it is another plan: how long its windows are is learnt anew.
+            // With another limit it is another plan, so the length of its windows is learnt again.
             let length = if limit == self.limit { self.length.max(reset_in) } else { reset_in };
             *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, length, ..Self::default() };
         } // else a late answer from a window that has ended: of no use
@@ -132,7 +132,7 @@ impl RateWindow {
 /// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.
 pub(super) const OPENING_MS: Millis = 1_000;
 
-/// How long to wait for that answer before asking again.
+/// The wait for that answer before asking again.
 pub(super) const OPENING_POLL_MS: Millis = 50;
 
 /// The longest wait a ledger answers: a parked credential may be freed by hand.

@@ -36,10 +36,10 @@ fn reads_script(flags: &str, own: &str) -> Script {
     script(flags, &format!("{}\n{own}", include_str!("lua/reads.lua")))
 }
 
-/// What `counted.lua` returns.
+/// The return value of `counted.lua`.
 type CountedRow = (Millis, BTreeMap<i64, u64>, String, u64);
 
-/// What `statuses.lua` returns for each name.
+/// The return value of `statuses.lua` for each name.
 type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
 
 /// The ledger of one API in Redis.
@@ -66,7 +66,7 @@ impl Ledger for RedisLedger {
         match (&*word, value.parse()) {
             ("wait", Ok(wait)) => Ok(Grant::Wait(clock::span(wait))),
             ("granted", _) => Ok(Grant::Granted(value)),
-            _ => Err(LedgerError::Refused("Redis answered an acquire in a shape we do not know".to_owned())),
+            _ => Err(LedgerError::Refused("Redis gave an answer of unknown format to an acquire".to_owned())),
         }
     }
 

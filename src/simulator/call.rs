@@ -12,7 +12,7 @@ use super::dialect::Dialect;
 /// The largest form: a hundred ids are 2 KB.
 const FORM_BYTES: usize = 1 << 20;
 
-/// What the endpoints, and a signature, need to know of a call.
+/// The parts of a call that endpoints and signatures need.
 pub struct Call {
     /// `GET`, `POST`.
     pub method: String,

@@ -44,7 +44,7 @@ impl Dialect {
         }
     }
 
-    /// How many calls, and in what window.
+    /// The number of calls in a window, and its length.
     pub fn limit(self, options: &SimulatorOptions, pool: Pool) -> Limit {
         let (calls, length) = match (self, pool) {
             (Self::TwitterV1, Pool::Users) => (options.calls_per_window, options.window),

@@ -53,7 +53,7 @@ pub enum Fault {
     NotJson,
     /// A success with the right length whose JSON ends in the middle.
     TruncatedJson,
-    /// A success with a body of so many bytes.
+    /// A success with a body of this many bytes.
     Oversized {
         /// Bytes of the body.
         bytes: u64,
@@ -73,14 +73,14 @@ pub enum Fault {
     },
     /// Every tweet comes twice (in the array form).
     Duplicates,
-    /// A tweet comes along that nobody asked for.
+    /// The answer contains an unrequested tweet.
     Unasked,
     /// The answer takes longer; what it is, other faults decide.
     Slow {
         /// Extra milliseconds.
         ms: u64,
     },
-    /// A stream breaks off after so many posts.
+    /// A stream breaks off after this many posts.
     Drops {
         /// Posts before it.
         after: u64,
@@ -110,12 +110,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether it is something that a stream alone does.
+    /// Returns true if it is something that a stream alone does.
     fn is_of_streams(&self) -> bool {
         matches!(self, Self::Drops { .. } | Self::Stalls { .. } | Self::HalfLine { .. } | Self::Line { .. })
     }
 
-    /// Whether it spoils the tweets of an answer, and not the answer.
+    /// Returns true if it spoils the tweets of an answer, and not the answer.
     fn is_about_tweets(&self) -> bool {
         matches!(
             self,
@@ -129,7 +129,7 @@ impl Fault {
     }
 }
 
-/// What a fault strikes. In JSON: `"lookup"`, `"token"`, `"stream"`.
+/// The calls that a fault affects. In JSON: `"lookup"`, `"token"`, `"stream"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
@@ -145,7 +145,7 @@ pub enum Endpoint {
 /// A fault and when it applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// What goes wrong.
+    /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
     /// Where.
@@ -185,7 +185,7 @@ struct State {
     throws: u64,
 }
 
-/// What happens to one call.
+/// The effect on one call.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Drawn {
     pub slower: Duration,

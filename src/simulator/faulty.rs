@@ -1,4 +1,4 @@
-//! How each fault looks on the wire.
+//! The faults on the wire.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -188,7 +188,7 @@ fn oversized(bytes: u64) -> Response {
     response
 }
 
-/// What makes the server drop a connection.
+/// An error that makes the server drop a connection.
 pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "a simulated fault")
 }

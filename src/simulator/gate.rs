@@ -1,4 +1,4 @@
-//! Who calls, and whether they may.
+//! Access control: the caller, and its rights.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,14 +17,14 @@ use super::signature::Signature;
 use super::windows::Pool;
 use crate::base::clock::Millis;
 
-/// How far a signature's timestamp may be off, either way.
+/// The tolerance for a signature's timestamp, in both directions.
 const TIMESTAMP_S: Millis = 5 * 60;
 
-/// How a credential stands. In JSON: `"revoked"`.
+/// The state of a credential. In JSON: `"revoked"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It may call.
+    /// Valid.
     #[default]
     Good,
     /// It is invalid: 401 code 89, and 403 code 99 to an application that asks for a token. An
@@ -36,12 +36,12 @@ pub enum Standing {
     Suspended,
 }
 
-/// Who was let in.
+/// An admitted caller.
 #[derive(Debug)]
 pub struct Caller {
     /// As the windows tell callers apart.
     pub name: String,
-    /// Whose limit counts.
+    /// The owner of the limit.
     pub pool: Pool,
 }
 
@@ -61,7 +61,7 @@ pub struct Gate {
 #[derive(Debug, Default)]
 struct State {
     standings: HashMap<String, Standing>,
-    /// How often an application's token was invalidated.
+    /// The number of times that an application's token was invalidated.
     revocations: HashMap<String, u32>,
     /// Timestamp (s), token and nonce of the signatures seen, as far back as one could be repeated.
     seen: BTreeSet<(Millis, String, String)>,
@@ -86,14 +86,14 @@ impl Gate {
         true
     }
 
-    /// How each credential stands, by name.
+    /// The state of each credential, by name.
     pub fn standings(&self) -> BTreeMap<String, Standing> {
         let state = self.state();
         let standing = |known: &SimulatedCredential| state.standings.get(&known.name).copied().unwrap_or_default();
         self.known().map(|known| (known.name.clone(), standing(known))).collect()
     }
 
-    /// Who calls. `now` is in ms since the epoch.
+    /// Finds the caller. `now` is in ms since the epoch.
     pub fn admit(&self, call: &Call, now: Millis) -> Result<Caller, Refused> {
         let of = |pool| move |name| Caller { name, pool };
         let Some(sent) = &call.authorization else {

@@ -77,7 +77,7 @@ pub use self::windows::ClosedWindow;
 pub use self::world::{SimulatedTweet, Version, World};
 use crate::base::clock::Millis;
 
-/// How long [`Running::stop`] waits for answers under way.
+/// The time that [`Running::stop`] waits for answers in progress.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Why a simulator did not start.
@@ -88,7 +88,7 @@ pub enum SimulatorError {
     Listen {
         /// The address.
         addr: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The recordings' folder cannot be read.
@@ -96,7 +96,7 @@ pub enum SimulatorError {
     Recordings {
         /// The folder.
         dir: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// There is no v1.1 tweet in the folder: everything would be missing.
@@ -158,13 +158,13 @@ async fn load(dir: PathBuf) -> Result<Replay, SimulatorError> {
 }
 
 impl Running {
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What to give a client as `base_url`.
+    /// The `base_url` for a client.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}", self.addr)
@@ -186,13 +186,13 @@ impl Running {
         self.api.gate.set(name, standing)
     }
 
-    /// How each credential stands, by name.
+    /// The state of each credential, by name.
     #[must_use]
     pub fn standings(&self) -> BTreeMap<String, Standing> {
         self.api.gate.standings()
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.api.counters()
@@ -204,7 +204,7 @@ impl Running {
         self.api.windows.closed()
     }
 
-    /// How often each id was looked up; empty unless [`SimulatorOptions::count_ids`] is on.
+    /// The number of lookups of each id; empty unless [`SimulatorOptions::count_ids`] is on.
     #[must_use]
     pub fn lookups(&self) -> HashMap<String, u64> {
         self.api.lookups()
@@ -245,7 +245,7 @@ impl Running {
         posts.iter().map(|post| bluesky::timelines::uri(post.id.get())).collect()
     }
 
-    /// What became of streams so far.
+    /// The outcomes of streams so far.
     #[must_use]
     pub fn streams(&self) -> StreamCounts {
         self.api.streams.counts()

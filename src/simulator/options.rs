@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Millis;
 
-/// What is simulated: `[simulator]`, and what tests set besides.
+/// The options of the simulator: `[simulator]`, and others for tests.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimulatorOptions {
@@ -42,7 +42,7 @@ pub struct SimulatorOptions {
     /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
     #[serde(skip)]
     pub replay: Option<PathBuf>,
-    /// Whether the settings' own credentials are the ones that are good, and no others.
+    /// True if the settings' own credentials are the ones that are good, and no others.
     pub check_credentials: bool,
     /// The bearer tokens that are good, besides those issued to `credentials`. Where both are `None`,
     /// anything is taken, also none at all.
@@ -151,11 +151,11 @@ impl Default for SimulatorOptions {
 pub struct SimulatedCredential {
     /// What it is called when it is switched. Its calls have windows of their own.
     pub name: String,
-    /// What it is known by.
+    /// Its secrets.
     pub keys: SimulatedKeys,
 }
 
-/// What a credential is known by.
+/// The secrets of a credential.
 #[derive(Debug, Clone)]
 pub enum SimulatedKeys {
     /// A user's: signs its calls (OAuth 1.0a, HMAC-SHA1).

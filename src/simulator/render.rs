@@ -1,4 +1,4 @@
-//! What of a post an answer shows, and what every provider writes of a post and its author.
+//! The parts of a post in an answer, and the fields that every provider writes of a post and its author.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::base::clock::Millis;
 const ISO: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
-/// What a request asks to see.
+/// The fields that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
     /// `tweet_mode=extended`: `full_text` and `display_text_range` in place of `text`.
@@ -29,7 +29,7 @@ pub struct View {
 }
 
 impl View {
-    /// What a call of v1.1 asks to see.
+    /// The fields that a v1.1 call asks for.
     pub fn of(call: &Call) -> Self {
         Self {
             extended: call.parameter("tweet_mode") == Some("extended"),
@@ -39,7 +39,7 @@ impl View {
     }
 }
 
-/// What of a post an answer shows.
+/// The parts of a post in an answer.
 pub struct Shown<'a> {
     pub world: &'a World,
     pub now: Millis,
@@ -77,7 +77,7 @@ pub fn padding(bytes: usize) -> String {
     padding
 }
 
-/// What a tweet says.
+/// The text of a tweet.
 pub fn said(world: &World, tweet: &SimulatedTweet) -> Text {
     match &tweet.original {
         _ if tweet.withheld => {

@@ -1,4 +1,4 @@
-//! What the answers of every provider have in common.
+//! The common parts of all providers' answers.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
@@ -19,7 +19,7 @@ pub struct Found<'a> {
     pub ids: Vec<&'a str>,
     /// The object of each, or `None` where it is missing.
     pub objects: Vec<Option<String>>,
-    /// Whether the map form was asked for.
+    /// True if the map form was asked for.
     pub map: bool,
     /// What comes beside posts of X: an object.
     pub includes: Option<String>,

@@ -37,7 +37,7 @@ impl Signature {
         self.parameters.iter().find(|(known, _)| named(known)).map_or("", |(_, value)| value)
     }
 
-    /// Whether these secrets made it, for this call.
+    /// Returns true if these secrets made it, for this call.
     pub fn is_of(&self, call: &Call, consumer_secret: &str, token_secret: &str) -> bool {
         let Ok(signature) = STANDARD.decode(self.get("signature")) else { return false };
         let known_form = self.get("signature_method") == "HMAC-SHA1" && matches!(self.get("version"), "" | "1.0");

@@ -1,4 +1,4 @@
-//! What simulated people write, with the places of its hashtags, mentions and links.
+//! Texts of simulated posts, with the places of their hashtags, mentions and links.
 
 use std::ops::Range;
 

@@ -9,7 +9,7 @@ use axum::http::HeaderValue;
 
 use crate::base::clock::Millis;
 
-/// Whose calls are counted together: users and applications have limits of their own.
+/// The unit whose calls are counted together: users and applications have separate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pool {
     /// Signed calls, and those without any credential.
@@ -18,18 +18,18 @@ pub enum Pool {
     Applications,
 }
 
-/// How many calls, and in what window.
+/// The number of calls in a window, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// Calls per window; 0 is without limit.
     pub calls: u32,
-    /// How long a window is, in ms.
+    /// The length of a window, in ms.
     pub length: Millis,
-    /// Whether windows begin with the clock's, and not with their first call.
+    /// True if windows begin with the clock's, and not with their first call.
     pub aligned: bool,
 }
 
-/// What one call did to its window.
+/// The effect of a call on its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Calls per window.

@@ -48,9 +48,9 @@ const MEAN_AGE_AT_DELETION_MS: f64 = 6.0 * 3_600_000.0;
 const LAST_SEQUENTIAL: f64 = 29_700_859_247.0;
 const FIRST_TWEET_MS: Millis = 1_142_974_214_000;
 
-/// Edits of one post, at the most.
+/// The maximum number of edits of a post.
 pub(super) const MOST_EDITS: usize = 5;
-/// How long after its creation a post can be edited, in ms.
+/// The time after its creation in which a post can be edited, in ms.
 pub(super) const EDITABLE_MS: Millis = 3_600_000;
 
 /// The least time between two edits, in ms.
@@ -61,7 +61,7 @@ const EDIT_PAUSE_MS: Millis = 30_000;
 const SEQUENCE_BITS: u32 = 19;
 pub(super) const SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
-/// What the simulated tweets are like.
+/// The settings of the simulated tweets.
 #[derive(Debug, Clone)]
 pub struct World {
     seed: u64,
@@ -79,15 +79,15 @@ pub struct SimulatedTweet {
     pub id: TweetId,
     /// When it was made, ms since the epoch.
     pub created_at: Millis,
-    /// Which of the simulated authors wrote it.
+    /// Its author, one of the simulated ones.
     pub author: u64,
     /// Retweets so far; of a retweet, those of the original.
     pub retweet_count: i64,
     /// Likes so far; of a retweet, 0.
     pub favorite_count: i64,
-    /// Whether its text is withheld.
+    /// True if its text is withheld.
     pub withheld: bool,
-    /// What it retweets.
+    /// The retweeted post.
     pub original: Option<Box<SimulatedTweet>>,
 }
 
@@ -282,7 +282,7 @@ pub(super) fn is_later_version(id: u64) -> bool {
     edit_of(id) > 0
 }
 
-/// What a die is thrown for: the same id gets an independent number for each.
+/// The random choices: the same id gets an independent number for each.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Salt {
     Missing = 1,

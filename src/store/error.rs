@@ -1,4 +1,4 @@
-//! What a database's complaint means for the caller.
+//! The meaning of database errors for the caller.
 
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
@@ -12,12 +12,12 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let text = error.to_string();
         match error {
-            sqlx::Error::Database(error) => judge_database(error.as_ref(), text),
+            sqlx::Error::Database(error) => judge_database(error.as_ref()),
             sqlx::Error::Migrate(error) => Self::from(*error),
             // The connection broke or could not be made. A commit whose reply was lost is among them:
             // nobody knows, so the same call is made again.
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
+            sqlx::Error::Io(error) => Self::Unavailable(format!("the database cannot be reached: {error}")),
+            sqlx::Error::Tls(_)
             | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed
@@ -43,13 +43,15 @@ impl From<MigrateError> for StoreError {
     }
 }
 
-fn judge_database(error: &dyn DatabaseError, text: String) -> StoreError {
-    let code = error.code().unwrap_or_default();
-    let decision = if error.as_error().is::<PgDatabaseError>() {
-        postgres(&code)
+fn judge_database(error: &dyn DatabaseError) -> StoreError {
+    let (code, message) = (error.code().unwrap_or_default(), error.message());
+    let (decision, words) = if error.as_error().is::<PgDatabaseError>() {
+        (postgres(&code), words_for_postgres(&code))
     } else {
-        sqlite(code.parse().unwrap_or(0), error.message())
+        let code = code.parse().unwrap_or(0);
+        (sqlite(code, message), words_for_sqlite(code, message))
     };
+    let text = words.map_or_else(|| message.to_owned(), |words| format!("{words} ({message})"));
     match decision {
         Decision::Again => StoreError::Unavailable(text),
         Decision::Migrate => StoreError::Schema(text),
@@ -57,7 +59,37 @@ fn judge_database(error: &dyn DatabaseError, text: String) -> StoreError {
     }
 }
 
-/// What the caller does next.
+/// The cause and the remedy, where an operator has one. Codes as of [`postgres`].
+fn words_for_postgres(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "28P01" | "28000" => "PostgreSQL rejects the user or the password: check store.postgres.url",
+        "3D000" => "there is no such database: create it, or check store.postgres.url",
+        "42501" => "the database user lacks a right: grant it",
+        "25006" => "this PostgreSQL is read-only, perhaps a standby: use the primary",
+        "53100" => "the disk of PostgreSQL is full: free some space",
+        "53300" => "PostgreSQL has no connection left: raise its max_connections or lower store.postgres.connections",
+        "55P03" => "another statement locks the table, perhaps a dump: try again when it has ended",
+        "57014" => "a statement took longer than store.postgres.statement_timeout",
+        "57P01" | "57P02" | "57P03" => "PostgreSQL is starting or stopping",
+        _ => return None,
+    })
+}
+
+/// The same for SQLite. Codes as of [`sqlite`].
+fn words_for_sqlite(code: i32, message: &str) -> Option<&'static str> {
+    Some(match code & 0xff {
+        // A group of writes that has failed has the same code, and says so itself.
+        5 if message == "database is locked" => "another process keeps the file locked for longer than busy_timeout",
+        8 => "the file is read-only: check its rights and those of its folder",
+        10 => "the disk reports an error",
+        11 | 26 => "the file is damaged or no SQLite database: restore a backup",
+        13 => "the disk is full: free some space",
+        14 => "the file cannot be opened: check its folder and rights",
+        _ => return None,
+    })
+}
+
+/// The caller's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Again,
@@ -97,7 +129,7 @@ fn sqlite(code: i32, message: &str) -> Decision {
     }
 }
 
-/// Whether two writers got into each other's way, so that the same statement may simply run again.
+/// Returns true if two writers got into each other's way, so that the same statement may simply run again.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     // serialization_failure, deadlock_detected
     matches!(error.as_database_error().and_then(DatabaseError::code).as_deref(), Some("40001" | "40P01"))
@@ -139,6 +171,22 @@ mod tests {
         for code in [275, 11, 26] {
             assert_eq!(sqlite(code, ""), Decision::Never, "{code}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_operator_reads_the_cause_and_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "no database, though long enough for a header".repeat(9))
+            .unwrap();
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("notes.txt"));
+        let mut connection = sqlx::Connection::connect_with(&options).await.unwrap_or_else(|error| panic!("{error}"));
+        let refused: sqlx::Error = sqlx::query("SELECT * FROM tweet")
+            .execute(&mut connection as &mut sqlx::SqliteConnection)
+            .await
+            .unwrap_err();
+        let said = StoreError::from(refused).to_string();
+        assert!(said.contains("no SQLite database: restore a backup (file is not a database)"), "{said}");
+        assert_eq!(words_for_sqlite(5, "a failure of another call ended the transaction of both"), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{Result, StoreError};
 use crate::base::clock::Millis;
 use crate::model::post::TweetState;
 
-/// What a value of a column is.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Text.
@@ -31,12 +31,12 @@ pub enum Kind {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What its values are.
+    /// The type of its values.
     pub kind: Kind,
-    /// Where it comes from: an expression both databases take.
-    sql: &'static str,
     /// What it means.
     pub about: &'static str,
+    /// Where it comes from, an expression both databases take; `None`: the column of its name.
+    sql: Option<&'static str>,
 }
 
 /// A table of what comes out. A pipeline names its own in
@@ -49,21 +49,21 @@ pub struct Table {
     pub about: &'static str,
     /// Its columns.
     pub columns: &'static [Column],
-    /// Where rows come from; `tweet` is the row of the item to which they belong.
-    sqlite: From,
-    postgres: From,
+    /// Where its rows are that belong to an item; `None`: a row is an item's own.
+    beside: Option<Beside>,
     /// Which rows, beside what is asked for.
     only: Option<&'static str>,
 }
 
-/// Where rows come from, and the key by which they are read fastest: their own order in that database.
+/// A table of rows that belong to items, as both databases call it.
 #[derive(Debug, Clone, Copy)]
-struct From {
-    tables: &'static str,
-    key: &'static [Column],
+struct Beside {
+    table: &'static str,
+    /// Columns that tell the rows of an item apart.
+    key: &'static [(&'static str, Kind)],
 }
 
-/// Which rows are wanted.
+/// The selection of rows.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// The pipeline: `tweet:update`.
@@ -106,7 +106,7 @@ pub struct Exported {
 /// Rows as they are read.
 pub type Rows<'a> = BoxStream<'a, Result<Exported>>;
 
-/// What the store holds, for those who take it elsewhere.
+/// The export of the store's rows.
 pub trait Tables: Send + Sync + Debug {
     /// The wanted rows of a table, as they are all at this moment, in the order of their keys.
     ///
@@ -115,185 +115,189 @@ pub trait Tables: Send + Sync + Debug {
     fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a>;
 }
 
-const fn text(name: &'static str, sql: &'static str, about: &'static str) -> Column {
-    Column { name, kind: Kind::Text, sql, about }
+impl Column {
+    /// A column of the table, by its name.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, about, sql: None }
+    }
+
+    /// The same of what that expression says; `tweet` is the row of the item.
+    #[must_use]
+    pub const fn computed(self, sql: &'static str) -> Self {
+        Self { sql: Some(sql), ..self }
+    }
 }
 
-const fn number(name: &'static str, sql: &'static str, about: &'static str) -> Column {
-    Column { name, kind: Kind::Number, sql, about }
+impl Table {
+    /// A table of items, a row each.
+    #[must_use]
+    pub const fn of_items(name: &'static str, about: &'static str, columns: &'static [Column]) -> Self {
+        Self { name, about, columns, beside: None, only: None }
+    }
+
+    /// A table of rows that belong to items; `key` tells those of an item apart.
+    #[must_use]
+    pub const fn beside(self, table: &'static str, key: &'static [(&'static str, Kind)]) -> Self {
+        Self { beside: Some(Beside { table, key }), ..self }
+    }
+
+    /// Only those rows of it.
+    #[must_use]
+    pub const fn only(self, condition: &'static str) -> Self {
+        Self { only: Some(condition), ..self }
+    }
+
+    /// What a column is in a statement.
+    fn sql(&self, column: &Column) -> String {
+        let of = if self.beside.is_some() { "beside" } else { "tweet" };
+        column.sql.map_or_else(|| format!("{of}.{}", column.name), str::to_owned)
+    }
+
+    /// The key by which its rows are read fastest, their own order in that database.
+    fn key<D: Dialect>(&self) -> Vec<(String, Kind)> {
+        let (name, name_beside, kind) = D::KEY;
+        let Some(Beside { key, .. }) = self.beside else { return vec![(name.to_owned(), kind)] };
+        let own = key.iter().map(|(name, kind)| (format!("beside.{name}"), *kind));
+        std::iter::once((name_beside.to_owned(), kind)).chain(own).collect()
+    }
 }
 
-const fn time(name: &'static str, sql: &'static str, about: &'static str) -> Column {
-    Column { name, kind: Kind::Time, sql, about }
+const fn text(name: &'static str, about: &'static str) -> Column {
+    Column::new(name, Kind::Text, about)
 }
 
-const fn flag(name: &'static str, sql: &'static str, about: &'static str) -> Column {
-    Column { name, kind: Kind::Flag, sql, about }
+const fn number(name: &'static str, about: &'static str) -> Column {
+    Column::new(name, Kind::Number, about)
 }
 
-const ID: Column = text("id", "tweet.id", "the id under which it is looked up");
-
-const OF_ROWS: (From, From) = (
-    From { tables: "tweet", key: &[number("", "tweet.key", "")] },
-    From { tables: "tweet", key: &[text("", "tweet.id", "")] },
-);
-
-/// A table of items, a row each.
-const fn items(
-    name: &'static str,
-    about: &'static str,
-    columns: &'static [Column],
-    only: Option<&'static str>,
-) -> Table {
-    Table { name, about, columns, sqlite: OF_ROWS.0, postgres: OF_ROWS.1, only }
+const fn time(name: &'static str, about: &'static str) -> Column {
+    Column::new(name, Kind::Time, about)
 }
 
-/// What every kind of item has.
+const ID: Column = text("id", "the id under which it is looked up").computed("tweet.id");
+
+/// Tables of every kind of item.
 pub const ITEMS: &[Table] = &[
-    items("ids", "an id that is kept fresh or was, whatever became of it", &[ID], None),
-    items(
-        "raw",
-        "the newest object as the network sent it, as `twarc` writes it",
-        &[text("raw", "tweet.raw", "JSON")],
-        Some("tweet.raw <> ''"),
-    ),
-    items(
+    Table::of_items("ids", "an id that is or was kept fresh, in any state", &[ID]),
+    Table::of_items("raw", "the newest object as the network sent it, as `twarc` writes it", &[text("raw", "JSON")])
+        .only("tweet.raw <> ''"),
+    Table::of_items(
         "unavailable",
-        "an item that the network does not return any more, or never did",
+        "an item that the network no longer returns, or never returned",
         &[
             ID,
-            text("state", "tweet.state", "`unavailable`, `ended` or `dead`; `live` while a miss is not believed yet"),
-            time("missing_since", "tweet.missing_since", "when the first of its misses was answered"),
-            number("misses", "tweet.misses", "how often in a row it was not returned"),
-            flag("was_found", "tweet.lookups > tweet.misses", "whether an answer ever had it"),
-            text("reason", "tweet.reason", "why it is dead"),
+            text("state", "`unavailable`, `ended` or `dead`; `live` while a miss is not believed yet"),
+            time("missing_since", "time of its first miss"),
+            number("misses", "number of misses in a row"),
+            Column::new("was_found", Kind::Flag, "true if an answer ever contained it")
+                .computed("tweet.lookups > tweet.misses"),
+            text("reason", "why it is dead"),
         ],
-        Some("(tweet.misses > 0 OR tweet.state IN ('unavailable', 'dead'))"),
-    ),
-    Table {
-        name: "ways",
-        about: "a way by which an item came",
-        columns: &[
+    )
+    .only("(tweet.misses > 0 OR tweet.state IN ('unavailable', 'dead'))"),
+    Table::of_items(
+        "ways",
+        "a way by which an item arrived",
+        &[
             ID,
-            text("pipeline", "way.pipeline", "`enqueue`, `once`, `http`, `incoming`, `poll`, `stream`, `fan_out` …"),
-            text("source", "way.source", "the name of a file, or of a source in the settings"),
-            text("query", "way.query", "what that source asks for: a query, an account"),
-            time("first_at", "way.first_at", "when it came by it first"),
+            text("pipeline", "`enqueue`, `once`, `http`, `incoming`, `poll`, `stream`, `fan_out` …"),
+            text("source", "the name of a file, or of a source in the settings"),
+            text("query", "the request of that source: a query, an account"),
+            time("first_at", "time of its first arrival by this way"),
         ],
-        sqlite: From {
-            tables: "tweet_way_row AS way JOIN tweet ON tweet.key = way.tweet",
-            key: &[number("", "way.tweet", ""), text("", "way.pipeline", ""), text("", "way.source", "")],
-        },
-        postgres: From {
-            tables: "tweet_way AS way JOIN tweet ON tweet.namespace = way.namespace AND tweet.id = way.id",
-            key: &[text("", "way.id", ""), text("", "way.pipeline", ""), text("", "way.source", "")],
-        },
-        only: None,
-    },
+    )
+    .beside("tweet_way", &[("pipeline", Kind::Text), ("source", Kind::Text)]),
 ];
 
-/// What posts have beside that.
+/// Further tables of posts.
 pub const POSTS: &[Table] = &[
-    items(
+    Table::of_items(
         "posts",
-        "a post, as it is known now",
+        "the current state of a post",
         &[
             ID,
-            text(
-                "state",
-                "tweet.state",
-                "`live`, `unavailable`, `ended` (too old to be looked up) or `dead` (set aside)",
-            ),
-            time("created_at", "tweet.created_at", "when it was made"),
-            text("text", "tweet.text", "its text"),
-            text("lang", "tweet.lang", "its language, as the network has it"),
-            text("author_id", "tweet.author_id", "its author's id"),
-            text("author_name", "tweet.author_name", "its author's handle"),
-            number("retweet_count", "tweet.retweet_count", "how often it was repeated"),
-            number("favorite_count", "tweet.favorite_count", "how many like it"),
-            number("reply_count", "tweet.reply_count", "how many replied"),
-            number("quote_count", "tweet.quote_count", "how often it was quoted"),
-            number("bookmark_count", "tweet.bookmark_count", "how many keep it"),
-            number("impression_count", "tweet.impression_count", "how often it was seen"),
-            text("reply_to", "tweet.reply_to", "the id of the post that it replies to"),
-            text("retweet_of", "tweet.retweet_of", "the id of the post that it repeats"),
-            text("quote_of", "tweet.quote_of", "the id of the post that it quotes"),
-            text("conversation_id", "tweet.conversation_id", "the id of the post with which the conversation began"),
-            text("reply_settings", "tweet.reply_settings", "who may reply"),
-            text("current_id", "tweet.current_id", "the id of its newest version, where it was edited"),
-            flag("truncated", "tweet.truncated", "whether the text is cut short"),
-            text("withheld_in", "tweet.withheld_in", "countries in which it is withheld, comma separated"),
-            time("first_seen", "tweet.first_seen", "when it was recorded"),
-            time("checked_at", "tweet.checked_at", "when its newest answer was given"),
-            time("changed_at", "tweet.changed_at", "when an answer last changed a count"),
-            time("next_due", "tweet.next_due", "when it is looked up again"),
-            number("lookups", "tweet.lookups", "answers about it"),
-            number("misses", "tweet.misses", "how often in a row it was not returned"),
-            time("missing_since", "tweet.missing_since", "when the first of these was answered"),
-            text("reason", "tweet.reason", "why it is dead"),
+            text("state", "`live`, `unavailable`, `ended` (too old to be looked up) or `dead` (set aside)"),
+            time("created_at", "time of creation"),
+            text("text", "its text"),
+            text("lang", "its language, as the network states it"),
+            text("author_id", "its author's id"),
+            text("author_name", "its author's handle"),
+            number("retweet_count", "number of reposts"),
+            number("favorite_count", "number of likes"),
+            number("reply_count", "number of replies"),
+            number("quote_count", "number of quotes"),
+            number("bookmark_count", "number of bookmarks"),
+            number("impression_count", "number of views"),
+            text("reply_to", "the id of the post that it replies to"),
+            text("retweet_of", "the id of the reposted post"),
+            text("quote_of", "the id of the post that it quotes"),
+            text("conversation_id", "the id of the post with which the conversation began"),
+            text("reply_settings", "who may reply"),
+            text("current_id", "the id of its newest version, if it was edited"),
+            Column::new("truncated", Kind::Flag, "true if the text is cut short"),
+            text("withheld_in", "countries in which it is withheld, comma separated"),
+            time("first_seen", "time of its first record"),
+            time("checked_at", "time of its newest answer"),
+            time("changed_at", "when an answer last changed a count"),
+            time("next_due", "time of its next lookup"),
+            number("lookups", "number of answers about it"),
+            number("misses", "number of misses in a row"),
+            time("missing_since", "time of the first of these misses"),
+            text("reason", "why it is dead"),
         ],
-        None,
     ),
-    Table {
-        name: "metrics",
-        about: "the counts of a post from a moment on, where one of them had changed",
-        columns: &[
+    Table::of_items(
+        "metrics",
+        "the counts of a post at a time when one of them had changed",
+        &[
             ID,
-            time("checked_at", "counts.checked_at", "when the answer was given"),
-            number("retweet_count", "counts.retweet_count", "how often it was repeated"),
-            number("favorite_count", "counts.favorite_count", "how many like it"),
-            number("reply_count", "counts.reply_count", "how many replied"),
-            number("quote_count", "counts.quote_count", "how often it was quoted"),
-            number("bookmark_count", "counts.bookmark_count", "how many keep it"),
-            number("impression_count", "counts.impression_count", "how often it was seen"),
+            time("checked_at", "when the answer was given"),
+            number("retweet_count", "number of reposts"),
+            number("favorite_count", "number of likes"),
+            number("reply_count", "number of replies"),
+            number("quote_count", "number of quotes"),
+            number("bookmark_count", "number of bookmarks"),
+            number("impression_count", "number of views"),
         ],
-        sqlite: From {
-            tables: "tweet_metrics_row AS counts JOIN tweet ON tweet.key = counts.tweet",
-            key: &[number("", "counts.tweet", ""), number("", "counts.checked_at", "")],
-        },
-        postgres: From {
-            tables: "tweet_metrics AS counts JOIN tweet ON tweet.namespace = counts.namespace AND tweet.id = counts.id",
-            key: &[text("", "counts.id", ""), number("", "counts.checked_at", "")],
-        },
-        only: None,
-    },
-    Table {
-        name: "changes",
-        about: "a change of a post beside its counts",
-        columns: &[
+    )
+    .beside("tweet_metrics", &[("checked_at", Kind::Time)]),
+    Table::of_items(
+        "changes",
+        "a change of a post, except its counts",
+        &[
             ID,
-            time("at", "change.at", "when the answer was given that showed it"),
-            text("field", "change.field", "`text`, `current_id`, `withheld_in`, `reply_settings` or `state`"),
-            text("old_value", "change.old_value", "as it was"),
-            text("new_value", "change.new_value", "as it is from then on"),
+            time("at", "time of the answer that showed it"),
+            text("field", "`text`, `current_id`, `withheld_in`, `reply_settings` or `state`"),
+            text("old_value", "the old value"),
+            text("new_value", "the new value"),
         ],
-        sqlite: From {
-            tables: "tweet_change_row AS change JOIN tweet ON tweet.key = change.tweet",
-            key: &[number("", "change.tweet", ""), number("", "change.at", ""), text("", "change.field", "")],
-        },
-        postgres: From {
-            tables: "tweet_change AS change JOIN tweet ON tweet.namespace = change.namespace AND tweet.id = change.id",
-            key: &[text("", "change.id", ""), number("", "change.at", ""), text("", "change.field", "")],
-        },
-        only: None,
-    },
+    )
+    .beside("tweet_change", &[("at", Kind::Time), ("field", Kind::Text)]),
 ];
 
 /// A database's words for the same.
 pub(super) trait Dialect: Database {
-    /// Where a table's rows come from.
-    fn from(table: &Table) -> (&'static str, &'static [Column]);
+    /// The key of an item's row: its column, that column in a table beside, and what it is.
+    const KEY: (&'static str, &'static str, Kind);
+
+    /// A table beside, joined with the row of the item.
+    fn beside(table: &str) -> String;
 }
 
 impl Dialect for sqlx::Sqlite {
-    fn from(table: &Table) -> (&'static str, &'static [Column]) {
-        (table.sqlite.tables, table.sqlite.key)
+    const KEY: (&'static str, &'static str, Kind) = ("tweet.key", "beside.tweet", Kind::Number);
+
+    fn beside(table: &str) -> String {
+        format!("{table}_row AS beside JOIN tweet ON tweet.key = beside.tweet")
     }
 }
 
 impl Dialect for sqlx::Postgres {
-    fn from(table: &Table) -> (&'static str, &'static [Column]) {
-        (table.postgres.tables, table.postgres.key)
+    const KEY: (&'static str, &'static str, Kind) = ("tweet.id", "beside.id", Kind::Text);
+
+    fn beside(table: &str) -> String {
+        format!("{table} AS beside JOIN tweet ON tweet.namespace = beside.namespace AND tweet.id = beside.id")
     }
 }
 
@@ -308,8 +312,8 @@ where
     for<'q> i64: Encode<'q, D> + Decode<'q, D> + Type<D>,
     for<'q> bool: Decode<'q, D> + Type<D>,
 {
-    let key = D::from(table).1;
-    let Statement { text, values } = Statement::new(D::from(table), table, wanted);
+    let (key, kinds): (Vec<String>, Vec<Kind>) = table.key::<D>().into_iter().unzip();
+    let Statement { text, values } = Statement::new::<D>(table, &key.join(", "), wanted);
     let mut query = sqlx::query::<D>(AssertSqlSafe(text));
     for value in values {
         query = match value {
@@ -320,7 +324,7 @@ where
             Cell::None => query.bind(String::new()),
         };
     }
-    query.fetch(pool).map(move |row| exported::<D>(key, table.columns, &row?)).boxed()
+    query.fetch(pool).map(move |row| exported::<D>(&kinds, table.columns, &row?)).boxed()
 }
 
 /// A statement and its values.
@@ -330,10 +334,10 @@ struct Statement {
 }
 
 impl Statement {
-    fn new((tables, key): (&str, &[Column]), table: &Table, wanted: &Wanted) -> Self {
-        let names = |columns: &[Column]| columns.iter().map(|column| column.sql).collect::<Vec<_>>().join(", ");
-        let (key, columns) = (names(key), names(table.columns));
-        let text = format!("SELECT {key}, {columns} FROM {tables} WHERE tweet.namespace = ");
+    fn new<D: Dialect>(table: &Table, key: &str, wanted: &Wanted) -> Self {
+        let tables = table.beside.map_or_else(|| "tweet".to_owned(), |beside| D::beside(beside.table));
+        let columns: Vec<String> = table.columns.iter().map(|column| table.sql(column)).collect();
+        let text = format!("SELECT {key}, {} FROM {tables} WHERE tweet.namespace = ", columns.join(", "));
         let mut sql = Self { text, values: Vec::new() };
         sql.bind(Cell::Text(wanted.namespace.clone()));
         if let Some(only) = table.only {
@@ -350,9 +354,9 @@ impl Statement {
             }
         }
         if let Some(after) = &wanted.after {
-            sql.push(" AND (").push(&key).push(") > (").list(after.clone()).push(")");
+            sql.push(" AND (").push(key).push(") > (").list(after.clone()).push(")");
         }
-        sql.push(" ORDER BY ").push(&key);
+        sql.push(" ORDER BY ").push(key);
         sql
     }
 
@@ -382,7 +386,7 @@ impl Statement {
     }
 }
 
-fn exported<D>(key: &[Column], columns: &[Column], row: &D::Row) -> Result<Exported>
+fn exported<D>(key: &[Kind], columns: &[Column], row: &D::Row) -> Result<Exported>
 where
     D: Dialect,
     usize: ColumnIndex<D::Row>,
@@ -390,15 +394,16 @@ where
     for<'r> i64: Decode<'r, D> + Type<D>,
     for<'r> bool: Decode<'r, D> + Type<D>,
 {
-    let cell = |(at, column): (usize, &Column)| {
-        let cell = match column.kind {
+    let cell = |(at, kind)| {
+        let cell = match kind {
             Kind::Text => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
             Kind::Number | Kind::Time => row.try_get::<Option<i64>, _>(at)?.map(Cell::Number),
             Kind::Flag => row.try_get::<Option<bool>, _>(at)?.map(Cell::Flag),
         };
         Ok::<_, StoreError>(cell.unwrap_or(Cell::None))
     };
-    let mut cells: Vec<Cell> = key.iter().chain(columns).enumerate().map(cell).collect::<Result<_>>()?;
+    let kinds = key.iter().copied().chain(columns.iter().map(|column| column.kind));
+    let mut cells: Vec<Cell> = kinds.enumerate().map(cell).collect::<Result<_>>()?;
     let own = cells.split_off(key.len());
     Ok(Exported { key: cells, cells: own })
 }

@@ -1,5 +1,5 @@
-//! Where tweets are kept: the current state of each, and the history of its metrics. And, beside them, how far
-//! each polled source has been read ([`Positions`]).
+//! The store of tweets: the current state of each, and the history of its metrics. It also stores how far each polled
+//! source has been read ([`Positions`]).
 //!
 //! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
@@ -10,9 +10,9 @@
 //! - a `None` never overwrites a stored value;
 //! - *dead* and *ended* stand here before they stand in the queue.
 //!
-//! What an answer, a recording and a burial make of a row is written once, in SQL that both databases
-//! take as it is (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database
-//! text cannot hold, are stored as U+FFFD.
+//! The effect of an answer, a recording and a burial on a row is defined once, in SQL that both databases take as it is
+//! (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database text cannot
+//! hold, are stored as U+FFFD.
 
 mod error;
 pub mod export;
@@ -34,24 +34,24 @@ use crate::model::post::{Details, Metrics, Tweet, TweetState};
 pub struct NewTweet {
     /// The id under which it is looked up.
     pub id: String,
-    /// When it was made, ms since the epoch, where anybody knows.
+    /// When it was made, ms since the epoch, if known.
     pub created_at: Option<Millis>,
     /// When its first update is due, ms since the epoch; `None` when it is too old to be updated.
     pub next_due: Option<Millis>,
-    /// What the ingest knew of it. Kept only until the first answer: its own age is unknown, so any
-    /// answer overwrites it, and it makes no history row.
+    /// The ingest's data about it. Kept only until the first answer: its own age is unknown, so any answer overwrites
+    /// it, and it makes no history row.
     pub content: Option<Tweet>,
 }
 
 /// By which way tweets came.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct Way {
-    /// What brought them: `enqueue`, `once`, `http`, `incoming`, `poll`, `stream`, `rebuild`, `fan_out`.
+    /// The way by which they came: `enqueue`, `once`, `http`, `incoming`, `poll`, `stream`, `rebuild`, `fan_out`.
     pub pipeline: String,
     /// Which of its sources: the name of a file, of a source in the settings, or of the pipeline that fans out. Empty
     /// where there is one only.
     pub source: String,
-    /// What that source asks for: a query, an account.
+    /// The request of that source: a query, an account.
     pub query: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Way {
     }
 }
 
-/// What [`Lifecycle::record`] did.
+/// The effect of [`Lifecycle::record`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Rows that were not there.
@@ -77,7 +77,7 @@ pub struct Recorded {
     pub revived: u64,
 }
 
-/// What the store knows of a tweet before an answer is judged.
+/// The stored state of a tweet before an answer is judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Standing {
     /// Its state.
@@ -86,7 +86,7 @@ pub struct Standing {
     pub created_at: Option<Millis>,
     /// When the newest answer about it was given, ms since the epoch; `None` before the first.
     pub checked_at: Option<Millis>,
-    /// How often in a row it was not returned.
+    /// The number of misses in a row.
     pub misses: i64,
     /// Since when it is not returned, ms since the epoch.
     pub missing_since: Option<Millis>,
@@ -98,19 +98,19 @@ pub struct Standing {
     pub current_id: Option<String>,
     /// Why its newest answer could not be read.
     pub unreadable: Option<String>,
-    /// Whether it is looked up once only: all its ways are [`ONCE`].
+    /// True if it is looked up once only: all its ways are [`ONCE`].
     pub once: bool,
 }
 
 impl Standing {
-    /// Whether an answer has found it, and no miss since was believed. An id that no answer ever found is known to
-    /// be nothing: half of an old archive may be gone, which is no wave.
+    /// Returns true if an answer has found it, and no miss since was believed. An id that no answer ever found is known
+    /// to be nothing: half of an old archive may be gone, which is no wave.
     #[must_use]
     pub fn is_known_to_live(&self) -> bool {
         self.state == TweetState::Live && self.was_found()
     }
 
-    /// Whether an answer has found it.
+    /// Returns true if an answer has found it.
     #[must_use]
     pub fn was_found(&self) -> bool {
         self.lookups > self.misses
@@ -124,7 +124,7 @@ pub struct Observation<T = Tweet> {
     pub id: String,
     /// When the answer was given, on the queue's clock, ms since the epoch.
     pub answered_at: Millis,
-    /// What was seen.
+    /// The observation.
     pub seen: Seen<T>,
     /// The state it is in from now on.
     pub state: TweetState,
@@ -137,7 +137,7 @@ pub struct Observation<T = Tweet> {
     pub forget: bool,
 }
 
-/// What is kept of an item that has no columns of its own.
+/// The record of an item without columns of its own.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// When it was made, ms since the epoch, where it says so.
@@ -163,7 +163,7 @@ impl<T> Observation<T> {
     }
 }
 
-/// What an answer said of one item.
+/// An answer about one item.
 #[derive(Debug, Clone)]
 pub enum Seen<T = Tweet> {
     /// Returned. Clears misses; sets or clears the withheld mark. A text that is cut short does not replace a longer one of
@@ -181,7 +181,7 @@ pub enum Seen<T = Tweet> {
     Broken(String),
 }
 
-/// What [`Posts::save`] did.
+/// The effect of [`Posts::save`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Saved {
     /// Rows written (repeated ones included).
@@ -212,7 +212,7 @@ pub struct StoredTweet {
     /// Its counts.
     #[sqlx(flatten)]
     pub metrics: Metrics,
-    /// What it says beside its text and its counts.
+    /// Its fields beside its text and its counts.
     #[serde(flatten)]
     #[sqlx(flatten)]
     pub details: Details,
@@ -243,7 +243,7 @@ pub struct StoredTweet {
 pub struct Change {
     /// When the answer was given that showed it, ms since the epoch.
     pub at: Millis,
-    /// What changed: `text`, `current_id`, `withheld_in`, `reply_settings` or `state`.
+    /// The changed field: `text`, `current_id`, `withheld_in`, `reply_settings` or `state`.
     pub field: String,
     /// As it was.
     #[sqlx(rename = "old_value")]
@@ -263,7 +263,7 @@ pub struct MetricsAt {
     pub metrics: Metrics,
 }
 
-/// How many tweets are in which state.
+/// The number of tweets by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct StateCounts {
     /// See [`TweetState::Live`].
@@ -276,13 +276,25 @@ pub struct StateCounts {
     pub dead: u64,
 }
 
-/// Which tweets a page lists.
+/// Which of the *ended* have expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expired {
+    /// Those whose newest answer is older than this moment, ms since the epoch; where there was none, those recorded before.
+    Before(Millis),
+    /// Those that an answer had, that the network has deleted since, and whose content is forgotten
+    /// ([`Observation::forget`]).
+    Deleted,
+}
+
+/// The tweets that a page lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
-    /// Those that belong into the queue: *live* and *unavailable*.
+    /// The tweets that belong into the queue: *live* and *unavailable*.
     Living,
     /// The *dead*.
     Dead,
+    /// The *ended*.
+    Ended,
 }
 
 /// A tweet on a page.
@@ -300,7 +312,7 @@ pub struct Listed {
     pub checked_at: Option<Millis>,
     /// Why it is dead.
     pub reason: Option<String>,
-    /// Whether it is looked up once only: all its ways are [`ONCE`].
+    /// True if it is looked up once only: all its ways are [`ONCE`].
     pub once: bool,
 }
 
@@ -318,7 +330,7 @@ pub struct Exhumed {
 /// Reads the details out of a raw object of that namespace; `None` where it cannot.
 pub type DetailsOf = fn(namespace: &str, raw: &str) -> Option<Details>;
 
-/// What the store answers.
+/// The errors of the store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why the store could not do it. The variants are what the caller does next.
@@ -361,7 +373,7 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// `at` is when, ms since the epoch; `way` is how they came, which is kept of each beside the ways known before.
     async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded>;
 
-    /// What is known of each id, in the order asked; `None` for one never recorded.
+    /// The stored state of each id, in the order asked; `None` for one never recorded.
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>>;
 
     /// Marks ids dead, each with the reason, before they are buried in the queue. A row that is not
@@ -373,7 +385,7 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// `at` is when, ms since the epoch.
     async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<()>;
 
-    /// Brings look-ups forward: each id with its new due time, ms since the epoch. One that is *live* or *unavailable* is
+    /// Brings lookups forward: each id with its new due time, ms since the epoch. One that is *live* or *unavailable* is
     /// due then, if that is sooner; all others stay as they are. Before the queue hears of it
     /// ([`Jobs::promote`](crate::engine::queue::Jobs::promote)).
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<()>;
@@ -383,6 +395,10 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// each row that stays of its kind meanwhile is met once, whatever comes and goes around it.
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>>;
 
+    /// Removes those of these ids that are *ended* and expired, with their history; returns how many. One that was revived
+    /// meanwhile stays.
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64>;
+
     /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>>;
 
@@ -390,7 +406,7 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     async fn counts(&self, namespace: &str) -> Result<StateCounts>;
 }
 
-/// What is kept of posts. Errors are those of [`Lifecycle`].
+/// The records of posts. Errors are those of [`Lifecycle`].
 ///
 /// An item of another kind is kept in the same way where it has no columns of its own: as its raw object
 /// ([`Observation::of_object`]).

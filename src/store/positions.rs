@@ -1,4 +1,4 @@
-//! How far each polled source has been read.
+//! The position of each polled source.
 
 use async_trait::async_trait;
 
@@ -20,12 +20,12 @@ pub struct SourceGap {
     pub noted_at: Millis,
 }
 
-/// What keeps a source from being read, as its poller noted it last.
+/// The current failure of a source, as its poller last recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SourceTrouble {
     /// Since when no page of it could be read, ms since the epoch.
     pub since: Millis,
-    /// How often in a row, while other sources were answered.
+    /// The number of failures in a row, while other sources were answered.
     pub failures: u32,
     /// The last error.
     pub error: String,
@@ -33,7 +33,7 @@ pub struct SourceTrouble {
     pub at: Millis,
 }
 
-/// What is kept of a source between two polls.
+/// The state of a source between two polls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SavedSource {
     /// The position as it was saved last; `None` where it never was.
@@ -47,11 +47,11 @@ pub struct SavedSource {
 pub struct SavedPage<'a> {
     /// When it was read, ms since the epoch.
     pub at: Millis,
-    /// How far the source is read with it.
+    /// The position of the source with it.
     pub position: &'a str,
-    /// What is missing from before it. A gap that is noted already stays as it is, since when it was noted first.
+    /// The gaps before it. A gap that is already recorded keeps the time of its first record.
     pub gaps: &'a [SourceGap],
-    /// Whether it brought a post that was not known.
+    /// True if it brought a post that was not known.
     pub brought: bool,
 }
 
@@ -69,9 +69,9 @@ pub struct SourceRow {
     /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
     /// the epoch; `None` where an older version saved it.
     pub brought_at: Option<Millis>,
-    /// What keeps it from being read.
+    /// Its current failure.
     pub trouble: Option<SourceTrouble>,
-    /// How many gaps were ever noted.
+    /// The number of gaps ever recorded.
     pub gaps: u64,
     /// The latest of them, the last one first.
     pub latest_gaps: Vec<SourceGap>,

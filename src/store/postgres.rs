@@ -20,15 +20,15 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{self, Row, WayRow, clean, columns, history_columns, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, columns, expired, history_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
-    Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
-/// How long a call waits for a connection, a new one included.
+/// The time that a call waits for a connection, including a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a statement that lost against another writer runs again. Our own never lose (see above);
@@ -115,6 +115,18 @@ const FILL: &str = "WITH locked AS MATERIALIZED (\
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
 const EXHUME: &str = concat!(insert_rows!(), include_str!("sql/exhume.sql"));
 
+/// Locked in the order of their ids; one that was revived meanwhile is found to live then.
+const REMOVE: &str = concat!(
+    "WITH gone AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND ",
+    expired!(),
+    " ORDER BY id FOR UPDATE), \
+     metrics AS (DELETE FROM tweet_metrics WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     changes AS (DELETE FROM tweet_change WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     ways AS (DELETE FROM tweet_way WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     tweets AS (DELETE FROM tweet WHERE namespace = $1 AND id IN (SELECT id FROM gone) RETURNING 1) \
+     SELECT count(*) FROM tweets"
+);
+
 /// A statement with its values, ready to run once.
 type Statement = Query<'static, Postgres, PgArguments>;
 
@@ -122,7 +134,7 @@ type Statement = Query<'static, Postgres, PgArguments>;
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
-    /// How long a call may take before nothing more is expected from it.
+    /// The time limit for a call.
     patience: Duration,
 }
 
@@ -343,6 +355,17 @@ impl Lifecycle for PostgresStore {
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>> {
         let statement = || sqlx::query(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(i64::from(limit));
         self.rows(statement).await
+    }
+
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64> {
+        let statement = || {
+            sqlx::query(REMOVE)
+                .bind(namespace)
+                .bind(ids.iter().map(|id| clean(id).into_owned()).collect::<Vec<String>>())
+                .bind(rows::before(which))
+        };
+        let (removed,): (i64,) = self.row(statement).await?;
+        Ok(number(removed))
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {

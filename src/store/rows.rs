@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::{DetailsOf, Exhumed, Listing, NewTweet, Observation, Seen, Standing, StateCounts, Way};
+use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, Standing, StateCounts, Way};
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
@@ -50,7 +50,7 @@ pub(super) use {columns, history_columns, once, standing_columns};
 /// The object of a tweet whose content is to be forgotten: what there is of it goes, see `sql/merge.sql`.
 pub(super) const FORGOTTEN: &str = "";
 
-/// What is written of a tweet.
+/// The values written for a tweet.
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub id: Cow<'a, str>,
@@ -114,7 +114,7 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// Whether nothing is known of a recorded tweet but its id and its times.
+    /// Returns true if nothing is known of a recorded tweet but its id and its times.
     pub fn is_bare(&self) -> bool {
         self.raw.is_none()
     }
@@ -249,7 +249,7 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     })
 }
 
-/// What is read of a tweet before an answer about it is judged.
+/// The columns read for a tweet before an answer about it is judged.
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct StandingRow {
     id: String,
@@ -280,6 +280,25 @@ pub(super) fn page(of: Listing) -> &'static str {
     match of {
         Listing::Living => page!("state IN ('live', 'unavailable')"),
         Listing::Dead => page!("state = 'dead'"),
+        Listing::Ended => page!("state = 'ended'"),
+    }
+}
+
+/// What is true of the rows that [`super::Lifecycle::remove`] takes; `$3` is [`before`].
+macro_rules! expired {
+    () => {
+        "state = 'ended' AND CASE WHEN $3 IS NULL THEN misses > 0 AND lookups > misses AND raw IS NULL \
+         ELSE COALESCE(checked_at, first_seen) < $3 END"
+    };
+}
+
+pub(super) use expired;
+
+/// The moment before which a row is expired; `None`: when it was deleted.
+pub(super) fn before(which: Expired) -> Option<Millis> {
+    match which {
+        Expired::Before(moment) => Some(moment),
+        Expired::Deleted => None,
     }
 }
 

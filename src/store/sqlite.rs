@@ -17,10 +17,10 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
 
 use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{self, Row, WayRow, clean, columns, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, columns, expired, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Result,
-    Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
@@ -52,7 +52,7 @@ const MERGE: &str = concat!("ON CONFLICT (namespace, id) DO UPDATE SET\n", inclu
 const MERGE_STATE: &str =
     concat!("ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state,\n", include_str!("sql/merge.sql"));
 
-/// Brings look-ups forward. `MATERIALIZED` and the `+` keep SQLite from walking the rows of the namespace and reading the JSON
+/// Brings lookups forward. `MATERIALIZED` and the `+` keep SQLite from walking the rows of the namespace and reading the JSON
 /// again for each of them.
 const PROMOTE: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS due FROM json_each(?2)) \
      UPDATE tweet SET next_due = given.due FROM given \
@@ -274,6 +274,33 @@ impl Lifecycle for SqliteStore {
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>> {
         let page = sqlx::query_as(rows::page(of)).bind(namespace).bind(rows::below(below)).bind(limit);
         Ok(page.fetch_all(self.readers()).await?)
+    }
+
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64> {
+        const OUTLIVED: &str = concat!(
+            "SELECT json_group_array(key) FROM tweet WHERE namespace = $1 \
+             AND id IN (SELECT value FROM json_each($2)) AND ",
+            expired!()
+        );
+        let asked = json(ids.iter().map(|id| clean(id)));
+        let expired = || sqlx::query_scalar(OUTLIVED).bind(namespace).bind(&asked).bind(rows::before(which));
+        let found: String = expired().fetch_one(self.readers()).await?;
+        if found == "[]" {
+            return Ok(0); // the common case, without the write lock
+        }
+        let mut transaction = self.begin().await?;
+        let keys: String = expired().fetch_one(&mut *transaction).await?;
+        let mut removed = 0;
+        for delete in [
+            "DELETE FROM tweet_metrics_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM tweet_change_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM tweet_way_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM tweet WHERE key IN (SELECT value FROM json_each(?1))",
+        ] {
+            removed = sqlx::query(delete).bind(&keys).execute(&mut *transaction).await?.rows_affected();
+        }
+        transaction.commit().await?;
+        Ok(removed)
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {

@@ -11,6 +11,7 @@ mod files;
 mod incoming;
 mod pause;
 mod providers;
+mod prune;
 mod readme;
 mod rebuild;
 mod refresh;

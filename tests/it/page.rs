@@ -4,6 +4,7 @@
 mod checks;
 mod dead;
 mod demo;
+mod errors;
 mod hands;
 mod hostile;
 mod live;
@@ -34,7 +35,7 @@ use crate::support::world::World;
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
-const SECTIONS: [&str; 8] = ["freshness", "lateness", "coming", "flow", "quota", "workers", "dead", "tweets"];
+const SECTIONS: [&str; 9] = ["freshness", "lateness", "coming", "flow", "quota", "workers", "dead", "tweets", "errors"];
 /// What opens the dead to a person.
 const TOKEN: &str = "canary-of-the-page";
 /// Ends elements and attributes of every kind, and says so if it runs.
@@ -95,17 +96,23 @@ impl Stage {
 
     /// Buries so many tweets that were never scheduled, in the store first.
     async fn bury(&self, count: u32, reason: &str) -> Vec<String> {
-        let ids: Vec<String> = (0..count).map(|n| TweetId::at(wall_ms() - 3 * HOUR, n).to_string()).collect();
-        let dead: Vec<_> = ids.iter().map(|id| (id.clone(), reason.to_owned())).collect();
+        self.bury_each(&vec![reason; count as usize]).await
+    }
+
+    /// The same, for these reasons.
+    async fn bury_each(&self, reasons: &[&str]) -> Vec<String> {
+        let made = wall_ms() - 3 * HOUR;
+        let dead: Vec<(String, String)> =
+            (0..).zip(reasons).map(|(n, reason)| (TweetId::at(made, n).to_string(), (*reason).to_owned())).collect();
         self.world.store.bury(NAMESPACE, wall_ms(), &dead).await.unwrap();
+        let ids: Vec<String> = dead.iter().map(|(id, _)| id.clone()).collect();
         let taken = self.world.queue.adopt("bury", &ids, Duration::from_secs(300)).await.unwrap();
-        let buried = |id: &String| {
-            let job =
-                Job { id: id.clone(), lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
-            (job, Verdict::Bury { reason: reason.to_owned() })
+        let buried = |(id, reason): (String, String)| {
+            let job = Job { id, lane: "x".into(), due: 0, deliveries: 0, failures: 0, order: Default::default() };
+            (job, Verdict::Bury { reason })
         };
-        let verdicts: Vec<_> = ids.iter().map(buried).collect();
-        assert_eq!(self.world.queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, u64::from(count));
+        let verdicts: Vec<_> = dead.into_iter().map(buried).collect();
+        assert_eq!(self.world.queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, ids.len() as u64);
         ids
     }
 

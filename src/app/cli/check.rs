@@ -1,4 +1,4 @@
-//! `check`: prints the configuration in effect, or everything that is wrong with it, and connects to nothing.
+//! `check`: prints the configuration in effect, or all of its errors, and connects to nothing.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::config::{BadConfig, BadConfigs, Examined, Settings};
 use crate::model::provider::Provider;
 use crate::pipelines::registry::Registry;
 
-/// Print the configuration in effect, without secrets; exits with 64 when it cannot be, and says everything that is wrong.
+/// Print the configuration in effect, without secrets. If it is invalid, print all errors and exit with 64.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml --offline\n  twitter-updater check --config updater.toml | grep lookahead\n  twitter-updater check --json | jq .settings.updater\n\nConnects to nothing. The first line is the revision that workers show in `status`."
+    after_help = "Examples:\n  twitter-updater check\n  twitter-updater check --config updater.toml --offline\n  twitter-updater check --config updater.toml | grep lookahead\n  twitter-updater check --json | jq .settings.updater\n\nConnects to nothing. The first line is the revision that `status` shows for each worker."
 )]
 pub(super) struct Arguments {
-    /// Go by the settings alone: no secret is asked for, and no file that a setting names.
+    /// Check only the settings, without secrets and without the files that settings name.
     #[arg(long)]
     offline: bool,
     /// One JSON object: the revision and the settings.
@@ -50,8 +50,8 @@ impl Arguments {
         Ok(0)
     }
 
-    /// Everything that is wrong: beside the settings also the secrets and the files that they name. Not with
-    /// `--offline`, where these may not be at hand.
+    /// All errors in the settings, the secrets, and the files that they name. `--offline` checks only the settings,
+    /// since secrets and files may be elsewhere.
     fn wrong(&self, examined: &Examined, registry: &Registry) -> Vec<BadConfig> {
         let mut wrong = examined.wrong();
         let Some(settings) = &examined.settings else { return wrong };

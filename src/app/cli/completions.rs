@@ -12,12 +12,12 @@ use super::{Cli, write_line};
     after_help = "Examples:\n  twitter-updater completions bash > /etc/bash_completion.d/twitter-updater\n  source <(twitter-updater completions zsh)"
 )]
 pub(super) struct Arguments {
-    /// Which.
+    /// The shell.
     shell: Shell,
 }
 
 impl Arguments {
-    /// Reads no settings: a shell is set up before they are.
+    /// Reads no settings, since a shell is often set up before them.
     pub fn run(self) -> Result<u8> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "twitter-updater", &mut script);

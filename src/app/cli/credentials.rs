@@ -1,4 +1,4 @@
-//! `credentials`: the quota that is left of each credential, and which are parked.
+//! `credentials`: each credential's remaining quota, and which are parked.
 
 use anyhow::{Context, Result};
 
@@ -9,14 +9,14 @@ use crate::ops::report::credentials::{self, CredentialsReport};
 use crate::pipelines::apis::open_provider;
 use crate::providers::registry::capabilities;
 
-/// Print what is left of each credential's quota, and which of them are parked and why.
+/// Print each credential's remaining quota, and which credentials are parked and why.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nWithout --check nobody is called and no secret is needed. With it, exits with 69 when one does not work."
+    after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nWithout --check it makes no calls and needs no secrets. With --check it exits with 69 if a credential does not work."
 )]
 pub(super) struct Arguments {
-    /// Ask the API about each, which spends none of the lookup's quota: one that is refused is parked,
-    /// one that works again is free again.
+    /// Ask the API about each, without using the lookup's quota. Parks refused credentials and frees those that work
+    /// again.
     #[arg(long)]
     check: bool,
     /// One JSON object.

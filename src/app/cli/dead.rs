@@ -9,22 +9,22 @@ use crate::config::Settings;
 use crate::ops::dead::{Act, Dead};
 use crate::pipelines::kind::Registered;
 
-/// Look after the dead: tweets that were set aside because their requests kept failing.
+/// List, retry and drop dead tweets, which failed repeatedly in requests of their own.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// List them, with the reasons.
+    /// List dead tweets, with the reasons.
     #[command(
         after_help = "Examples:\n  twitter-updater dead list\n  twitter-updater dead list --limit 1000 --json | jq '.dead[].reason'"
     )]
     List {
-        /// This many at the most.
+        /// The maximum number.
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
         /// One JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Say where a tweet is, dead or not, and what the store has of it.
+    /// Show the state of a tweet in queue and store, dead or not.
     #[command(
         after_help = "Examples:\n  twitter-updater dead show 1460323737035677698\n  twitter-updater dead show 1460323737035677698 --json | jq .stored.metrics"
     )]
@@ -35,12 +35,12 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Bring them back to life, due now. Exits with 65 when an id was refused.
+    /// Look dead tweets up again, due now. Exits with 65 if an id was refused.
     #[command(
         after_help = "Examples:\n  twitter-updater dead retry 1460323737035677698\n  twitter-updater dead retry --all\n  twitter-updater dead retry --reason 403"
     )]
     Retry(Whom),
-    /// End their life. Exits with 65 when an id was refused.
+    /// End the life of dead tweets. Exits with 65 if an id was refused.
     #[command(
         after_help = "Examples:\n  twitter-updater dead drop 1460323737035677698\n  twitter-updater dead drop --all\n  twitter-updater dead drop --reason process"
     )]
@@ -52,10 +52,10 @@ pub(super) struct Whom {
     /// Their ids.
     #[arg(value_name = "ID", required_unless_present_any = ["all", "reason"])]
     ids: Vec<String>,
-    /// All who are dead now.
+    /// All that are dead now.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// All whose reason holds these words.
+    /// All whose reason contains this text.
     #[arg(long, value_name = "WORDS", conflicts_with_all = ["ids", "all"])]
     reason: Option<String>,
     /// Print what was done as one JSON object.
@@ -101,7 +101,7 @@ impl Whom {
     }
 }
 
-/// The dead of that pipeline. A command that `only_looks` makes no file.
+/// The dead of that pipeline. A command that `only_looks` creates no file.
 ///
 /// # Errors
 /// A service is down.

@@ -10,25 +10,25 @@ use super::{Options, duration, exit, say, write_answer, write_line};
 use crate::app::demo::{self, DemoOptions};
 use crate::config::DEMO;
 
-/// Show the whole job at work: simulated API, starter, updater and the ops page in one process, nothing needed.
+/// Run everything in one process, with nothing installed: simulated API, starter, updater and the page of ops.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n\nThe first line on standard output says where the page is (with --json, on standard error)."
 )]
 pub(super) struct Arguments {
-    /// End after this long; otherwise at Ctrl-C.
+    /// Stop after this long; by default at Ctrl-C.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     run_for: Option<Duration>,
-    /// Tweets to begin with; as many come in again every 17 minutes.
+    /// Tweets at the start; as many arrive every 17 minutes.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tweets: u32,
-    /// Keep the queue's and the store's file in this folder; otherwise in a temporary one.
+    /// Keep the files of queue and store in this folder; by default in a temporary one.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
-    /// Serve the page at this address; port 0 takes a free one, `off` goes without.
+    /// Serve the page at this address; port 0 takes a free port, `off` serves no page.
     #[arg(long, value_name = "ADDR|off", default_value = "127.0.0.1:8080", value_parser = page)]
     ops: Page,
-    /// Print one summary object, and nothing else, on standard output.
+    /// Print only one summary object on standard output.
     #[arg(long)]
     json: bool,
 }

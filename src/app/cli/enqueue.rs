@@ -1,7 +1,6 @@
 //! `enqueue`: puts a file, or standard input, into the queue.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
@@ -22,14 +21,14 @@ const REFUSALS_TOLD: u64 = 50;
 /// Put tweets into the queue: bare ids, one a line, or tweets as the API sends them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts stand in data.\n\nExits with 65 when something was refused; the rest is scheduled all the same."
+    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts are in data.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
 )]
 pub(super) struct Arguments {
     /// The file; - for standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// When the first look-up is due: `now`, as fast as the quota goes, or after the `interval` of each one's age. Without
-    /// it, bare ids are due now, and posts that come whole after their interval.
+    /// When the first lookup is due: `now`, as fast as the quota allows, or after the `interval` of each post's age. By
+    /// default bare ids are due now, and complete posts after their interval.
     #[arg(long, value_name = "now|interval")]
     first: Option<When>,
     /// Look each id up once, now, whatever its age, and never again.
@@ -66,9 +65,10 @@ impl Arguments {
         let opened = async {
             // The input first: where it is missing, no file of an embedded queue is made.
             let input = Input::open(&self.file).await?;
-            let queue = Service::new(settings)?.queue(&pipeline.namespace()).await?;
+            let service = Service::new(settings)?;
+            let queue = service.queue(&pipeline.namespace()).await?;
             let store = if self.no_store { None } else { Some(app::open_store(settings).await?.0) };
-            let first = self.first(settings, pipeline, queue.clone()).await?;
+            let first = self.first(settings, &service, pipeline, &*queue).await?;
             Ok::<_, anyhow::Error>((input, queue, store, first))
         };
         let Some(opened) = stop.token().run_until_cancelled(opened).await else {
@@ -93,11 +93,18 @@ impl Arguments {
         Ok(summary?)
     }
 
-    async fn first(&self, settings: &Settings, pipeline: &Registered, queue: Arc<dyn Queue>) -> Result<First> {
+    async fn first(
+        &self,
+        settings: &Settings,
+        service: &Service,
+        pipeline: &Registered,
+        queue: &dyn Queue,
+    ) -> Result<First> {
         if matches!(self.first, Some(When::Interval)) {
             return Ok(First::Interval);
         }
-        let pace = Pace::new(clock::wall_ms(), app::ids_per_second_left(settings, pipeline, queue).await?);
+        let left = app::ids_per_second_left(settings, service, pipeline, queue).await?;
+        let pace = Pace::new(clock::wall_ms(), left);
         Ok(match self.first {
             _ if self.once => First::Once(pace),
             Some(_) => First::Now(pace),

@@ -1,6 +1,7 @@
-//! `export`: what was collected, as files.
+//! `export`: writes collected data to files.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
@@ -14,34 +15,34 @@ use crate::ops::export::{Export, Format};
 use crate::pipelines::kind::Registered;
 use crate::store::export::Wanted;
 
-/// Write what was collected into a file: posts, metrics, changes, ways, unavailable, ids, raw.
+/// Write collected data to a file: posts, metrics, changes, ways, unavailable, ids, raw.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n\nThe tables and their columns: docs/data.md. May run while all else runs: what comes out is as it was when it began. Interrupted, the same command goes on where it was."
+    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
 )]
 pub(super) struct Arguments {
-    /// What: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them).
+    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them).
     #[arg(value_name = "TABLE")]
     table: String,
     /// The file; - for standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     to: PathBuf,
-    /// csv, ndjson, lines or parquet. Without it, what the file's name ends in; ids and raw are lines, all else is CSV.
+    /// csv, ndjson, lines or parquet. By default the file's extension; without one, lines for ids and raw, else CSV.
     #[arg(long)]
     format: Option<Format>,
-    /// Only those in these states: live, unavailable, ended, dead.
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    /// Only rows in these states: live, unavailable, ended, dead.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = str::parse::<TweetState>)]
     state: Vec<TweetState>,
-    /// Only those in these languages, as the network names them.
+    /// Only rows in these languages, as the network names them.
     #[arg(long, value_name = "LANG", value_delimiter = ',')]
     lang: Vec<String>,
-    /// Only those made at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = moment_word)]
-    since: Option<String>,
-    /// Only those made before this time.
-    #[arg(long, value_name = "TIME", value_parser = moment_word)]
-    until: Option<String>,
-    /// Print on standard error, as one JSON object, what was written.
+    /// Only posts created at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    since: Option<Named>,
+    /// Only posts created before this time.
+    #[arg(long, value_name = "TIME")]
+    until: Option<Named>,
+    /// Print the result as one JSON object on standard error.
     #[arg(long)]
     json: bool,
 }
@@ -82,29 +83,30 @@ impl Arguments {
         let wanted = Wanted {
             namespace: pipeline.namespace(),
             states: self.state.clone(),
-            since: moment(self.since.as_deref())?,
-            until: moment(self.until.as_deref())?,
+            since: self.since.as_ref().map(|since| since.at),
+            until: self.until.as_ref().map(|until| until.at),
             languages: self.lang.clone(),
             after: None,
         };
-        let Self { state, lang, since, until, .. } = self;
+        let Self { state, lang, .. } = self;
+        let [since, until] = [&self.since, &self.until].map(|moment| moment.as_ref().map(|moment| &moment.word));
         let (of, from) = (pipeline.namespace(), app::store_name(settings));
         let request = format!("{} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}", table.name);
         Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
     }
 }
 
-fn state(word: &str) -> Result<TweetState, String> {
-    let all = [TweetState::Live, TweetState::Unavailable, TweetState::Ended, TweetState::Dead];
-    let named = all.into_iter().find(|state| state.as_str() == word);
-    named.ok_or_else(|| "write live, unavailable, ended or dead".to_owned())
+/// A moment, and the word for it: "since 30 days ago" is the same request an hour later.
+#[derive(Debug, Clone)]
+struct Named {
+    word: String,
+    at: Millis,
 }
 
-/// The word for a moment, which can be read as one.
-fn moment_word(word: &str) -> Result<String, String> {
-    word.parse::<Moment>().map(|_| word.to_owned())
-}
+impl FromStr for Named {
+    type Err = String;
 
-fn moment(word: Option<&str>) -> Result<Option<Millis>> {
-    Ok(word.map(str::parse::<Moment>).transpose().map_err(anyhow::Error::msg)?.map(|moment| moment.0))
+    fn from_str(word: &str) -> Result<Self, String> {
+        Ok(Self { word: word.to_owned(), at: word.parse::<Moment>()?.0 })
+    }
 }

@@ -5,11 +5,11 @@ use anyhow::Result;
 use crate::app::Unavailable;
 use crate::ops;
 
-/// Ask a role whether it can work: a container's health check. Exits with 69 when it cannot.
+/// Check whether a role can work, for a container's health check. Exits with 69 if it cannot.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  twitter-updater health --url http://127.0.0.1:8082/live")]
 pub(super) struct Arguments {
-    /// What to ask; any success will do.
+    /// The address to ask; any success status is healthy.
     #[arg(long, default_value = "http://127.0.0.1:8080/ready")]
     url: String,
 }

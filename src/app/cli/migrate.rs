@@ -30,6 +30,6 @@ impl Arguments {
 
 async fn migrate(settings: &Settings) -> Result<()> {
     let (store, _) = app::connect_store(settings).await?;
-    store.migrate().await.context("the store's tables cannot be made")?;
-    app::fill_details(&*store).await.context("what was stored before cannot be filled in; run it again")
+    store.migrate().await.context("the store's tables cannot be created")?;
+    app::fill_details(&*store).await.context("columns of stored rows cannot be filled; run it again")
 }

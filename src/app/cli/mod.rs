@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand, and the exit codes.
 //!
-//! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. What several
-//! subcommands need is here and in `start.rs`: the one argument of the roles (`Listen`) among it.
+//! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. Code shared by
+//! several subcommands is here and in `start.rs`, such as the argument of the roles (`Listen`).
 
 mod check;
 mod completions;
@@ -16,6 +16,7 @@ mod ops;
 mod pause;
 mod plan;
 mod poll;
+mod prune;
 mod rebuild;
 mod refresh;
 mod simulator;
@@ -53,13 +54,13 @@ pub mod exit {
     pub const UNAVAILABLE: u8 = 69;
 }
 
-/// Keeps every tweet of a system fresh, by its age, within an API quota, and loses none.
+/// Re-fetches the counts and text of the posts you store, each as often as its age deserves, within your API quota.
 #[derive(Debug, Parser)]
 #[command(
     name = "twitter-updater",
     version,
     arg_required_else_help = true,
-    after_help = "Begin with:\n  twitter-updater demo\n\nA setting comes from --config or from the environment: updater.buffer_ttl is TWITTER_UPDATER__UPDATER__BUFFER_TTL. `check` prints all of them.\nExit codes: 0 done; 1 the message says what went wrong; 64 the configuration or the command line cannot be; 65 some of the input was refused; 69 a service is out, or a credential does not work."
+    after_help = "Begin with:\n  twitter-updater demo\n\nSettings come from --config or from the environment: updater.buffer_ttl is TWITTER_UPDATER__UPDATER__BUFFER_TTL. `check` prints all of them.\nExit codes: 0 done; 1 another error, see the message; 64 the configuration or the command line is invalid; 65 some of the input was refused; 69 a service is down, or a credential does not work."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -74,16 +75,17 @@ enum Command {
     Demo(demo::Arguments),
     Enqueue(enqueue::Arguments),
     Export(export::Arguments),
-    /// Keep tweets fresh: any number of these may run, on any number of machines.
+    /// Keep tweets fresh. Run as many updaters as you like, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
     Updater(Listen),
-    /// Take tweets over HTTP (POST /tweets), beside an existing ingest: answers 202 when store and queue have them.
+    /// Accept tweets over HTTP (POST /tweets) from an existing ingest; the answer is 202 when store and queue have
+    /// them.
     #[command(after_help = starter::EXAMPLES)]
     Starter(Listen),
-    /// Ask the API for what is new in timelines, and put it into the queue: searches, users, lists, home.
+    /// Poll timelines for new posts and put them into the queue: searches, users, lists, home.
     #[command(after_help = poll::EXAMPLES)]
     Poll(Listen),
-    /// Serve the page of the whole queue, and its figures: /metrics for Prometheus, /status as JSON. One is enough.
+    /// Serve the page and the metrics of the whole queue: /metrics for Prometheus, /status as JSON. One is enough.
     #[command(after_help = ops::EXAMPLES)]
     Ops(Listen),
     Health(health::Arguments),
@@ -92,6 +94,7 @@ enum Command {
     Resume(pause::Resume),
     Rebuild(rebuild::Arguments),
     Refresh(refresh::Arguments),
+    Prune(prune::Arguments),
     #[command(subcommand)]
     Dead(dead::Command),
     Credentials(credentials::Arguments),
@@ -117,6 +120,7 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Resume(resume) => resume.run(options).await,
         Command::Rebuild(rebuild) => rebuild.run(options).await,
         Command::Refresh(refresh) => refresh.run(options).await,
+        Command::Prune(prune) => prune.run(options).await,
         Command::Dead(dead) => dead.run(options).await,
         Command::Credentials(credentials) => credentials.run(options).await,
         Command::Plan(plan) => plan.run(options),
@@ -161,7 +165,7 @@ fn run_to_the_end(cli: Cli) -> Result<u8> {
     code
 }
 
-/// Prints one line on standard error (one per mistake in the configuration); returns the exit code for that kind of
+/// Prints one line on standard error (one per error in the configuration); returns the exit code for that kind of
 /// failure.
 fn failed(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref() {

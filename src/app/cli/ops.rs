@@ -1,4 +1,4 @@
-//! `ops`: the role that serves the page and the figures of the whole queue.
+//! `ops`: the role that serves the page and the metrics of the whole queue.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::config::Settings;
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
 
 /// The end of its help.
-pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at / there. Needs the queue, the store and the credentials' names, and no secret of theirs. Goes on while\nqueue or store are out.";
+pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at /. Needs the queue, the store and the credentials' names, but not their secrets. Keeps running while\nqueue or store are down.";
 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, None).await?;

@@ -1,4 +1,4 @@
-//! `pause` and `resume`: nothing is asked of the API, until somebody says so.
+//! `pause` and `resume`: stop and continue the calls to the API.
 
 use anyhow::Result;
 
@@ -6,18 +6,18 @@ use super::{Options, write_line};
 use crate::app::{self, Service};
 use crate::base::humanize::one_line;
 
-/// Ask nothing more of the API, until `resume`; what comes in is taken all the same.
+/// Stop calls to the API until `resume`. New posts are still accepted.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater pause migration\n  twitter-updater pause --pipeline tweet:update maintenance\n\nAll pipelines and polled timelines of the settings, or the pipeline that --pipeline names. What is in work is finished, and streams go on. The page and `status` say the reason."
+    after_help = "Examples:\n  twitter-updater pause migration\n  twitter-updater pause --pipeline tweet:update maintenance\n\nApplies to all configured pipelines and polled timelines, or to --pipeline. Calls in flight finish, and streams stay connected. The page and `status` show the reason."
 )]
 pub(super) struct Pause {
-    /// Why: others will ask.
+    /// The reason, shown by the page and `status`.
     #[arg(value_parser = reason)]
     reason: String,
 }
 
-/// Go on after a `pause`.
+/// Continue after a `pause`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  twitter-updater resume\n  twitter-updater resume --pipeline tweet:update\n\nAll pipelines and polled timelines of the settings, or the pipeline that --pipeline names."
@@ -38,7 +38,7 @@ impl Resume {
 
 /// A reason in one line.
 fn reason(words: &str) -> Result<String, String> {
-    Some(one_line(words)).filter(|reason| !reason.is_empty()).ok_or_else(|| "say why, others will ask".to_owned())
+    Some(one_line(words)).filter(|reason| !reason.is_empty()).ok_or_else(|| "the reason is empty: give one".to_owned())
 }
 
 async fn set(options: Options, reason: Option<&str>) -> Result<u8> {

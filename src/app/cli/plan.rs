@@ -1,4 +1,4 @@
-//! `plan`: the credentials and the room that a number of posts per day needs.
+//! `plan`: the credentials and the storage that a number of posts per day needs.
 
 use anyhow::Result;
 
@@ -9,16 +9,16 @@ use crate::model::provider::Provider;
 use crate::ops::report::plan::{CredentialCounts, Plan, X_CALLS};
 use crate::providers::registry::capabilities;
 
-/// Say how many credentials, and how much room, so many tweets a day need.
+/// Calculate the credentials and storage that a number of tweets a day needs.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n\nPlans for the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, and of X what the reads cost. Connects to nothing."
+    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n\nUses the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, and for X the price of reads. Connects to nothing."
 )]
 pub(super) struct Arguments {
-    /// Tweets that come in each day.
+    /// New tweets per day.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     tweets_per_day: f64,
-    /// Say how many tweets a day so many users' tokens carry (900 calls per 15 minutes each).
+    /// Also calculate how many tweets a day this number of user tokens supports (900 calls per 15 minutes each).
     #[arg(long, value_name = "U", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     user_credentials: Option<u32>,
     /// The same for app-only tokens (300 calls per 15 minutes each); the two kinds add up.

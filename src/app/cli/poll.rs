@@ -6,7 +6,7 @@ use super::{Listen, Needed, Options};
 use crate::app;
 
 /// The end of its help.
-pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater poll --config poll.toml\n\nThe sources are those of [poll.sources.NAME]. Any number of these may run. Stops at SIGTERM or SIGINT: finishes what is in flight, exits with 0.";
+pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater poll --config poll.toml\n\nThe sources are those of [poll.sources.NAME]. Run as many pollers as you like. At SIGTERM or SIGINT it finishes the polls in flight and exits with 0.";
 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, Some(Needed::Everything)).await?;

@@ -1,4 +1,4 @@
-//! `rebuild`: puts back from the store what the queue has lost.
+//! `rebuild`: restores items that the queue has lost, from the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::engine::schedule::Schedule;
 use crate::ingest::{ProgressDisplay, Rebuild, Rebuilt};
 use crate::pipelines::kind::Registered;
 
-/// Put back from the store what the queue has lost: after a wipe, or now and then.
+/// Restore tweets that the queue has lost, from the store: after a wipe, or regularly.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater rebuild\n  twitter-updater rebuild --every 10m --rate 1000\n\nMay run while updaters work, and twice. What is in the queue stays as it is; dead and ended tweets stay so."
+    after_help = "Examples:\n  twitter-updater rebuild\n  twitter-updater rebuild --every 10m --rate 1000\n\nUpdaters may run meanwhile, and you may repeat it. Tweets in the queue stay unchanged; dead and ended tweets stay so."
 )]
 pub(super) struct Arguments {
-    /// Again and again, with this pause; otherwise once.
+    /// Repeat for ever, with this pause; by default once.
     #[arg(long, value_name = "DURATION", value_parser = pause)]
     every: Option<Duration>,
-    /// Tweets a second at the most, in place of rebuild.rate.
+    /// The maximum number of tweets a second; overrides rebuild.rate.
     #[arg(long, value_name = "IDS_PER_S", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
     /// Print what was done as one JSON object.
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// A pause between two rounds: without one, the services would serve nothing else.
+/// A pause between two rounds, so that rebuilds do not use all capacity of the services.
 fn pause(text: &str) -> Result<Duration, String> {
     let pause = duration(text)?;
     if pause < Duration::from_secs(1) { Err("it is at least 1s".to_owned()) } else { Ok(pause) }

@@ -1,4 +1,4 @@
-//! `refresh`: makes posts due at once.
+//! `refresh`: makes posts due now.
 
 use anyhow::Result;
 
@@ -8,10 +8,10 @@ use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::ingest::{Living, Moment, ProgressDisplay, Refresh, Refreshed, Which};
 
-/// Make posts due at once: these ids, or all of a kind; after a spell of bad answers, say.
+/// Make posts due now: these ids, or all posts that the options select, for example after a series of bad answers.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater refresh 1460323737035677698\n  twitter-updater refresh --state unavailable\n  twitter-updater refresh --since 2h\n  twitter-updater refresh --state unavailable --since 2026-01-31T08:00:00Z --json\n\nStore and queue agree about it. May run while updaters work, and twice. Exits with 65 when an id was refused."
+    after_help = "Examples:\n  twitter-updater refresh 1460323737035677698\n  twitter-updater refresh --state unavailable\n  twitter-updater refresh --since 2h\n  twitter-updater refresh --state unavailable --since 2026-01-31T08:00:00Z --json\n\nChanges store and queue. Updaters may run meanwhile, and you may repeat it. Exits with 65 if an id was refused."
 )]
 pub(super) struct Arguments {
     /// The ids.
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     /// All posts whose last answer was given at this time or later: 2h (ago), or 2026-01-31T08:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: Option<Moment>,
-    /// Spread the look-ups over the interval of each post, instead of making all of them due now.
+    /// Spread the lookups over the interval of each post, instead of making all due now.
     #[arg(long)]
     spread: bool,
     /// Print what was done as one JSON object.

@@ -11,16 +11,16 @@ use crate::model::provider::Provider;
 use crate::quota::{AppToken, Credential, CredentialKind, UserKeys};
 use crate::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
-/// Serve a simulated Twitter API: put the address it prints into twitter.api.
+/// Serve a simulated API of each network: set twitter.api to the printed address.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/"
 )]
 pub(super) struct Arguments {
-    /// The address; port 0 takes a free one.
+    /// The address; port 0 takes a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
     listen: SocketAddr,
-    /// Serve the recorded tweets in this folder's JSON files, and no others.
+    /// Serve only the recorded tweets in this folder's JSON files.
     #[arg(long, value_name = "FOLDER")]
     replay: Option<PathBuf>,
 }

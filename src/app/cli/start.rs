@@ -33,21 +33,21 @@ pub(super) enum Needed {
 // A doc comment here would replace the first line of the help.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// A configuration file, or a folder of them: every *.toml in it, in the order of the names. It goes over
-    /// the defaults, and the environment over both. Without it, the one that TWITTER_UPDATER_CONFIG names.
+    /// A configuration file, or a folder, whose *.toml files are read in the order of their names. It overrides the
+    /// defaults, and the environment overrides both. The default is TWITTER_UPDATER_CONFIG.
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
-    /// Whose posts: twitter, x, mastodon:NAME or bluesky; over the setting providers.
+    /// The network: twitter, x, mastodon:NAME or bluesky. Overrides the setting providers.
     #[arg(long, global = true, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Wait so long for services that are not there yet, instead of ending with 69 at once: updater, starter, poll,
+    /// Wait this long for services that are not up yet, instead of exiting with 69 at once: updater, starter, poll,
     /// rebuild and migrate.
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
-    /// Which items, where it is not the posts: a pipeline by its name in `status`; enqueue, export, refresh, dead, pause and resume.
+    /// Use another pipeline than the posts, by its name in `status`: enqueue, export, refresh, dead, pause and resume.
     #[arg(long, global = true, value_name = "NAME")]
     pipeline: Option<String>,
-    /// The kinds of pipelines that there are.
+    /// All kinds of pipelines.
     #[arg(skip)]
     pub registry: Registry,
 }
@@ -55,7 +55,8 @@ pub(super) struct Options {
 // Where a role listens. A doc comment here would replace the first line of the help.
 #[derive(Debug, clap::Args)]
 pub(super) struct Listen {
-    /// Serve /live, /ready, /metrics and what else there is at this address; over http.listen. Port 0 takes a free one.
+    /// Serve /live, /ready, /metrics and the role's other endpoints at this address. Overrides http.listen. Port 0
+    /// takes a free port.
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
 }
@@ -115,10 +116,10 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// The pipeline that `--pipeline` names; the posts of the only provider without it.
+    /// The pipeline given by `--pipeline`; by default the posts of the only provider.
     ///
     /// # Errors
-    /// There is none of that name, or there are several providers.
+    /// No pipeline has that name, or there are several providers.
     pub fn pipeline(&self) -> Result<Registered, BadConfig> {
         match &self.options.pipeline {
             Some(name) => self.registry.named(&self.settings, name),
@@ -126,10 +127,11 @@ impl Start {
         }
     }
 
-    /// The pipeline that `--pipeline` names; without it all that ask an API: those of the settings, and the polled timelines.
+    /// The pipeline given by `--pipeline`; by default all that call an API: those of the settings, and the polled
+    /// timelines.
     ///
     /// # Errors
-    /// There is none of that name, or a setting is invalid.
+    /// No pipeline has that name, or a setting is invalid.
     pub fn namespaces(&self) -> Result<Vec<String>> {
         let Self { settings, registry, .. } = self;
         if let Some(name) = &self.options.pipeline {
@@ -155,7 +157,7 @@ impl Start {
     /// Waits for the services as long as `--wait` allows, or until it is to stop; returns at once without that option.
     ///
     /// # Errors
-    /// A service is still down after that time, or the settings are wrong: waiting does not mend those.
+    /// A service is still down after that time, or the settings are wrong: waiting does not correct those.
     pub async fn wait_for(&self, needed: Needed) -> Result<()> {
         let Some(patience) = self.options.wait else { return Ok(()) };
         let Self { settings, stop, registry, .. } = self;
@@ -191,7 +193,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
 }
 
-/// The configuration file or folder that the command line names, or else the environment.
+/// The configuration file or folder from the command line, else from the environment.
 fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
     match named.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from)) {
         Some(path) if path.as_os_str().is_empty() => {
@@ -201,7 +203,7 @@ fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
     }
 }
 
-/// Warns of secrets that every user of the machine can read. They still work, so this is no error.
+/// Warns about secrets that every user of the machine can read. They still work, so this is not an error.
 pub(super) fn warn_of_exposed(settings: &Settings) {
     for (setting, file) in settings.exposed_secrets() {
         tracing::warn!(

@@ -1,4 +1,4 @@
-//! `starter`: the role that takes posts over HTTP.
+//! `starter`: the role that accepts posts over HTTP.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::store::Way;
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// The end of its help.
-pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes it. Stops at SIGTERM or SIGINT: finishes what is in work, exits with 0.";
+pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes the API. At SIGTERM or SIGINT it finishes the requests in progress and exits with 0.";
 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, Some(Needed::Everything)).await?;

@@ -38,12 +38,12 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Whether one of these sources has its gaps.
+    /// Returns true if one of these sources fills its gaps.
     pub(super) fn is_filled_by(&self, provider: &Provider, sources: &BTreeMap<String, Source>) -> bool {
         self.provider == *provider && sources.contains_key(&self.fills)
     }
 
-    /// What is wrong where no source has its gaps.
+    /// The error if no source fills its gaps.
     pub(super) fn without_source(&self) -> BadConfig {
         let Self { name, fills, .. } = self;
         BadConfig(format!("poll.streams.{name}.fills: {} has no source {fills:?}", self.provider))

@@ -15,7 +15,7 @@ pub enum BackendError {
     /// Its file was deleted or replaced: nothing is written any more, and the process has to stop.
     #[error("{0}")]
     Gone(String),
-    /// It can never work like this: the server's version or settings, or a bug of ours.
+    /// It can never work like this: the server's version or settings, or a bug.
     #[error("{0}")]
     Refused(String),
 }

@@ -202,7 +202,7 @@ impl RedisPool {
         replies.into_iter().next().ok_or_else(none)
     }
 
-    /// What each server that holds keys says of itself: one, or each master of a cluster.
+    /// The `INFO` of each server with keys: one, or each master of a cluster.
     ///
     /// # Errors
     /// [`BackendError`]: what the server says, or that it says nothing.
@@ -260,12 +260,12 @@ fn code(error: &RedisError) -> Option<String> {
     first.map(|(_, refusal)| refusal.code().to_owned()).or_else(|| error.code().map(str::to_owned))
 }
 
-/// Whether nobody answers, or one that is no master any more.
+/// Returns true if the server does not answer, or is no longer the master.
 fn is_gone(error: &RedisError) -> bool {
     error.is_io_error() || matches!(code(error).as_deref(), Some("READONLY" | "MASTERDOWN"))
 }
 
-/// What a Redis error means for the caller.
+/// The meaning of a Redis error for the caller.
 #[must_use]
 pub fn decide(error: &RedisError) -> BackendError {
     let text = error.to_string(); // a server's own words, or of input and output: no secret
@@ -289,13 +289,13 @@ pub fn decide(error: &RedisError) -> BackendError {
             _ => BackendError::Refused(format!("Redis refuses: {text}")),
         },
         ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
-            BackendError::Refused(format!("Redis answered in a shape we do not know: {text}"))
+            BackendError::Refused(format!("Redis gave an answer of unknown format: {text}"))
         }
         _ => BackendError::Unavailable(format!("{text}{}", advice(&text))),
     }
 }
 
-/// What to do about a certificate, which the words of TLS leave out.
+/// The remedy for a certificate error, which the TLS library does not name.
 fn advice(text: &str) -> &'static str {
     if text.contains("UnknownIssuer") {
         " (queue.redis.ca_file names the authority to trust)"

@@ -38,7 +38,7 @@ pub struct Opened {
 /// Why a file cannot be written.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// It was deleted, or another one has its name.
+    /// The file was deleted, or another one has its name.
     #[error(
         "the SQLite file was deleted or replaced while it was open ({0} was {1}). What is written now would be lost, so \
          the process stops: put the file back, or keep the new one, and start again. Back up with VACUUM INTO, not with \
@@ -79,7 +79,7 @@ impl Opened {
         }
     }
 
-    /// Whether its name is still that of the same file. Asked in each transaction that writes: it costs microseconds,
+    /// Checks that the path still names the same file. Called in each transaction that writes: it costs microseconds,
     /// and a commit milliseconds.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Opened {
     }
 }
 
-/// How a file is opened: made where it is missing.
+/// The options to open a file, which is created if it is missing.
 fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -164,7 +164,7 @@ fn code(error: &sqlx::Error) -> u32 {
     code.and_then(|code| code.parse::<u32>().ok()).unwrap_or(0) & 0xff
 }
 
-/// What a SQLite error means for the caller.
+/// The meaning of a SQLite error for the caller.
 impl From<sqlx::Error> for BackendError {
     fn from(error: sqlx::Error) -> Self {
         let text = format!("the queue's file: {error}");

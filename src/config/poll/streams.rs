@@ -56,7 +56,7 @@ impl StreamProvider {
     }
 }
 
-/// What a stream of v1.1 takes: phrases, users and boxes.
+/// The filters of a v1.1 stream: phrases, users and boxes.
 const PHRASES: usize = 400;
 const USERS: usize = 5_000;
 const BOXES: usize = 25;
@@ -68,7 +68,7 @@ fn list(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl StreamSettings {
-    /// What is wrong with it by itself; each begins with the setting's own name.
+    /// The errors in the section itself; each begins with the setting's own name.
     pub(super) fn check(&self) -> Result<(), String> {
         let lists = [("track", &self.track), ("follow", &self.follow), ("locations", &self.locations)];
         let given: Vec<_> = lists.into_iter().filter(|(_, value)| list(value).next().is_some()).collect();

@@ -5,7 +5,7 @@ use crate::base::clock::Millis;
 /// When a job is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Due {
-    /// So many milliseconds from the queue's now. A negative delay counts as 0.
+    /// Milliseconds from the queue's now. A negative delay counts as 0.
     In(Millis),
     /// At this moment, ms since the epoch. It may be long past: the age of the data, 0 for none. A negative one counts as 0.
     At(Millis),

@@ -15,13 +15,13 @@ pub const REFUSED_KEPT_FOR: Duration = Duration::from_secs(30 * 86_400);
 /// A member of `incoming`: an id some ingest put there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incoming {
-    /// What was put there; nobody has checked it.
+    /// The unchecked member.
     pub member: String,
     /// The item's date, ms since the epoch; 0 to take it from the id.
     pub created_at: Millis,
 }
 
-/// Ids that other programs hand in; nobody has checked them.
+/// Unchecked ids from other programs.
 #[async_trait]
 pub trait Inbox: Send + Sync + std::fmt::Debug {
     /// Up to `limit` members of `incoming` for `drainer`, while no other drainer is at it: several

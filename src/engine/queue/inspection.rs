@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Lane, LaneDue, Minute, Order, Result};
 use crate::base::clock::Millis;
 
-/// Where an id is.
+/// The place of an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -73,7 +73,7 @@ pub struct LaneStats {
     pub delayed: u64,
     /// Ids of those that are due.
     pub due: u64,
-    /// How late the oldest of them is, ms; 0 in a lane that counts no lateness.
+    /// The lateness of the oldest of them, ms; 0 in a lane that counts no lateness.
     pub oldest_lateness_ms: Millis,
     /// Ids of a lane by lateness due later than its patience and [`MEND_SLACK`](super::MEND_SLACK) from now: their due times are wrong.
     pub beyond: u64,
@@ -83,7 +83,7 @@ pub struct LaneStats {
     /// Order of its jobs.
     #[serde(skip_serializing_if = "is_default")]
     pub order: Order,
-    /// Of a lane that counts no lateness: the age of the data of its oldest due id, ms.
+    /// The age of the data of the oldest due id, ms, in a lane that counts no lateness.
     #[serde(skip_serializing_if = "is_default")]
     pub oldest_age_ms: Millis,
 }
@@ -119,7 +119,7 @@ pub struct WorkerStats {
     pub worker: String,
     /// Since its last heartbeat, ms.
     pub beat_age_ms: Millis,
-    /// What it says of itself.
+    /// Its own report.
     pub fields: BTreeMap<String, String>,
 }
 
@@ -129,7 +129,7 @@ impl WorkerStats {
     /// The field that says since when, by the worker's own clock, ms since the epoch.
     pub const TROUBLE_SINCE: &'static str = "trouble_since_ms";
 
-    /// What keeps it from working, as it says itself.
+    /// Its own report of why it cannot work.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.fields.get(Self::TROUBLE).map(String::as_str).filter(|why| !why.is_empty())
@@ -149,19 +149,19 @@ pub struct Stats {
     pub delayed: u64,
     /// Ids of those that are due.
     pub due: u64,
-    /// How late the oldest due id is, ms.
+    /// The lateness of the oldest due id, ms.
     pub oldest_lateness_ms: Millis,
     /// Ids under a lease.
     pub leased: u64,
-    /// Ids of those whose lease has run out and that nobody has claimed yet.
+    /// Ids whose lease has expired and that are not claimed again yet.
     pub expired: u64,
     /// Buried ids.
     pub dead: u64,
-    /// Ids somebody put into `incoming` that are not drained yet.
+    /// Ids in `incoming` that are not drained yet.
     pub incoming: u64,
-    /// Malformed members of `incoming`, moved aside: at the most [`REFUSED_KEPT`](super::REFUSED_KEPT).
+    /// Malformed members of `incoming`, moved aside: at most [`REFUSED_KEPT`](super::REFUSED_KEPT).
     pub incoming_refused: u64,
-    /// How far the last lease's deadline is ahead of the queue's clock, ms; 0 when it is past. Longer than any lease:
+    /// The time from the queue's clock to the deadline of the last lease, ms; 0 if it is past. Longer than any lease:
     /// the clock stepped back.
     pub fence_ahead_ms: Millis,
     /// Why nothing is claimed, when it is paused.
@@ -190,7 +190,7 @@ pub trait Inspection: Send + Sync + std::fmt::Debug {
     /// The namespace at this moment.
     async fn stats(&self) -> Result<Stats>;
 
-    /// How many ids are due, roughly: what a pace is chosen by.
+    /// The approximate number of due ids, by which a pace is chosen.
     async fn due(&self) -> Result<u64>;
 
     /// Per lane, most impatient first, how many ids are due at these moments: ms from now, rising, negative ones

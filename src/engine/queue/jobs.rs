@@ -16,35 +16,35 @@ pub const MAX_ID_BYTES: usize = 512;
 pub struct NewJob {
     /// Its id: 1 to [`MAX_ID_BYTES`] bytes without white space or control characters.
     pub id: String,
-    /// Where it goes.
+    /// Its lane.
     pub lane: Lane,
     /// When it is due.
     pub due: Due,
 }
 
-/// What [`Jobs::schedule`] did with a job.
+/// The effect of [`Jobs::schedule`] on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduled {
-    /// It is in the queue now and was not before.
+    /// New in the queue.
     Scheduled,
-    /// It was delayed already and stays as it was.
+    /// Delayed already; unchanged.
     Known,
     /// A worker has it right now; it stays as it is.
     Leased,
-    /// It is buried and stays so.
+    /// Dead; unchanged.
     Dead,
 }
 
-/// What [`Jobs::promote`] did with a job.
+/// The effect of [`Jobs::promote`] on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promoted {
-    /// It was delayed: it is in the given lane now, and due no later than asked.
+    /// It was delayed. Now it is in the given lane, due no later than requested.
     Moved,
     /// It is leased: a note is stored, and applied when the lease ends in a settle or a release.
     Noted,
-    /// It is dead; nothing was changed.
+    /// Dead; unchanged.
     Dead,
-    /// It is in no place; nothing was changed.
+    /// Not in the queue; nothing was changed.
     Absent,
 }
 
@@ -68,22 +68,22 @@ pub struct Job {
 }
 
 impl Job {
-    /// How late it is at that moment, ms; `None` where the lane counts no lateness.
+    /// Its lateness at that moment, ms; `None` if the lane counts no lateness.
     #[must_use]
     pub fn lateness(&self, at: Millis) -> Option<Millis> {
         self.order.is_timed().then(|| (at - self.due).max(0))
     }
 }
 
-/// What a claim asks for.
+/// The parameters of a claim.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimRequest<'a> {
     /// Names this claim. The same token again within the lease answers the same batch, so a claim
     /// whose reply was lost is simply made again.
     pub token: &'a str,
-    /// Ids in a batch, at the most.
+    /// The maximum number of ids in a batch.
     pub limit: usize,
-    /// How long the oldest due id may wait for the batch to fill (the specification's `bufferTTL`).
+    /// The time that the oldest due id may wait for the batch to fill (the specification's `bufferTTL`).
     pub linger: Duration,
     /// How early an id may be taken into a batch that is sent short, as a share of its lane's
     /// patience (0.1: an hourly item up to 6 min early). What is due soonest goes first, up to the first
@@ -95,7 +95,7 @@ pub struct ClaimRequest<'a> {
     /// the smallest (due − now) ÷ patience, over all tiers, and `lookahead` counts for nothing. Only lanes by lateness
     /// lend their ids.
     pub early: f64,
-    /// How long the batch is ours.
+    /// The length of the lease.
     pub lease: Duration,
 }
 
@@ -112,7 +112,7 @@ pub struct Fence {
 /// Ids that are ours until the lease ends.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// What settles them.
+    /// The fence that settles them.
     pub fence: Fence,
     /// The queue's clock at the claim, carried forward.
     pub now: QueueTime,
@@ -122,7 +122,7 @@ pub struct Batch {
     pub jobs: Vec<Job>,
 }
 
-/// What a claim answers.
+/// A claim's answer.
 #[derive(Debug, Clone)]
 pub enum Claim {
     /// A batch.
@@ -132,12 +132,12 @@ pub enum Claim {
         /// How long until it may be worth asking again: the least of when a batch can be ready, the
         /// next lease's end, and `linger` (something may be scheduled meanwhile).
         wait: Duration,
-        /// Why nothing is claimed although something may be due: somebody paused the namespace.
+        /// The reason why no ids are claimed although some may be due: the namespace is paused.
         paused: Option<String>,
     },
 }
 
-/// What becomes of a claimed job.
+/// The verdict on a claimed job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Done for now; due again then.
@@ -151,15 +151,15 @@ pub enum Verdict {
     Finish,
     /// Not done; due again in its lane after a while.
     Retry {
-        /// How long from now, in milliseconds.
+        /// The delay from now, in milliseconds.
         after: Millis,
-        /// Whether this counts as a delivery and as a failure: only when the job itself is at fault.
+        /// True if this counts as a delivery and as a failure: only when the job itself is at fault.
         counted: bool,
     },
     /// Not done, and perhaps the job's own fault; due again in its lane after a while. It counts as a
     /// delivery, so it travels apart from now on, and never as a failure.
     Suspect {
-        /// How long from now, in milliseconds.
+        /// The delay from now, in milliseconds.
         after: Millis,
     },
     /// Set aside for a person to look at; the store says so already.
@@ -169,7 +169,7 @@ pub enum Verdict {
     },
 }
 
-/// How many of the given jobs the fence still held, and how many it did not.
+/// The number of the given jobs that the fence still held, and the number that it did not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settled {
     /// The verdict was applied.
@@ -178,10 +178,10 @@ pub struct Settled {
     pub lost: u64,
 }
 
-/// What [`Jobs::adopt`] took.
+/// The jobs that [`Jobs::adopt`] leased.
 #[derive(Debug, Clone)]
 pub struct Adopted {
-    /// What settles it.
+    /// The fence that settles it.
     pub fence: Fence,
     /// The queue's clock, ms since the epoch.
     pub now: Millis,
@@ -286,7 +286,7 @@ pub fn check_id(id: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The ids in a batch that holds an id with so many deliveries: halved each time.
+/// The size of a batch that contains an id with this many deliveries: halved each time.
 ///
 /// An id that kills its worker takes its batch with it; halving finds it in log2(limit) rounds
 /// without calling any of the others guilty.

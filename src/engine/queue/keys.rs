@@ -12,12 +12,12 @@
 //! | `{ns}:fence` | STRING | the last fence |
 //! | `{ns}:claim:<token>` | STRING | the batch of that claim, or the fence of a rebuild's page, until it is settled or its lease ends |
 //! | `{ns}:deliveries` | HASH | id → leases that ran out, and counted retries (only ids that have any) |
-//! | `{ns}:failures` | HASH | id → those of them that were its own fault |
-//! | `{ns}:trials` | HASH | id → the fence under which it is alone in its process |
+//! | `{ns}:failures` | HASH | id → those that the id itself caused |
+//! | `{ns}:trials` | HASH | id → the fence of its trial, in which its process handles nothing else |
 //! | `{ns}:promoted` | HASH | leased id → "due kind lane" (the kind as in `{ns}:lanes`) it takes when its lease ends; due in ms since the epoch |
-//! | `{ns}:turns` | STRING | claims since suspects last had theirs |
+//! | `{ns}:turns` | STRING | claims since the last claim of suspects |
 //! | `{ns}:incoming` | ZSET | id → the item's date, ms since the epoch (0: take it from the id) |
-//! | `{ns}:incoming:refused` | HASH | malformed member, of a lane too → reason; expires |
+//! | `{ns}:incoming:refused` | HASH | malformed member of `incoming` or a lane → reason; expires |
 //! | `{ns}:incoming:refused:at` | ZSET | the same → refused at, ms since the epoch: the newest 10,000 of 30 days are kept; expires |
 //! | `{ns}:incoming:drainer` | STRING | the worker that drains it, expires |
 //! | `{ns}:dead` | ZSET | id → buried at, ms since the epoch |
@@ -26,9 +26,9 @@
 //! | `{ns}:rate:<minute>` | HASH | the same counters of one minute since the epoch; expires |
 //! | `{ns}:lateness:<minute>` | HASH | upper bound, ms → ids that were claimed so late, of one minute; expires |
 //! | `{ns}:workers` | ZSET | worker → last heartbeat, ms since the epoch |
-//! | `{ns}:worker:<id>` | HASH | what that worker says of itself; expires |
-//! | `{ns}:paused` | STRING | a reason; while it exists nothing is claimed |
-//! | `twitter-updater:namespaces` | SET | the namespaces there are |
+//! | `{ns}:worker:<id>` | HASH | the worker's own report; expires |
+//! | `{ns}:paused` | STRING | the reason; while the key exists, no ids are claimed |
+//! | `twitter-updater:namespaces` | SET | all namespaces |
 
 /// The set of namespaces.
 pub const NAMESPACES: &str = "twitter-updater:namespaces";

@@ -1,4 +1,4 @@
-//! What the queue tells of time: what comes due, and what was done minute by minute.
+//! The queue over time: the ids that come due, and the counts by minute.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub const MINUTES_KEPT: u32 = 120;
 /// A minute, ms.
 pub const MINUTE_MS: Millis = 60_000;
 
-/// How many ids of a lane are due when.
+/// The number of due ids of a lane over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LaneDue {
     /// The lane.
@@ -22,14 +22,14 @@ pub struct LaneDue {
     pub counts: Vec<u64>,
 }
 
-/// What was done in a minute.
+/// The counts of a minute.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Minute {
     /// Its start, ms since the epoch.
     pub at_ms: Millis,
-    /// What was counted in it: the queue's own counters, and those that workers told with their heartbeats.
+    /// Its counts: the queue's own counters, and those that workers reported with their heartbeats.
     pub counters: BTreeMap<String, i64>,
-    /// How late the ids were whose claims workers told in it.
+    /// The lateness of the claims that workers reported in it.
     pub lateness: Lateness,
 }
 

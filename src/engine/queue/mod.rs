@@ -1,4 +1,4 @@
-//! A delayed job queue with leases: the product's heart.
+//! A delayed job queue with leases.
 //!
 //! A job is an id in a namespace (a pipeline, `thing:update`). It knows nothing of the item behind it. Two backends,
 //! [`RedisQueue`] and [`EmbeddedQueue`], pass one contract suite (`tests/it/queue.rs`).
@@ -89,7 +89,7 @@ pub use crate::base::backend::BackendError as QueueError;
 pub use crate::engine::lane::{Lane, Order};
 pub use crate::engine::lateness::Lateness;
 
-/// What the queue answers.
+/// The errors of the queue.
 pub type Result<T, E = QueueError> = std::result::Result<T, E>;
 
 /// The whole contract, for one namespace. A caller that needs one part takes that part's trait.

@@ -23,11 +23,11 @@ use super::{
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::base::clock::{self, Millis, QueueTime};
 
-/// How long a drainer of `incoming` keeps the place after its last read.
+/// The time for which a drainer of `incoming` keeps its role after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
-/// How long a worker stays on the list after its last heartbeat.
+/// The time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
-/// Ids in a claim at the most: Lua's `unpack` ends at 8,000 values.
+/// The maximum number of ids in a claim: Lua's `unpack` takes up to 8,000 values.
 const CLAIM_LIMIT: usize = 5_000;
 /// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
 const SCHEDULE_CHUNK: usize = 1_000;
@@ -110,7 +110,7 @@ impl RedisQueue {
     }
 }
 
-/// What a script's letter says of an id.
+/// The meaning of a script's letter for an id.
 fn scheduled(letter: u8) -> Scheduled {
     match letter {
         b's' => Scheduled::Scheduled,
@@ -127,7 +127,7 @@ struct Group<'a> {
     patience: Word<'a>,
     value: Word<'a>,
     ids: Vec<&'a str>,
-    /// Of a release: when each was due.
+    /// The due times of released ids.
     dues: Vec<Millis>,
 }
 
@@ -170,13 +170,13 @@ fn put<'a>(groups: &mut Vec<Group<'a>>, like: Group<'a>, id: &'a str, due: Optio
     groups[at].dues.extend(due);
 }
 
-/// What a claim's answer says.
+/// The parsed answer of a claim.
 fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> Result<Claim> {
     if kind != "batch" {
         let why = String::from_utf8_lossy(text).into_owned();
         return Ok(Claim::Empty { wait: clock::span(wait), paused: (!why.is_empty()).then_some(why) });
     }
-    let unknown = || QueueError::Refused("Redis answered a claim in a shape we do not know".to_owned());
+    let unknown = || QueueError::Refused("Redis gave an answer of unknown format to a claim".to_owned());
     read_record(text, token, now).map(Claim::Batch).ok_or_else(unknown)
 }
 
@@ -213,7 +213,7 @@ fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
     })
 }
 
-/// What is worth knowing of a server, its version and settings first.
+/// Checks a server's version and settings, and returns lines about them for the log.
 fn check_server(info: &redis::InfoDict) -> Result<Vec<String>> {
     let version: String = info.get("redis_version").unwrap_or_default();
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
@@ -223,7 +223,7 @@ fn check_server(info: &redis::InfoDict) -> Result<Vec<String>> {
     let policy: String = info.get("maxmemory_policy").unwrap_or_default();
     if policy != "noeviction" {
         return Err(QueueError::Refused(format!(
-            "Redis has maxmemory-policy {policy:?} and would throw scheduled ids away; set it to noeviction"
+            "Redis has maxmemory-policy {policy:?} and would evict scheduled ids; set it to noeviction"
         )));
     }
     let aof = info.get::<String>("aof_enabled").is_some_and(|on| on == "1");

@@ -76,7 +76,7 @@ impl AgeTable {
         self.brackets.iter().find(|bracket| age < bracket.under).map(|bracket| &bracket.lane)
     }
 
-    /// How long until that item is updated next, in ms; `None` is the specification's `-1`.
+    /// The delay until the next update of that item, in ms; `None` is the specification's `-1`.
     #[must_use]
     pub fn update_delay(&self, created_at: Millis, now: Millis) -> Option<Millis> {
         self.lane(created_at, now).map(|lane| lane.patience)
@@ -107,7 +107,7 @@ const SPREAD_MS: Millis = 10 * 60_000;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SameDay {
-    /// How much earlier an update may be, as a share of its interval, 0 to 0.5; 0: never.
+    /// The maximum by which an update may be earlier, as a share of its interval, 0 to 0.5; 0: never.
     pub share: f64,
     /// How long before midnight an update has to be due to be made before it for sure, ms.
     pub margin: Millis,
@@ -149,7 +149,7 @@ pub enum BadAgeTable {
         text: String,
         /// The bracket.
         bracket: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
     /// A zero age or interval.

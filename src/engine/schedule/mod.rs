@@ -11,12 +11,12 @@ use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::lane::Lane;
 
-/// What is known of an item when it is scheduled.
+/// The data of an item when it is scheduled.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// Its id.
     pub id: &'a str,
-    /// When it was made, ms since the epoch, where anybody knows.
+    /// When it was made, ms since the epoch, if known.
     pub created_at: Option<Millis>,
 }
 
@@ -25,15 +25,15 @@ pub type Next = (Lane, Millis);
 
 /// When the items of a pipeline are due.
 pub trait Schedule: Send + Sync + Debug {
-    /// Where an item goes after an answer at `now`, ms since the epoch; `None` when its life is over.
+    /// The next lane of an item after an answer at `now`, ms since the epoch; `None` if its life is over.
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next>;
 
-    /// Where an item goes that comes in at `now`; `None` when it is too old to be looked up.
+    /// The first lane of an item that arrives at `now`; `None` if it is too old to be looked up.
     fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         self.next(item, now)
     }
 
-    /// Whether an item that comes in must say when it was made.
+    /// Returns true if a new item must come with its date.
     fn needs_date(&self) -> bool {
         false
     }
@@ -78,8 +78,8 @@ impl From<AgeTable> for Arc<dyn Schedules> {
     }
 }
 
-/// A date nobody knows is older than any bracket but the last: that one keeps the item alive. One from the future by more
-/// than skew is as young as can be, rather than the end of a life.
+/// An unknown date counts as older than any bracket but the last, which keeps the item alive. One from the future by
+/// more than skew is as young as can be, rather than the end of a life.
 impl Schedule for AgeTable {
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         let lane = match item.created_at {
@@ -101,7 +101,7 @@ impl Schedule for AgeTable {
 /// By age, and rather before a midnight than shortly after it.
 #[derive(Debug, Clone)]
 pub struct ByAge {
-    /// How often, by age.
+    /// The intervals by age.
     pub ages: AgeTable,
     /// When before midnight.
     pub same_day: SameDay,

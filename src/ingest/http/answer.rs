@@ -1,4 +1,4 @@
-//! What the hook answers: what became of the tweets, or why it answers for none of them.
+//! The answers of the hook: the outcomes of the tweets, or the reason why it accepted none.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -11,7 +11,7 @@ use crate::ingest::Queued;
 /// Refused tweets that an answer names; the others are counted.
 const NAMED_REFUSALS: usize = 1_000;
 
-/// What was made of a body.
+/// The outcome of a body.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Receipt {
     pub scheduled: u64,

@@ -30,26 +30,26 @@ pub struct DeadTweet {
     pub buried_at: Option<Millis>,
     /// Why.
     pub reason: String,
-    /// Whether it is dead in the queue; not, when that was wiped.
+    /// True if it is dead in the queue; false after a wipe of the queue.
     pub in_queue: bool,
-    /// Whether it is dead in the store.
+    /// True if it is dead in the store.
     pub in_store: bool,
 }
 
 /// The list of the dead, or its beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DeadList {
-    /// Those of the store, greatest id first; then those that only the queue knows.
+    /// Dead items of the store, greatest id first; then those that only the queue knows.
     pub dead: Vec<DeadTweet>,
-    /// How many the store has in all.
+    /// The total in the store.
     pub in_store: u64,
-    /// How many the queue has in all.
+    /// The total in the queue.
     pub in_queue: u64,
     /// There are more than are listed.
     pub more: bool,
 }
 
-/// Where a page of the dead begins.
+/// The start of a page of dead items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
     /// In the store, greatest id first.
@@ -59,7 +59,7 @@ pub enum Cursor {
     },
     /// Among those that only the queue knows, buried first first.
     Queue {
-        /// After so many of the queue's dead.
+        /// After this many of the queue's dead.
         from: u64,
     },
 }
@@ -75,11 +75,11 @@ impl Default for Cursor {
 pub struct DeadPage {
     /// They.
     pub dead: Vec<DeadTweet>,
-    /// Where the next ones begin; `None` after the last.
+    /// The start of the next page; `None` after the last.
     pub next: Option<Cursor>,
 }
 
-/// What is to become of the dead.
+/// An action on dead items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// They live again, due now.
@@ -88,29 +88,29 @@ pub enum Act {
     Drop,
 }
 
-/// What became of an id.
+/// The outcome for an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
     /// As asked.
     Done,
-    /// It was so before.
+    /// Nothing to do: it was already so.
     Already,
-    /// It is not dead; one clause says what it is.
+    /// It is not dead; one clause names its state.
     Refused(String),
 }
 
-/// What became of the ids.
+/// The outcomes for the ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// As asked.
     pub done: u64,
-    /// It was so before.
+    /// Nothing to do: it was already so.
     pub already: u64,
     /// Not dead.
     pub refused: u64,
 }
 
-/// Where the queue and the store have an id.
+/// The places of an id in queue and store.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Whereabouts {
     /// Its place in the queue.
@@ -123,7 +123,7 @@ pub struct Whereabouts {
     pub ways: Vec<Came>,
 }
 
-/// That a tweet came by a way.
+/// A way by which a tweet arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Came {
     /// When for the first time, ms since the epoch.
@@ -140,7 +140,7 @@ pub struct Dead {
     pub queue: Arc<dyn Queue>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Where those go that live again.
+    /// Decides the lanes of retried items.
     pub lanes: Lanes,
 }
 
@@ -214,7 +214,7 @@ impl Dead {
         Ok(DeadPage { dead, next })
     }
 
-    /// All that is known of an id, dead or not; `None` when nobody knows it.
+    /// The full state of an id, dead or not; `None` if it is unknown.
     ///
     /// # Errors
     /// A service is out.
@@ -258,8 +258,7 @@ impl Dead {
         words: Option<&str>,
         mut on_refused: impl FnMut(&str, &str),
     ) -> Result<Tally, StarterError> {
-        let words = words.map(str::to_lowercase);
-        let is_meant = |why: &str| words.as_ref().is_none_or(|words| why.to_lowercase().contains(words));
+        let is_meant = |reason: &str| holds(reason, words);
         let namespace = self.queue.namespace();
         let mut tally = Tally::default();
         let mut below: Option<String> = None;
@@ -317,7 +316,7 @@ impl Dead {
         Ok(answers)
     }
 
-    /// What is to be done about an id.
+    /// The action for an id.
     fn judge(&self, act: Act, known: &Known<'_>) -> Done {
         let state = known.standing.as_ref().map(|standing| standing.state);
         let in_queue = buried(&known.places).is_some();
@@ -432,6 +431,12 @@ impl Tally {
 
 fn is_dead(standing: Option<&Standing>) -> bool {
     standing.is_some_and(|standing| standing.state == TweetState::Dead)
+}
+
+/// Whether a reason holds these words, in capitals or not. Every one does where there are none.
+#[must_use]
+pub fn holds(reason: &str, words: Option<&str>) -> bool {
+    words.is_none_or(|words| reason.to_lowercase().contains(&words.to_lowercase()))
 }
 
 /// When and why it was buried, where one of the places is the grave.

@@ -1,15 +1,15 @@
-//! What a row looks like in a file.
+//! The format of rows in a file.
 
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::UNIX_EPOCH;
 
 use serde::ser::{SerializeMap, Serializer};
 
 #[cfg(feature = "parquet")]
 use super::parquet;
-use crate::base::clock::{self, Millis};
+use crate::base::clock::Millis;
+use crate::base::humanize::rfc3339_ms;
 use crate::store::export::{Cell, Column, Kind, Table};
 
 /// The format of a file.
@@ -22,13 +22,14 @@ pub enum Format {
     /// The only column as it is, a line each: ids, and objects as the network sent them.
     Lines,
     /// Apache Parquet, compressed.
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 
 /// A word that names no format, or one that this program was built without.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchFormat {
-    /// A word nobody knows.
+    /// An unknown word.
     #[error("write csv, ndjson, lines or parquet")]
     Unknown,
     /// The feature is off.
@@ -46,7 +47,9 @@ impl FromStr for Format {
             "csv" => Ok(Self::Csv),
             "ndjson" | "jsonl" => Ok(Self::Ndjson),
             "lines" | "txt" => Ok(Self::Lines),
-            "parquet" if cfg!(feature = "parquet") => Ok(Self::Parquet),
+            #[cfg(feature = "parquet")]
+            "parquet" => Ok(Self::Parquet),
+            #[cfg(not(feature = "parquet"))]
             "parquet" => Err(NoSuchFormat::NotBuilt),
             _ => Err(NoSuchFormat::Unknown),
         }
@@ -69,9 +72,9 @@ impl Format {
         }
     }
 
-    /// Whether a file of it can be written on where it ended.
+    /// True if an interrupted file of this format can be continued.
     pub(super) fn goes_on(self) -> bool {
-        self != Self::Parquet
+        matches!(self, Self::Csv | Self::Ndjson | Self::Lines)
     }
 }
 
@@ -99,8 +102,6 @@ impl Encoder {
             Format::Ndjson => Self::Ndjson(columns, Vec::new()),
             #[cfg(feature = "parquet")]
             Format::Parquet => Self::Parquet(Box::new(parquet::Encoder::new(columns))),
-            #[cfg(not(feature = "parquet"))]
-            Format::Parquet => Self::Lines(Vec::new()), // no such format can be named
             Format::Lines => Self::Lines(Vec::new()),
         }
     }
@@ -185,13 +186,9 @@ impl Encoder {
     }
 }
 
-/// A moment, as all of the world reads it: `2026-01-31T09:30:00.123Z`; what is no date as the number it is.
+/// A moment to the millisecond; what is no date as the number it is.
 fn time(at: Millis) -> String {
-    let last = 253_402_300_800_000; // the year 10,000
-    match UNIX_EPOCH.checked_add(clock::span(at)) {
-        Some(date) if (0..last).contains(&at) => humantime::format_rfc3339_millis(date).to_string(),
-        _ => at.to_string(),
-    }
+    rfc3339_ms(at).unwrap_or_else(|| at.to_string())
 }
 
 #[cfg(test)]

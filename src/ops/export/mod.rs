@@ -8,7 +8,7 @@
 //!
 //! The part is flushed to the disk before the note says so. Whoever was killed therefore cuts off what the note does not
 //! know of, and goes on behind its last row: nothing is lost, nothing comes twice. A Parquet file is one piece with an index
-//! at its end, so it is begun anew.
+//! at its end, so it is started again.
 
 mod format;
 #[cfg(feature = "parquet")]
@@ -39,11 +39,11 @@ const WRITTEN_BYTES: usize = 256 << 10;
 /// A table on its way out.
 #[derive(Debug)]
 pub struct Export {
-    /// What the store holds.
+    /// The store.
     pub tables: Arc<dyn Tables>,
-    /// Of which table.
+    /// The table.
     pub table: &'static Table,
-    /// Which rows.
+    /// The selection of rows.
     pub wanted: Wanted,
     /// The same in the words of who asked: "since 30 days ago" is another moment when it is asked again.
     pub request: String,
@@ -51,18 +51,18 @@ pub struct Export {
     pub format: Format,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Done {
     /// The table.
     pub table: &'static str,
     /// Rows that are in the file.
     pub rows: u64,
-    /// Those of them that were there when it went on.
+    /// Rows written before the interruption.
     pub rows_before: u64,
     /// Bytes.
     pub bytes: u64,
-    /// How long it took, this time.
+    /// The duration of this run.
     pub seconds: f64,
 }
 
@@ -90,7 +90,7 @@ pub enum ExportError {
     /// Writing failed.
     #[error("{0} cannot be written: {1}; the same command goes on where it was")]
     Write(PathBuf, io::Error),
-    /// It was told to stop.
+    /// The command was stopped.
     #[error("stopped after {} rows; the same command goes on behind them", grouped(*.0))]
     Stopped(u64),
     /// The store is down.
@@ -98,7 +98,7 @@ pub enum ExportError {
     Store(#[from] StoreError),
 }
 
-/// What of a part is certain.
+/// The flushed part of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Note {
     /// What is exported.
@@ -131,11 +131,7 @@ impl Export {
             return Err(ExportError::IsThere(path.to_owned()));
         }
         let failed = |why| ExportError::Write(path.to_owned(), why);
-        let mut part = Part { path: with(path, ".part"), note: with(path, ".part.json"), file: None };
-        let note = part.open(self.note(), self.format.goes_on()).map_err(failed)?;
-        if note.request != self.request {
-            return Err(ExportError::Other(part.path));
-        }
+        let (mut part, note) = Part::open(path, self.note(), self.format.goes_on())?;
         let done = self.write(&mut part, note, stop, progress).await?;
         part.finish(path).map_err(failed)?;
         Ok(done)
@@ -153,7 +149,8 @@ impl Export {
         stop: &Stop,
         progress: impl Fn(u64),
     ) -> Result<Done, ExportError> {
-        let failed = |why| ExportError::Write(PathBuf::from(self.table.name), why);
+        let name = to.name().to_owned();
+        let failed = |why| ExportError::Write(name.clone(), why);
         let (watch, rows_before) = (Stopwatch::start(), note.rows);
         let Note { since, until, .. } = note;
         let wanted = Wanted { after: note.after.clone(), since, until, ..self.wanted.clone() };
@@ -171,7 +168,9 @@ impl Export {
             note.rows += 1;
             note.after = Some(row.key);
             if encoder.ready() >= WRITTEN_BYTES {
-                note.bytes += to.write(&encoder.take().map_err(failed)?).map_err(failed)?;
+                let ready = encoder.take().map_err(failed)?;
+                to.write(&ready).map_err(failed)?;
+                note.bytes += ready.len() as u64;
                 progress(note.rows);
                 if note.bytes - noted >= NOTED_BYTES as u64 {
                     to.note(&note).map_err(failed)?;
@@ -179,8 +178,9 @@ impl Export {
                 }
             }
         };
-        let last = if stopped { encoder.take() } else { encoder.finish() };
-        note.bytes += to.write(&last.map_err(failed)?).map_err(failed)?;
+        let last = if stopped { encoder.take() } else { encoder.finish() }.map_err(failed)?;
+        to.write(&last).map_err(failed)?;
+        note.bytes += last.len() as u64;
         to.note(&note).map_err(failed)?;
         if stopped {
             return Err(ExportError::Stopped(note.rows));
@@ -193,20 +193,26 @@ impl Export {
 
 /// Where bytes go.
 trait Sink {
-    /// Writes these; says how many they are.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<u64>;
+    /// What it is called in an error.
+    fn name(&self) -> &Path;
 
-    /// What is written so far is certain.
+    /// Writes these.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Flushes everything written so far.
     fn note(&mut self, note: &Note) -> io::Result<()>;
 }
 
 struct Output<W>(W);
 
 impl<W: Write> Sink for Output<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<u64> {
+    fn name(&self) -> &Path {
+        Path::new("standard output")
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)?;
-        self.0.flush()?;
-        Ok(bytes.len() as u64)
+        self.0.flush()
     }
 
     fn note(&mut self, _: &Note) -> io::Result<()> {
@@ -217,28 +223,36 @@ impl<W: Write> Sink for Output<W> {
 struct Part {
     path: PathBuf,
     note: PathBuf,
-    file: Option<File>,
+    file: File,
 }
 
 impl Part {
-    /// Opens the part that is there, cut off behind what is certain, or a new one.
-    fn open(&mut self, new: Note, goes_on: bool) -> io::Result<Note> {
-        let known = match std::fs::read(&self.note) {
-            Ok(note) => Some(serde_json::from_slice::<Note>(&note)?),
+    /// Opens the part of that file, cut off behind what is certain, or a new one. A part of another export is refused and
+    /// stays as it is.
+    fn open(path: &Path, new: Note, goes_on: bool) -> Result<(Self, Note), ExportError> {
+        let (path, note) = (with(path, ".part"), with(path, ".part.json"));
+        let failed = |why| ExportError::Write(path.clone(), why);
+        let known = match std::fs::read(&note) {
+            Ok(known) => Some(serde_json::from_slice::<Note>(&known).map_err(io::Error::from).map_err(failed)?),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
+            Err(error) => return Err(failed(error)),
         };
         if known.as_ref().is_some_and(|known| known.request != new.request) {
-            return Ok(known.unwrap_or(new)); // the caller refuses it; nothing is touched
+            return Err(ExportError::Other(path));
         }
-        let note = known.filter(|_| goes_on && self.path.exists()).unwrap_or(new);
-        let mut file = File::options().create(true).truncate(false).write(true).open(&self.path)?;
+        let known = known.filter(|_| goes_on && path.exists()).unwrap_or(new);
+        let file = Self::cut(&path, known.bytes).map_err(failed)?;
+        Ok((Self { path, note, file }, known))
+    }
+
+    /// The file, for this process alone and of that length.
+    fn cut(path: &Path, bytes: u64) -> io::Result<File> {
+        let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
         // Two at once would write over each other.
         file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"))?;
-        file.set_len(note.bytes)?;
+        file.set_len(bytes)?;
         file.seek(SeekFrom::End(0))?;
-        self.file = Some(file);
-        Ok(note)
+        Ok(file)
     }
 
     /// Gives it its name.
@@ -249,16 +263,16 @@ impl Part {
 }
 
 impl Sink for Part {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<u64> {
-        let Some(file) = &mut self.file else { return Err(ErrorKind::NotFound.into()) };
-        file.write_all(bytes)?;
-        Ok(bytes.len() as u64)
+    fn name(&self) -> &Path {
+        &self.path
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
     }
 
     fn note(&mut self, note: &Note) -> io::Result<()> {
-        if let Some(file) = &self.file {
-            file.sync_data()?;
-        }
+        self.file.sync_data()?;
         // In one piece, or not at all.
         let folder = self.note.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut fresh = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;

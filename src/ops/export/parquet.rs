@@ -12,7 +12,7 @@ use parquet::schema::types::Type;
 
 use crate::store::export::{Cell, Column, Kind};
 
-/// What a group of rows holds at the most: all of it is in memory before it is written.
+/// The maximum size of a row group, which is in memory before it is written.
 const GROUP_ROWS: usize = 50_000;
 const GROUP_BYTES: usize = 32 << 20;
 

@@ -13,6 +13,8 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::words::plain;
+
 /// The drawing's size in its own units; in a box as wide on the screen, one is a pixel.
 const SIZE: (u32, u32) = (880, 380);
 /// Room for the numbers on the left; they are twice as large on a phone.
@@ -80,9 +82,14 @@ impl Ink {
     }
 }
 
+/// What numbers on an axis are told in, once they are ten times as large.
+const UNITS: [(f64, &str); 2] = [(1e6, ", millions"), (1e3, ", thousands")];
+
 /// One of the two directions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
+    /// What it measures, with its unit.
+    title: String,
     range: Range<f64>,
     logarithmic: bool,
     ticks: Vec<(f64, String)>,
@@ -90,17 +97,18 @@ pub(super) struct Axis {
 
 impl Axis {
     /// Evenly from the first to the last of the range, with a line and a word at each tick.
-    pub(super) fn even(range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
-        Self { range, logarithmic: false, ticks }
+    pub(super) fn even(title: &str, range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
+        Self { title: title.to_owned(), range, logarithmic: false, ticks }
     }
 
     /// By the logarithm; the range lies above 0.
-    pub(super) fn logarithmic(range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
-        Self { range, logarithmic: true, ticks }
+    pub(super) fn logarithmic(title: &str, range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
+        Self { title: format!("{title}, on a logarithmic axis"), range, logarithmic: true, ticks }
     }
 
-    /// From 0 to a little more than `most`, with round numbers.
-    pub(super) fn up_to(most: f64, word: impl Fn(f64) -> String) -> Self {
+    /// From 0 to a little more than `most`, with round numbers; in thousands or millions where they are long.
+    pub(super) fn up_to(title: &str, most: f64) -> Self {
+        let (by, unit) = UNITS.into_iter().find(|(by, _)| most >= *by * 10.0).unwrap_or((1.0, ""));
         let most = if most > 0.0 { most * HEADROOM } else { 1.0 };
         // The steps people count in, three to six of them.
         let rough = most / 4.0;
@@ -109,8 +117,8 @@ impl Axis {
         // Half an id is none.
         let step = step.unwrap_or(rough).max(1.0).ceil();
         let count = (most / step).ceil().max(1.0);
-        let ticks = (0..=count as u32).map(|at| f64::from(at) * step).map(|at| (at, word(at))).collect();
-        Self::even(0.0..count * step, ticks)
+        let ticks = (0..=count as u32).map(|at| f64::from(at) * step).map(|at| (at, plain(at / by))).collect();
+        Self::even(&format!("{title}{unit}"), 0.0..count * step, ticks)
     }
 
     fn scaled(&self, value: f64) -> f64 {
@@ -142,7 +150,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// From point to point.
@@ -162,7 +170,7 @@ pub(super) struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What is drawn: the first of the series in front of the others.
+/// The series to draw: the first of the series in front of the others.
 #[derive(Debug, Clone)]
 pub(super) struct Chart {
     /// The gist in words, for who does not see it.
@@ -179,7 +187,9 @@ impl Chart {
     pub(super) fn markup(&self) -> Markup {
         html! {
             figure.chart {
+                p.axis { (self.y.title) }
                 (PreEscaped(self.svg()))
+                p.axis.below { (self.x.title) }
                 @if self.series.len() > 1 { (self.legend()) }
             }
         }
@@ -288,8 +298,8 @@ mod tests {
         };
         Chart {
             gist: "likes <grow> & \"stay\"".to_owned(),
-            x: Axis::logarithmic(1.0..100.0, vec![(1.0, "1s".to_owned()), (10.0, "10s".to_owned())]),
-            y: Axis::up_to(99.0, |at| format!("{at}")),
+            x: Axis::logarithmic("age", 1.0..100.0, vec![(1.0, "1s".to_owned()), (10.0, "10s".to_owned())]),
+            y: Axis::up_to("<i>likes", 99.0),
             series: vec![series("<b>likes", Ink::First, Shape::Dotted), series("sum", Ink::Part(0), Shape::Filled)],
             marks: vec![(10.0, "18m".to_owned())],
         }
@@ -301,6 +311,10 @@ mod tests {
         assert!(markup.contains("role=\"img\" aria-label=\"likes &lt;grow&gt; &amp; &quot;stay&quot;\""), "{markup}");
         assert!(markup.contains("viewBox=\"0 0 880 380\"") && !markup.contains("<svg width="), "{markup}");
         assert!(markup.contains("&lt;b&gt;likes") && !markup.contains("style="), "{markup}");
+        assert!(
+            markup.contains(">&lt;i&gt;likes</p>") && markup.contains(">age, on a logarithmic axis</p>"),
+            "{markup}"
+        );
         for word in ["10s", "18m", "100"] {
             assert!(markup.contains(&format!(">\n{word}\n</text>")), "{word}: {markup}");
         }
@@ -316,11 +330,18 @@ mod tests {
 
     #[test]
     fn numbers_on_an_axis_are_round_and_cover_the_most() {
-        for (most, last, count) in
-            [(0.0, 1.0, 2), (3.0, 4.0, 5), (90.0, 100.0, 5), (1_234.0, 1_500.0, 4), (0.2, 1.0, 2)]
-        {
-            let axis = Axis::up_to(most, |at| at.to_string());
-            assert_eq!((axis.range.end, axis.ticks.len()), (last, count), "{most}");
+        for (most, last, count, word, title) in [
+            (0.0, 1.0, 2, "1", "ids"),
+            (3.0, 4.0, 5, "4", "ids"),
+            (90.0, 100.0, 5, "100", "ids"),
+            (1_234.0, 1_500.0, 4, "1,500", "ids"),
+            (0.2, 1.0, 2, "1", "ids"),
+            (11_000.0, 15_000.0, 4, "15", "ids, thousands"),
+            (34e6, 40e6, 5, "40", "ids, millions"),
+        ] {
+            let axis = Axis::up_to("ids", most);
+            assert_eq!((axis.range.end, axis.ticks.len(), &*axis.title), (last, count, title), "{most}");
+            assert_eq!(axis.ticks.last().unwrap().1, word);
         }
     }
 

@@ -3,153 +3,182 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::rejection::{FormRejection, QueryRejection};
-use axum::extract::{ConnectInfo, Form, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{ConnectInfo, Query, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Redirect, Response};
+use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
-use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::hands::{From, Refused, token_field, with_session};
+use super::hands::{Ask, Refused, Sender, Sent, ToPost, token_field, with_session};
 use super::ids::PostId;
 use super::layout::{Document, problem, tweet_link};
 use super::pages::Page;
-use super::words::relative;
+use super::routes::Routes;
+use super::words::{count, cut, error, relative};
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
-use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally};
-use crate::ops::page::routes::Routes;
+use crate::ingest::StarterError;
+use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally, holds};
 
-/// Rows on a page.
-const ROWS: u32 = 50;
+/// Rows on a page, as long as there are so many.
+const ROWS: usize = 50;
+/// Rows that are read at once,
+const READ: u32 = 50;
+/// and how often at the most, in search of those of a reason, or of what is on the next page.
+const READS: usize = 200;
+/// The longest words of a reason.
+const WORDS: usize = 200;
+/// What the box of a form says that is meant for many.
+const SURE: &str = "yes";
 
 /// Which page of the list, and what was done before it is shown.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Asked {
     below: Option<String>,
     from: Option<u64>,
+    /// Words of a reason.
+    #[serde(default)]
+    reason: String,
     retried: Option<String>,
     dropped: Option<String>,
     already: Option<String>,
+    /// What was done to so many,
+    many: Option<String>,
+    #[serde(default)]
+    done: u64,
+    /// and to so many not.
+    #[serde(default)]
+    refused: u64,
 }
 
-/// What is to be done, and whether one may.
-#[derive(Debug, Deserialize)]
-pub(super) struct Ask {
-    id: String,
-    token: SecretString,
+/// What is shown of the list.
+#[derive(Debug, Default)]
+struct Shown {
+    from: Cursor,
+    /// Words of their reasons; none: all of them.
+    words: Option<String>,
+}
+
+impl Shown {
+    fn of(from: Cursor, words: &str) -> Self {
+        let words = cut(&one_line(words), WORDS);
+        Self { from, words: (!words.is_empty()).then_some(words) }
+    }
+}
+
+/// To whom it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    One,
+    All,
 }
 
 /// `GET /dead`
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
-    // What is no id was not written by us.
-    let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
-    let told = match (id(&asked.retried), id(&asked.dropped), id(&asked.already)) {
-        (Some(id), ..) => Some(html! { "Tweet " (id.as_str()) " lives again, due now." }),
-        (_, Some(id), _) => Some(html! { "The life of tweet " (id.as_str()) " has ended." }),
-        (.., Some(id)) => Some(html! { "Nothing was to be done: tweet " (id.as_str()) " was not dead any more." }),
-        _ => None,
-    };
-    let told = told.map(|told| html! { p.told #told role="status" { (told) } });
+    let told = told(&asked).map(|told| html! { p.told #told role="status" { (told) } });
     let from = match (asked.from, asked.below) {
         (Some(from), _) => Cursor::Queue { from },
         (None, below) => Cursor::Store { below },
     };
-    page.list(&from, StatusCode::OK, told).await
+    page.list(&Shown::of(from, &asked.reason), StatusCode::OK, told).await
 }
 
-/// `POST /dead/retry`
-pub(super) async fn retry(
-    page: State<Arc<Page>>,
-    from: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Result<Form<Ask>, FormRejection>,
-) -> Response {
-    act(page, from, headers, form, Act::Retry).await
-}
-
-/// `POST /dead/drop`
-pub(super) async fn drop(
-    page: State<Arc<Page>>,
-    from: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Result<Form<Ask>, FormRejection>,
-) -> Response {
-    act(page, from, headers, form, Act::Drop).await
-}
-
-async fn act(
-    State(page): State<Arc<Page>>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Result<Form<Ask>, FormRejection>,
-    act: Act,
-) -> Response {
-    match page.act(&From { address: from.ip(), headers: &headers }, form, act).await {
-        Ok((id, tally, cookie)) => {
-            let done = match act {
-                _ if tally.done == 0 => "already",
-                Act::Retry => "retried",
-                Act::Drop => "dropped",
-            };
-            with_session(Redirect::to(&page.routes.to_dead(done, id.as_str())), cookie)
+/// What was done.
+fn told(asked: &Asked) -> Option<Markup> {
+    // What is no id was not written by us.
+    let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
+    let many = asked.many.as_deref().and_then(|many| {
+        let done = count(asked.done, "tweet");
+        let refused = html! { @if asked.refused > 0 { " " (grouped(asked.refused)) " refused." } };
+        match many {
+            "retried" => Some(html! { (done) " due now." (refused) }),
+            "dropped" => Some(html! { (done) " dropped." (refused) }),
+            _ => None,
         }
-        Err((status, why)) => page.list(&Cursor::default(), status, Some(problem(&why))).await,
+    });
+    many.or_else(|| match (id(&asked.retried), id(&asked.dropped), id(&asked.already)) {
+        (Some(id), ..) => Some(html! { "Tweet " (id.as_str()) " lives again, due now." }),
+        (_, Some(id), _) => Some(html! { "The life of tweet " (id.as_str()) " has ended." }),
+        (.., Some(id)) => Some(html! { "No change: tweet " (id.as_str()) " was not dead any more." }),
+        _ => None,
+    })
+}
+
+/// The route of the form that does this.
+pub(super) fn post(act: Act, whom: Whom) -> MethodRouter<Arc<Page>> {
+    routing::post(
+        async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
+            let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
+                Ok(allowed) => allowed,
+                Err(refused) => return page.not_done(refused, "").await,
+            };
+            let done = match whom {
+                Whom::One => page.act_on(act, &ask.id).await,
+                Whom::All => page.act_on_all(act, &ask).await,
+            };
+            match done {
+                Ok(to) => with_session(Redirect::to(&to), cookie),
+                Err(refused) => with_session(page.not_done(refused, &ask.words).await, cookie),
+            }
+        },
+    )
+}
+
+/// What an act is called once it is done.
+fn word(act: Act) -> &'static str {
+    match act {
+        Act::Retry => "retried",
+        Act::Drop => "dropped",
     }
 }
 
 impl Page {
-    async fn act(
-        &self,
-        from: &From<'_>,
-        form: Result<Form<Ask>, FormRejection>,
-        act: Act,
-    ) -> Result<(PostId, Tally, Option<HeaderValue>), Refused> {
-        // Whoever may not act hears of that first, whatever was sent.
-        let (id, token) = match form {
-            Ok(Form(Ask { id, token })) => (Some(id), token),
-            Err(_) if self.in_common.token.is_none() => (None, SecretString::default()),
-            Err(_) => {
-                let why = "Nothing was done: send a form with the fields id and token.";
-                return Err((StatusCode::BAD_REQUEST, why.to_owned()));
-            }
-        };
-        let cookie = self.may(from, &token)?;
-        let id = id.unwrap_or_default();
-        let id = PostId::parse(&id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
-        let mut refused = None;
-        let key = [id.to_string()];
-        let ask = async |dead: &Dead| dead.act(act, &key, |_, why| refused = Some(why.to_owned())).await;
-        let tally = self.archive.ask(ask).await.map_err(|why| {
-            let why = format!("It is not known whether it was done, do it again: {}", one_line(&why));
+    /// Answers where it leads.
+    async fn act_on(&self, act: Act, id: &str) -> Result<String, Refused> {
+        let (id, done) = self.to_post(id, ToPost::Dead(act)).await?;
+        tracing::info!(?act, done, "dead posts changed on the page");
+        tracing::debug!(%id, ?act, "on the page");
+        let told = if done { word(act) } else { "already" };
+        Ok(self.routes.to_dead(&[(told, id.as_str())]))
+    }
+
+    /// The same for all, or for those of a reason.
+    async fn act_on_all(&self, act: Act, ask: &Ask) -> Result<String, Refused> {
+        if ask.sure != SURE {
+            return Err((StatusCode::BAD_REQUEST, "Nothing was changed: tick the box that all are meant.".to_owned()));
+        }
+        let shown = Shown::of(Cursor::default(), &ask.words);
+        let words = shown.words.as_deref();
+        let all = async |dead: &Dead| dead.act_on_all(act, words, |_, _| ()).await;
+        let Tally { done, already, refused } = self.archive.ask(all).await.map_err(|why| {
+            let why = format!("Not all may be done; do it again, what is done stays done: {}", error(&why));
             (StatusCode::SERVICE_UNAVAILABLE, why)
         })?;
-        match refused {
-            Some(why) => Err((StatusCode::CONFLICT, format!("Tweet {id}: {}.", one_line(&why)))),
-            None => {
-                tracing::info!(?act, done = tally.done, "somebody looked after the dead on the page");
-                tracing::debug!(%id, ?act, "on the page");
-                Ok((id, tally, cookie))
-            }
-        }
+        tracing::info!(?act, words, done, already, refused, "somebody looked after many dead on the page");
+        let (done, refused) = (done.to_string(), refused.to_string());
+        Ok(self.routes.to_dead(&[("many", word(act)), ("done", &done), ("refused", &refused)]))
+    }
+
+    /// The list, with the reason before it.
+    async fn not_done(&self, (status, why): Refused, words: &str) -> Response {
+        self.list(&Shown::of(Cursor::default(), words), status, Some(problem(&why))).await
     }
 
     /// The list from there on, with a line before it.
-    async fn list(&self, from: &Cursor, status: StatusCode, told: Option<Markup>) -> Response {
+    async fn list(&self, shown: &Shown, status: StatusCode, told: Option<Markup>) -> Response {
         let read = async |dead: &Dead| {
-            let known = (
-                dead.store.counts(dead.queue.namespace()).await.map_err(|error| error.to_string())?.dead,
-                dead.queue.stats().await.map_err(|error| error.to_string())?.dead,
-            );
-            Ok::<_, String>((known, dead.page(from, ROWS).await.map_err(|error| error.to_string())?))
+            let in_store = dead.store.counts(dead.queue.namespace()).await?.dead;
+            let in_queue = dead.queue.stats().await?.dead;
+            Ok::<_, StarterError>(((in_store, in_queue), rows(dead, shown).await?))
         };
         let (status, list) = match self.archive.ask(read).await {
-            Ok((known, page)) => (status, self.table(known, &page, from)),
+            Ok((known, page)) => (status, self.section(known, &page, shown)),
             Err(why) => {
                 let status = if status == StatusCode::OK { StatusCode::SERVICE_UNAVAILABLE } else { status };
-                let why = format!("The list cannot be read now: {}", one_line(&why));
+                let why = format!("The list cannot be read: {}", error(&why));
                 (
                     status,
                     if told.is_some() {
@@ -166,41 +195,113 @@ impl Page {
             .answer(status)
     }
 
-    fn table(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, from: &Cursor) -> Markup {
+    fn section(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, shown: &Shown) -> Markup {
         let may = self.in_common.token.is_some();
-        let next = page.next.as_ref().map(|next| match next {
-            Cursor::Store { below } => self.routes.to_dead("below", below.as_deref().unwrap_or_default()),
-            Cursor::Queue { from } => self.routes.to_dead("from", &from.to_string()),
-        });
+        let words = shown.words.as_deref();
         html! {
             section.panel #dead aria-label="The dead" {
                 p.lead {
                     strong { (grouped(in_store)) } " in the store, " strong { (grouped(in_queue)) } " in the queue. A tweet is set \
-                    aside after it failed again and again while it was alone; it is not looked up any more."
+                    aside after it failed repeatedly in requests of its own; it is not looked up any more."
                     @if !may { " This page is read-only; " code { "twitter-updater dead" } " retries and drops." }
                 }
-                @if page.dead.is_empty() {
-                    p.note.none { "nobody on this page" }
-                } @else {
-                    div.scroll #dead-box tabindex="0" role="region" aria-label="List of the dead" {
-                        table aria-label="List of the dead" {
-                            thead {
-                                tr {
-                                    th scope="col" { "Tweet" }
-                                    th scope="col" { "Buried" }
-                                    th scope="col" { "Reason" }
-                                    th scope="col" { "Known to" }
-                                    @if may { th scope="col" { "Do" } }
-                                }
-                            }
-                            tbody { @for dead in &page.dead { (row(dead, may, &self.routes)) } }
-                        }
-                    }
+                @if in_store + in_queue > 0 {
+                    (self.filter(words))
+                    @if may { (self.many(words)) }
                 }
+                @if page.dead.is_empty() {
+                    p.note.none { "No dead posts" @if words.is_some() { " with such a reason" } "." }
+                } @else {
+                    (table(&page.dead, may, &self.routes))
+                }
+                (self.pages(page, shown))
+            }
+        }
+    }
+
+    /// Leads to those of a reason.
+    fn filter(&self, words: Option<&str>) -> Markup {
+        html! {
+            form.act #filter method="get" action=(self.routes.to("/dead")) {
+                input type="search" name="reason" value=[words] maxlength=(WORDS) placeholder="Words of a reason"
+                    aria-label="Words of a reason";
+                button type="submit" { "Filter" }
+                @if words.is_some() { a href=(self.routes.to("/dead")) { "All reasons" } }
+            }
+        }
+    }
+
+    /// Retries or drops all of them.
+    fn many(&self, words: Option<&str>) -> Markup {
+        let whom =
+            words.map_or_else(|| "all dead posts".to_owned(), |words| format!("all whose reason holds “{words}”"));
+        html! {
+            details #many {
+                summary { "Retry or drop " (whom) }
+                form.act method="post" action=(self.routes.to("/dead/retry-all")) {
+                    input type="hidden" name="words" value=(words.unwrap_or_default());
+                    label { input type="checkbox" name="sure" value=(SURE) required; " Yes, " (whom) ", on all pages" }
+                    (token_field())
+                    button type="submit" { "Retry all" }
+                    button.danger type="submit" formaction=(self.routes.to("/dead/drop-all")) { "Drop all" }
+                }
+            }
+        }
+    }
+
+    /// The ways to other pages of the list, where there are any.
+    fn pages(&self, page: &DeadPage, shown: &Shown) -> Markup {
+        let words = shown.words.as_ref().map(|words| ("reason", words.as_str()));
+        let to = |at: Option<(&str, &str)>| {
+            let query: Vec<_> = at.into_iter().chain(words).collect();
+            if query.is_empty() { self.routes.to("/dead") } else { self.routes.to_dead(&query) }
+        };
+        let first = (shown.from != Cursor::default()).then(|| to(None));
+        let next = page.next.as_ref().map(|next| match next {
+            Cursor::Store { below } => to(below.as_deref().map(|below| ("below", below))),
+            Cursor::Queue { from } => to(Some(("from", &from.to_string()))),
+        });
+        html! {
+            @if first.is_some() || next.is_some() {
                 nav.pages aria-label="Pages of the dead" {
-                    @if *from != Cursor::default() { a href=(self.routes.to("/dead")) { "To the first page" } }
+                    @if let Some(first) = first { a href=(first) { "First page" } }
                     @if let Some(next) = next { a href=(next) rel="next" { "Next page" } }
                 }
+            }
+        }
+    }
+}
+
+/// The rows of a page. Another follows only where it has rows, or where it would take too long to see.
+async fn rows(dead: &Dead, shown: &Shown) -> Result<DeadPage, StarterError> {
+    let mut page = DeadPage { dead: Vec::new(), next: Some(shown.from.clone()) };
+    for _ in 0..READS {
+        let Some(at) = &page.next else { break };
+        let DeadPage { dead: mut rows, next } = dead.page(at, READ).await?;
+        rows.retain(|row| holds(&row.reason, shown.words.as_deref()));
+        if page.dead.len() >= ROWS && !rows.is_empty() {
+            break;
+        }
+        page.dead.append(&mut rows);
+        page.next = next;
+    }
+    Ok(page)
+}
+
+fn table(dead: &[DeadTweet], may: bool, routes: &Routes) -> Markup {
+    html! {
+        div.scroll #dead-box tabindex="0" role="region" aria-label="List of the dead" {
+            table.stacked aria-label="List of the dead" {
+                thead {
+                    tr {
+                        th scope="col" { "Tweet" }
+                        th scope="col" { "Buried" }
+                        th scope="col" { "Reason" }
+                        th scope="col" { "Known to" }
+                        @if may { th scope="col" { "Do" } }
+                    }
+                }
+                tbody { @for dead in dead { (row(dead, may, routes)) } }
             }
         }
     }
@@ -215,11 +316,13 @@ fn row(dead: &DeadTweet, may: bool, routes: &Routes) -> Markup {
     html! {
         tr {
             th.id scope="row" { (tweet_link(routes, &dead.id)) }
-            td { @match dead.buried_at { Some(at) => (relative(at, clock::wall_ms(), "ago")), None => "–" } }
+            td data-name="Buried" {
+                @match dead.buried_at { Some(at) => (relative(at, clock::wall_ms(), "ago")), None => "–" }
+            }
             td.wrap dir="auto" { (one_line(&dead.reason)) }
-            td { (known_to) }
+            td data-name="Known to" { (known_to) }
             @if may {
-                td {
+                td.wrap {
                     details {
                         summary { "Retry or drop" span.unseen { " tweet " (dead.id) } }
                         form.act method="post" action=(routes.to("/dead/retry")) {

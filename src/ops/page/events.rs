@@ -1,4 +1,4 @@
-//! What keeps a page live: whenever there are newer figures, the parts of it whose HTML is another now.
+//! Live updates of a page: for each new reading, the parts whose HTML has changed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::words::without_times;
 use crate::base::clock::Millis;
 use crate::engine::health::Health;
 
-/// Who may watch at once: open pages, of all people. One more is told to come back.
+/// The maximum number of open pages. One more gets an answer to retry later.
 pub(super) const WATCHERS: usize = 100;
-/// After how long a browser connects anew when a stream broke off.
+/// The delay after which a browser reconnects a broken stream.
 const RETRY: Duration = Duration::from_secs(1);
-/// A comment this often, so that nobody between takes the stream for dead.
+/// The interval of comments, so that proxies do not close the stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// How often a tweet's page is read anew.
+/// The interval between readings of a tweet's page.
 const TWEET_EVERY: Duration = Duration::from_secs(3);
 
 /// What is sent.
@@ -81,7 +81,7 @@ pub(super) fn answer(
     (unbuffered, Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response()
 }
 
-/// Who watches, what, and what has been sent.
+/// A viewer: the watched page, and the parts already sent.
 pub(super) struct Watcher<Of, Source> {
     pub(super) of: Arc<Of>,
     pub(super) source: Source,

@@ -9,14 +9,16 @@ use maud::{Markup, PreEscaped, html};
 
 use super::layout::Document;
 use super::pages::{Front, Page, Part, now};
-use super::words::relative;
+use super::words::{error, relative};
 use super::{polled, state_sections, time_sections};
 use crate::base::clock;
 use crate::engine::queue::Buried;
 use crate::ops::{Answer, Seen};
 
-/// The dead that are named.
-const LATEST: u32 = 5;
+/// The last dead that are read: their reasons are among the last errors,
+const LATEST: u32 = 50;
+/// and so many of them are named.
+const NAMED: usize = 5;
 
 /// `GET /`
 pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
@@ -59,8 +61,13 @@ impl Page {
     pub(super) async fn front(&self, seen: &Seen) -> Front {
         let mut parts: Vec<(Part, String)> = vec![("headline".into(), headline(seen).into_string())];
         let at = seen.snapshot.as_ref().map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms());
+        let sources = match &self.in_common.polled {
+            Some(polled) => Some(polled.sources().await),
+            None => None,
+        };
+        let mut latest = Vec::new();
         if let Some(snapshot) = &seen.snapshot {
-            let latest = self.latest_dead(snapshot.status.stats.dead).await;
+            latest = self.latest_dead(snapshot.status.stats.dead).await;
             let mut add = |id: &'static str, section: Markup| parts.push((id.into(), section.into_string()));
             add("freshness", state_sections::freshness(snapshot));
             add("quota", state_sections::quota(snapshot));
@@ -68,7 +75,7 @@ impl Page {
             add("coming", time_sections::coming(snapshot));
             add("flow", time_sections::flow(snapshot));
             add("workers", state_sections::workers(snapshot));
-            add("dead", state_sections::dead(snapshot, &latest, &self.routes));
+            add("dead", state_sections::dead(snapshot, &latest[..latest.len().min(NAMED)], &self.routes));
             add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await);
         } else {
             for (id, name) in [
@@ -85,8 +92,10 @@ impl Page {
                 parts.push((id.into(), empty.into_string()));
             }
         }
-        if let Some(polled) = &self.in_common.polled {
-            parts.push(("sources".into(), polled::section(&polled.sources().await, at).into_string()));
+        let errors = self.errors.section(seen, &latest, sources.as_ref(), &self.routes, at);
+        parts.push(("errors".into(), errors.into_string()));
+        if let Some(sources) = &sources {
+            parts.push(("sources".into(), polled::section(sources, at).into_string()));
         }
         Front { at, parts }
     }
@@ -114,11 +123,12 @@ fn said(sentence: &str) -> (&str, Option<&str>) {
 
 fn headline(seen: &Seen) -> Markup {
     let answer = Answer::of(seen);
+    let sentence = error(&answer.sentence);
     html! {
         div.answer #headline {
             p #answer data-state=(answer.state) {
                 span {
-                    @match said(&answer.sentence) {
+                    @match said(&sentence) {
                         (what, Some(why)) => { (what) ": " span.more { (why) } }
                         (what, None) => (what),
                     }

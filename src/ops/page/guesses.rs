@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Addresses that are remembered. Of more, the one whose last guess is oldest is forgotten.
 const ADDRESSES: usize = 4_096;
 
-/// Who has guessed, and until when that counts: each wrong token adds [`EVERY`]. Times are those since it was made.
+/// The addresses with wrong tokens, and until when each counts: each wrong token adds [`EVERY`]. Times are those since it was made.
 #[derive(Debug)]
 pub(super) struct Guesses {
     begun: Stopwatch,
@@ -29,7 +29,7 @@ impl Default for Guesses {
 }
 
 impl Guesses {
-    /// How long an address has to wait before a token of its is looked at; none where it may send one now.
+    /// The wait before an address may send another token; none if it may send one now.
     pub fn wait(&self, from: IpAddr) -> Option<Duration> {
         let guesses = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let until = guesses.get(&household(from))?;

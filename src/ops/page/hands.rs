@@ -1,4 +1,4 @@
-//! What a person does on the page. It asks for the token once a browser and session; each act is logged.
+//! Actions on the page. The page asks for the token once per browser session, and logs each action.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use axum::extract::{ConnectInfo, Form, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -20,8 +21,8 @@ use super::pages::Page;
 use crate::base::clock;
 use crate::base::humanize::{cut, one_line};
 use crate::base::retry::RetryPolicy;
-use crate::ingest::{Rebuild, Refresh};
-use crate::ops::dead::Dead;
+use crate::ingest::{Rebuild, Refresh, StarterError};
+use crate::ops::dead::{self, Dead};
 
 /// The longest reason.
 const REASON: usize = 200;
@@ -31,36 +32,96 @@ const LEASE: Duration = Duration::from_secs(60);
 /// Why nothing was done.
 pub(super) type Refused = (StatusCode, String);
 
-/// From where a form comes.
-pub(super) struct From<'a> {
+/// Where a form comes from.
+pub(super) struct Sender {
     pub address: IpAddr,
-    pub headers: &'a HeaderMap,
+    pub headers: HeaderMap,
+}
+
+/// What a form says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Ask {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    pub id: String,
+    /// Words of the reasons of those that are meant,
+    #[serde(default)]
+    pub words: String,
+    /// and that all of them are.
+    #[serde(default)]
+    pub sure: String,
+    token: SecretString,
+}
+
+/// A form as it came.
+pub(super) type Sent = Result<Form<Ask>, FormRejection>;
+
+/// What is done to the whole pipeline, or to a post from its page.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Act {
+    Pause,
+    Resume,
+    Refresh,
+}
+
+/// What is done to one post.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ToPost {
+    Refresh,
+    Dead(dead::Act),
+}
+
+/// The route of a form that does this.
+pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
+    routing::post(
+        async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
+            let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
+                Ok(allowed) => allowed,
+                Err(refused) => return page.refused(refused),
+            };
+            match page.act(act, &ask).await {
+                Ok(to) => with_session(Redirect::to(&to), cookie),
+                Err(refused) => with_session(page.refused(refused), cookie),
+            }
+        },
+    )
 }
 
 impl Page {
-    /// Whether who sends this may act: the token came with it, or came from this browser before. Answers the cookie of a new
-    /// session.
-    pub(super) fn may(&self, from: &From<'_>, sent: &SecretString) -> Result<Option<HeaderValue>, Refused> {
-        let refuse = |status, why: &str| Err((status, why.to_owned()));
+    /// What the form says, where its sender may act: the token came with it, or came from this browser before. Answers the
+    /// cookie of a new session, too.
+    pub(super) fn form(&self, sender: &Sender, form: Sent) -> Result<(Ask, Option<HeaderValue>), Refused> {
         let Some(token) = &self.in_common.token else {
             let why = "The page is read-only: to act here, give it a token (ops.token_file).";
-            return refuse(StatusCode::FORBIDDEN, why);
+            return Err((StatusCode::FORBIDDEN, why.to_owned()));
         };
+        let Ok(Form(ask)) = form else {
+            let why = "Nothing was changed: send a form with the fields id and token, or reason and token.";
+            return Err((StatusCode::BAD_REQUEST, why.to_owned()));
+        };
+        let cookie = self.may(sender, token, &ask.token)?;
+        Ok((ask, cookie))
+    }
+
+    fn may(&self, from: &Sender, token: &SecretString, sent: &SecretString) -> Result<Option<HeaderValue>, Refused> {
+        let refuse = |status, why: &str| Err((status, why.to_owned()));
         if sent.expose_secret().is_empty() {
-            return match self.in_common.sessions.knows(from.headers) {
+            return match self.in_common.sessions.knows(&from.headers) {
                 true => Ok(None),
-                false => refuse(StatusCode::FORBIDDEN, "Nothing was done: give the token."),
+                false => refuse(StatusCode::FORBIDDEN, "Nothing was changed: enter the token."),
             };
         }
         if let Some(wait) = self.in_common.guesses.wait(from.address) {
-            let why = format!("Nothing was done: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
+            let why =
+                format!("Nothing was changed: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
             return refuse(StatusCode::TOO_MANY_REQUESTS, &why);
         }
         // In a time that does not tell how much of it was right.
         if !bool::from(sent.expose_secret().as_bytes().ct_eq(token.expose_secret().as_bytes())) {
             self.in_common.guesses.wrong(from.address);
             tracing::warn!(from = %from.address, "a wrong token was sent to the page");
-            return refuse(StatusCode::FORBIDDEN, "Nothing was done: that is not the token.");
+            return refuse(StatusCode::FORBIDDEN, "Nothing was changed: wrong token.");
         }
         Ok(self.in_common.sessions.begin())
     }
@@ -73,9 +134,9 @@ impl Page {
         html! {
             details.panel #hands {
                 summary { "Pause, or go on" }
-                p.note { "While it is paused nothing is asked of the network; what comes in is taken all the same." }
+                p.note { "While it is paused, calls to the network stop; new posts are still accepted." }
                 form.act method="post" action=(self.routes.to("/pause")) {
-                    input name="reason" required maxlength=(REASON) placeholder="Why: others will ask" aria-label="Reason";
+                    input name="reason" required maxlength=(REASON) placeholder="The reason" aria-label="Reason";
                     (token_field())
                     button.danger type="submit" { "Pause" }
                 }
@@ -103,47 +164,64 @@ impl Page {
 
     /// A page that says why nothing was done.
     fn refused(&self, (status, why): Refused) -> Response {
-        let (routes, title, now) = (&self.routes, "Nothing was done".to_owned(), clock::wall_ms());
+        let (routes, title, now) = (&self.routes, "Nothing was changed".to_owned(), clock::wall_ms());
         let content = html! { h1 { (title) } (problem(&why)) p { a href=(routes.to("/")) { "To the overview" } } };
         Document { routes, title, here: "", at: now, now, events: None, asked: String::new(), content }.answer(status)
     }
 
-    async fn set_pause(&self, reason: Option<&str>) -> Result<(), Refused> {
-        self.whole.queue.pause(reason).await.map_err(|error| {
-            let why = format!("It is not known whether it was done, do it again: {}", one_line(&error.to_string()));
-            (StatusCode::SERVICE_UNAVAILABLE, why)
-        })?;
-        let namespace = self.whole.queue.namespace();
-        tracing::info!(
-            namespace,
-            reason,
-            "somebody {} it on the page",
-            if reason.is_some() { "paused" } else { "resumed" }
-        );
-        Ok(())
-    }
-
-    async fn refresh(&self, id: &str) -> Result<PostId, Refused> {
-        let id = PostId::parse(id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was done: {why}.")))?;
-        let key = [id.to_string()];
-        let mut refused = None;
-        let ask = async |dead: &Dead| {
-            let Dead { queue, store, lanes } = dead.clone();
-            let rebuild = Rebuild { queue, store, lanes, lease: LEASE, rate: 1, retry: RetryPolicy::default() };
-            Refresh { rebuild }.ids(&key, |_, why| refused = Some(why.to_owned())).await
-        };
-        self.archive.ask(ask).await.map_err(|why| {
-            let why = format!("It is not known whether it was done, do it again: {}", one_line(&why));
-            (StatusCode::SERVICE_UNAVAILABLE, why)
-        })?;
-        match refused {
-            Some(why) => Err((StatusCode::CONFLICT, format!("Tweet {id}: {}.", one_line(&why)))),
-            None => {
-                tracing::info!(%id, "somebody made a post due on the page");
-                Ok(id)
+    /// Answers where it leads.
+    async fn act(&self, act: Act, ask: &Ask) -> Result<String, Refused> {
+        let reason = cut(&one_line(&ask.reason), REASON);
+        match act {
+            Act::Pause if reason.is_empty() => {
+                Err((StatusCode::BAD_REQUEST, "Nothing was changed: enter a reason.".to_owned()))
+            }
+            Act::Pause => self.set_pause(Some(&reason)).await.map(|()| self.routes.to("/")),
+            Act::Resume => self.set_pause(None).await.map(|()| self.routes.to("/")),
+            Act::Refresh => {
+                let (id, _) = self.to_post(&ask.id, ToPost::Refresh).await?;
+                tracing::info!(%id, "post made due on the page");
+                Ok(self.routes.to_tweet(id.as_str()))
             }
         }
     }
+
+    async fn set_pause(&self, reason: Option<&str>) -> Result<(), Refused> {
+        self.whole.queue.pause(reason).await.map_err(|error| not_known(&error.to_string()))?;
+        let namespace = self.whole.queue.namespace();
+        let act = if reason.is_some() { "paused" } else { "resumed" };
+        tracing::info!(namespace, reason, "{act} on the page");
+        Ok(())
+    }
+
+    /// Does it to the post of that id. Answers the id, and whether it was still to be done.
+    pub(super) async fn to_post(&self, id: &str, act: ToPost) -> Result<(PostId, bool), Refused> {
+        let id = PostId::parse(id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}.")))?;
+        let mut refused = None;
+        let key = [id.to_string()];
+        let ask = async |dead: &Dead| {
+            let on_refused = |_: &str, why: &str| refused = Some(why.to_owned());
+            Ok::<_, StarterError>(match act {
+                ToPost::Refresh => {
+                    let Dead { queue, store, lanes } = dead.clone();
+                    let rebuild = Rebuild { queue, store, lanes, lease: LEASE, rate: 1, retry: RetryPolicy::default() };
+                    Refresh { rebuild }.ids(&key, on_refused).await?.posts() > 0
+                }
+                ToPost::Dead(act) => dead.act(act, &key, on_refused).await?.done > 0,
+            })
+        };
+        let done = self.archive.ask(ask).await.map_err(|why| not_known(&why))?;
+        match refused {
+            Some(why) => Err((StatusCode::CONFLICT, format!("Tweet {id}: {}.", one_line(&why)))),
+            None => Ok((id, done)),
+        }
+    }
+}
+
+/// A service that did not answer has perhaps done it.
+pub(super) fn not_known(why: &str) -> Refused {
+    let why = format!("The result is unknown; try again: {}", one_line(why));
+    (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
 /// Asks for the token; empty where it came from this browser before.
@@ -161,83 +239,4 @@ pub(super) fn with_session(answer: impl IntoResponse, cookie: Option<HeaderValue
         answer.headers_mut().insert(SET_COOKIE, cookie);
     }
     answer
-}
-
-/// What a form of these says.
-#[derive(Debug, Deserialize)]
-pub(super) struct Ask {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    id: String,
-    token: SecretString,
-}
-
-/// What a form asks for.
-#[derive(Debug, Clone, Copy)]
-enum Act {
-    Pause,
-    Resume,
-    Refresh,
-}
-
-type Sent = Result<Form<Ask>, FormRejection>;
-
-/// `POST /pause`
-pub(super) async fn pause(
-    page: State<Arc<Page>>,
-    from: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Sent,
-) -> Response {
-    act(page, from, headers, form, Act::Pause).await
-}
-
-/// `POST /resume`
-pub(super) async fn resume(
-    page: State<Arc<Page>>,
-    from: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Sent,
-) -> Response {
-    act(page, from, headers, form, Act::Resume).await
-}
-
-/// `POST /refresh`
-pub(super) async fn refresh(
-    page: State<Arc<Page>>,
-    from: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Sent,
-) -> Response {
-    act(page, from, headers, form, Act::Refresh).await
-}
-
-async fn act(
-    State(page): State<Arc<Page>>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    form: Sent,
-    act: Act,
-) -> Response {
-    let Ok(Form(Ask { reason, id, token })) = form else {
-        return page.refused((StatusCode::BAD_REQUEST, "Nothing was done: send a form with its fields.".to_owned()));
-    };
-    let cookie = match page.may(&From { address: from.ip(), headers: &headers }, &token) {
-        Ok(cookie) => cookie,
-        Err(refused) => return page.refused(refused),
-    };
-    let reason = cut(&one_line(&reason), REASON);
-    let done = match act {
-        Act::Pause if reason.is_empty() => {
-            Err((StatusCode::BAD_REQUEST, "Nothing was done: say why, others will ask.".to_owned()))
-        }
-        Act::Pause => page.set_pause(Some(&reason)).await.map(|()| page.routes.to("/")),
-        Act::Resume => page.set_pause(None).await.map(|()| page.routes.to("/")),
-        Act::Refresh => page.refresh(&id).await.map(|id| page.routes.to_tweet(id.as_str())),
-    };
-    match done {
-        Ok(to) => with_session(Redirect::to(&to), cookie),
-        Err(refused) => with_session(page.refused(refused), cookie),
-    }
 }

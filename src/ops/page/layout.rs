@@ -1,4 +1,4 @@
-//! What all pages have around them.
+//! The frame of all pages.
 
 use axum::http::StatusCode;
 use axum::http::header::{
@@ -13,6 +13,9 @@ use super::ids::PostId;
 use crate::base::clock::Millis;
 use crate::base::humanize::one_line;
 use crate::ops::page::routes::Routes;
+
+/// Where a post is searched for in all namespaces.
+pub(super) const FIND: &str = "/find";
 
 /// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
 /// referrer: with none at all, a browser would not say either from where a form is sent.
@@ -29,7 +32,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// A page.
 pub(super) struct Document<'a> {
-    /// Whose page it is, and where the others are.
+    /// The namespace of the page, and the addresses of the others.
     pub routes: &'a Routes,
     /// Its name, before that of the program.
     pub title: String,
@@ -41,7 +44,7 @@ pub(super) struct Document<'a> {
     pub now: Millis,
     /// Where its figures go on, if they do.
     pub events: Option<String>,
-    /// What stands in the search.
+    /// The text of the search field.
     pub asked: String,
     /// What is in it.
     pub content: Markup,
@@ -76,7 +79,12 @@ impl Document<'_> {
                     a.unseen.skip href="#main" { "Skip to the content" }
                     header.head {
                         a.brand href="/" { (logo()) "Twitter Updater" }
-                        @if routes.namespace.is_some() { (pages(routes, here, &asked)) }
+                        @if routes.namespace.is_some() {
+                            (pages(routes, here))
+                            (search(&routes.to("/tweet"), &asked))
+                        } @else {
+                            (search(FIND, &asked))
+                        }
                         span #live role="status" hidden[events.is_none()] { "as it was when it was loaded" }
                         @if !routes.all.is_empty() { (namespaces(routes, here)) }
                     }
@@ -85,8 +93,9 @@ impl Document<'_> {
                     }
                     footer {
                         p {
-                            "twitter-updater " (env!("CARGO_PKG_VERSION")) " · the same for programs: "
-                            a href=(routes.to_status()) { (routes.to_status()) } ", " a href="/metrics" { "/metrics" }
+                            "twitter-updater " (env!("CARGO_PKG_VERSION")) " · JSON: "
+                            a href=(routes.to_status()) { (routes.to_status()) }
+                            " · Prometheus: " a href="/metrics" { "/metrics" }
                         }
                     }
                 }
@@ -95,15 +104,21 @@ impl Document<'_> {
     }
 }
 
-/// The pages of a namespace, and the search in it.
-fn pages(routes: &Routes, here: &str, asked: &str) -> Markup {
+/// The pages of a namespace.
+fn pages(routes: &Routes, here: &str) -> Markup {
     html! {
         nav aria-label="Pages" {
             @for (address, name) in [("/", "Overview"), ("/dead", "Dead")] {
                 a href=(routes.to(address)) aria-current=[(address == here).then_some("page")] { (name) }
             }
         }
-        form role="search" action=(routes.to("/tweet")) method="get" {
+    }
+}
+
+/// The search for a post: a form that leads to its page.
+fn search(action: &str, asked: &str) -> Markup {
+    html! {
+        form role="search" action=(action) method="get" {
             label.unseen for="search" { "Tweet's id or address" }
             input #search type="search" name="id" value=(asked) placeholder="Tweet’s id or address"
                 autocomplete="off" spellcheck="false" required;
@@ -124,6 +139,11 @@ fn namespaces(routes: &Routes, here: &str) -> Markup {
             }
         }
     }
+}
+
+/// One line that says that there is nothing to show: nothing is wrong.
+pub(super) fn nothing(text: &str) -> Markup {
+    html! { p.problem.none #problem role="alert" { (text) } }
 }
 
 /// One line that says what is wrong, and what to do.

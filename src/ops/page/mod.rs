@@ -4,15 +4,16 @@
 //! |---|---|
 //! | `GET /` | the whole queue, its quota, its workers |
 //! | `GET /tweet?id=` | a tweet, by its id or its address on the web |
-//! | `GET /dead` | the dead, a page after the other |
+//! | `GET /dead?reason=` | the dead, a page after the other; those whose reason holds these words |
 //! | `POST /dead/retry`, `/dead/drop` | does it to one; form fields `id` and `token` |
+//! | `POST /dead/retry-all`, `/dead/drop-all` | to all, or to those of a reason; fields `words`, `sure` and `token` |
 //! | `POST /pause`, `/resume` | nothing is asked of the API until it goes on; form fields `reason` and `token` |
 //! | `POST /refresh` | makes a tweet due now; form fields `id` and `token` |
 //! | `GET /events` | what has changed of the front page, or of `?tweet=`, as server-sent events |
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
 //! Where there are several namespaces, each has these below `/n/<namespace>`, all but what the pages load, which is one
-//! for all; `GET /` and `GET /events` are an overview of them.
+//! for all; `GET /` and `GET /events` are an overview of them, and `GET /find?id=` leads to a tweet in any of them.
 //!
 //! HTML is made here and nowhere else: the script puts what `/events` sends into place and knows no figures.
 //! Without it the page shows everything once.
@@ -20,12 +21,14 @@
 mod assets;
 mod chart;
 mod dead;
+mod errors;
 mod events;
 mod front;
 mod guesses;
 mod hands;
 mod ids;
 mod layout;
+mod original;
 mod overview;
 mod pages;
 mod polled;

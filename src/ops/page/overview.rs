@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use futures::future::{join_all, select_all};
 use futures::stream::{self, Stream, StreamExt};
 use maud::{Markup, PreEscaped, html};
@@ -13,11 +14,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::MissedTickBehavior;
 
 use super::events::{self, Sent, Watcher};
-use super::layout::Document;
+use super::ids::PostId;
+use super::layout::{Document, nothing, problem};
 use super::pages::{Front, Page, now};
 use super::polled;
 use super::site::Site;
-use super::words::{relative, time};
+use super::tweet::{self, no_post};
+use super::words::{error, relative, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::grouped;
 use crate::ops::{Answer, Seen, Snapshot};
@@ -51,6 +54,44 @@ pub(super) async fn stream(State(site): State<Arc<Site>>) -> Response {
     };
     let places = site.places.clone();
     events::answer(&health, &places, |place| sent(site, place).boxed())
+}
+
+/// `GET /find?id=`, of several namespaces: the page of that post in the one that knows it.
+pub(super) async fn find(
+    State(site): State<Arc<Site>>,
+    asked: Result<Query<tweet::Asked>, QueryRejection>,
+) -> Response {
+    let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
+    let answer = |status: StatusCode, title: &str, content: Markup| {
+        let (routes, title, asked, now) = (&site.routes, title.to_owned(), asked.clone(), clock::wall_ms());
+        let content = html! { h1 { (title) } (content) };
+        Document { routes, title, here: "", at: now, now, events: None, asked, content }.answer(status)
+    };
+    let id = match PostId::typed(&asked) {
+        Ok(id) => id,
+        Err(why) => return answer(StatusCode::BAD_REQUEST, "Not a tweet", no_post(&why)),
+    };
+    let known = join_all(site.pages.iter().map(async |page| (page, page.tweet(&id).await))).await;
+    let having: Vec<&Page> =
+        known.iter().filter(|(_, seen)| matches!(seen, Ok(Some(_)))).map(|(page, _)| &***page).collect();
+    let out = known.iter().find_map(|(page, seen)| Some((page, seen.as_ref().err()?)));
+    let title = format!("Tweet {id}");
+    match (&having[..], out) {
+        ([only], None) => Redirect::to(&only.routes.to_tweet(id.as_str())).into_response(),
+        ([], None) => answer(StatusCode::NOT_FOUND, &title, nothing("No namespace knows it: it was never put in.")),
+        (having, out) => {
+            let status = if having.is_empty() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+            let names = html! {
+                @for page in having {
+                    p { a href=(page.routes.to_tweet(id.as_str())) { "In " (page.whole.queue.namespace()) } }
+                }
+                @if let Some((page, why)) = out {
+                    (problem(&format!("{} cannot be searched now: {}", page.whole.queue.namespace(), error(why))))
+                }
+            };
+            answer(status, &title, names)
+        }
+    }
 }
 
 fn sent(site: Arc<Site>, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
@@ -100,7 +141,7 @@ impl Site {
     async fn overview(&self, seen: &[Seen]) -> Front {
         let answer = self.answer(seen);
         let headline = html! {
-            div.answer #headline { p #answer data-state=(answer.state) { span { (answer.sentence) } } }
+            div.answer #headline { p #answer data-state=(answer.state) { span { (error(&answer.sentence)) } } }
         };
         let mut parts = vec![("headline".into(), headline.into_string())];
         for (at, (page, seen)) in self.pages.iter().zip(seen).enumerate() {
@@ -124,7 +165,7 @@ fn card(id: &str, name: &str, address: &str, seen: &Seen) -> Markup {
     html! {
         section.panel.card id=(id) aria-labelledby=(title) {
             h2 id=(title) { a href=(address) { (name) } }
-            p.verdict data-state=(answer.state) { span { (answer.sentence) } }
+            p.verdict data-state=(answer.state) { span { (error(&answer.sentence)) } }
             @match &seen.snapshot {
                 Some(snapshot) => {
                     @if seen.outage.is_some() {
@@ -156,7 +197,9 @@ fn facts(snapshot: &Snapshot) -> Markup {
                 }
             }
             div { dt { "Calls left" } dd { (calls_left(&snapshot.accounts)) } }
-            @if parked > 0 { div { dt { "Parked" } dd.bad { (parked) " of " (snapshot.accounts.len()) } } }
+            @if parked > 0 {
+                div { dt { "Parked" } dd.bad { (grouped(parked as u64)) " of " (grouped(snapshot.accounts.len() as u64)) } }
+            }
             div { dt { "Workers" } dd { (grouped(stats.workers.len() as u64)) } }
             div { dt { "Dead" } dd { (grouped(stats.dead)) } }
         }

@@ -4,7 +4,7 @@
 (() => {
   const main = document.querySelector("main");
   const live = document.getElementById("live");
-  const UNITS = [["year", 31557600], ["month", 2630016], ["day", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+  const UNITS = [["y", 31557600], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
   // How far the server's clock is ahead of ours.
   let ahead = Number(main.dataset.now) - Date.now();
 
@@ -15,7 +15,7 @@
     for (const [unit, seconds] of UNITS) {
       const count = Math.floor(left / seconds);
       left -= count * seconds;
-      if (count > 0) parts.push(count + unit + (unit.length > 1 && count > 1 ? "s" : ""));
+      if (count > 0) parts.push(count + unit);
     }
     return parts.slice(0, 2).join(" ") || "0s";
   };

@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::errors::Errors;
 use super::guesses::Guesses;
 use super::routes::Routes;
 use super::sessions::Sessions;
@@ -20,7 +21,7 @@ use crate::ops::{Archive, Reader, Seen, Terms, WholeQueue};
 /// A part of a page, by its id.
 pub(super) type Part = Cow<'static, str>;
 
-/// What of a front page changes by itself: each part has an id, under which it is put into place.
+/// The live parts of a front page: each part has an id, by which it is replaced.
 #[derive(Debug, Default)]
 pub(super) struct Front {
     /// The moment of its figures, or of now where there are none, ms since the epoch.
@@ -54,6 +55,7 @@ pub(super) struct Page {
     /// The last that were buried, when there were so many.
     pub latest: Mutex<(u64, Vec<Buried>)>,
     pub young: Young,
+    pub errors: Errors,
     pub in_common: InCommon,
 }
 
@@ -90,6 +92,7 @@ impl Page {
             made: Mutex::default(),
             latest: Mutex::default(),
             young: Young::default(),
+            errors: Errors::default(),
             in_common,
         })
     }

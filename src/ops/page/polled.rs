@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::words::{count, date, relative};
+use super::words::{count, date, error, relative};
 use crate::base::clock::Millis;
 use crate::base::humanize::{grouped, one_line};
 use crate::ops::report::sources::{Source, Sources, Turn, times};
@@ -13,25 +13,25 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
     if sources.is_empty() {
         return html! { div #sources hidden {} };
     }
-    let Sources { all, error } = sources;
-    let so_many = |is: fn(&&Source) -> bool| all.iter().filter(is).count();
+    let Sources { all, error: out } = sources;
+    let so_many = |is: fn(&&Source) -> bool| all.iter().filter(is).count() as u64;
     let failing = so_many(|source| source.trouble.is_some());
     let quiet = so_many(|source| source.is_quiet);
     let with_gaps = so_many(|source| source.gaps > 0);
     html! {
         section.panel #sources aria-labelledby="sources-name" {
             h2 #sources-name { "Sources" }
-            @if let Some(why) = error {
-                p.lead.bad { "The store does not answer: " (one_line(why)) }
+            @if let Some(why) = out {
+                p.lead.bad { "The store does not answer: " (error(why)) }
             } @else {
                 p.lead {
                     strong { (count(all.len() as u64, "source")) } " polled for new posts"
-                    @if failing > 0 { "; " strong.bad { (failing) } " cannot be read" }
-                    @if quiet > 0 { "; " strong.warn { (quiet) } " brought no new post for long" }
-                    @if with_gaps > 0 { "; " strong.warn { (with_gaps) } " with gaps: posts may be missing" }
+                    @if failing > 0 { "; " strong.bad { (grouped(failing)) } " cannot be read" }
+                    @if quiet > 0 { "; " strong.warn { (grouped(quiet)) } " brought no new post for long" }
+                    @if with_gaps > 0 { "; " strong.warn { (grouped(with_gaps)) } " with gaps: posts may be missing" }
                 }
                 div.scroll #sources-box tabindex="0" role="region" aria-label="The polled sources" {
-                    table aria-label="The polled sources" {
+                    table.stacked aria-label="The polled sources" {
                         thead {
                             tr {
                                 th scope="col" { "Source" }
@@ -55,23 +55,27 @@ fn one(source: &Source, now: Millis) -> Markup {
     html! {
         tr {
             th.name scope="row" { (one_line(&source.name)) }
-            td { (source.address().map_or_else(|| "–".to_owned(), |address| one_line(&address))) }
-            td.id { (source.newest_id.as_deref().map_or_else(|| "–".to_owned(), one_line)) }
+            td data-name="Endpoint" {
+                (source.address().map_or_else(|| "–".to_owned(), |address| one_line(&address)))
+            }
+            td.id data-name="Newest post" { (source.newest_id.as_deref().map_or_else(|| "–".to_owned(), one_line)) }
             td.lesser { @match source.newest_at { Some(at) => (date(at)), None => "–" } }
-            td { @match source.saved_at { Some(at) => (relative(at, now, "ago")), None => (source.not_read()) } }
-            td {
+            td data-name="Polled" {
+                @match source.saved_at { Some(at) => (relative(at, now, "ago")), None => (source.not_read()) }
+            }
+            td data-name="Due" {
                 @match (source.turn, source.due_at) {
                     (Turn::Delayed, Some(at)) => (relative(at, now, "late")),
                     (Turn::Dead | Turn::Absent, _) => span.bad { (source.turn.word()) },
                     (turn, _) => (turn.word()),
                 }
             }
-            td.n { (grouped(source.gaps)) }
+            td.n data-name="Gaps" { (grouped(source.gaps)) }
         }
-        @if let Some(SourceTrouble { since, failures, error, .. }) = &source.trouble {
+        @if let Some(SourceTrouble { since, failures, error: why, .. }) = &source.trouble {
             tr {
                 td.wrap.bad colspan="7" dir="auto" {
-                    (one_line(&source.name)) " cannot be read since " (date(*since)) (times(*failures)) ": " (error)
+                    (one_line(&source.name)) " cannot be read since " (date(*since)) (times(*failures)) ": " (why)
                 }
             }
         }

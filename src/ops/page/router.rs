@@ -6,15 +6,18 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 
+use super::dead::Whom;
+use super::layout::FIND;
 use super::pages::Page;
 use super::site::Site;
 use super::{assets, dead, events, front, hands, overview, tweet};
 use crate::base::clock;
 use crate::engine::health::Vitals;
+use crate::ops::dead::Act;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::report::status::{Known, Report};
 use crate::ops::{Seen, WholeQueue, whole_queue};
@@ -42,7 +45,10 @@ impl Site {
             .route("/status", get(status))
             .route("/metrics", get(metrics));
         if self.pages.len() > 1 {
-            own = own.route("/", get(overview::show)).route("/events", get(overview::stream));
+            own = own
+                .route("/", get(overview::show))
+                .route(FIND, get(overview::find))
+                .route("/events", get(overview::stream));
         }
         let whole = self.pages.iter().map(|page| &page.whole);
         let vitals = Vitals::new(whole.map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
@@ -59,11 +65,13 @@ impl Page {
             .route(&to("/"), get(front::show))
             .route(&to("/tweet"), get(tweet::show))
             .route(&to("/dead"), get(dead::show))
-            .route(&to("/dead/retry"), post(dead::retry))
-            .route(&to("/dead/drop"), post(dead::drop))
-            .route(&to("/pause"), post(hands::pause))
-            .route(&to("/resume"), post(hands::resume))
-            .route(&to("/refresh"), post(hands::refresh))
+            .route(&to("/dead/retry"), dead::post(Act::Retry, Whom::One))
+            .route(&to("/dead/drop"), dead::post(Act::Drop, Whom::One))
+            .route(&to("/dead/retry-all"), dead::post(Act::Retry, Whom::All))
+            .route(&to("/dead/drop-all"), dead::post(Act::Drop, Whom::All))
+            .route(&to("/pause"), hands::post(hands::Act::Pause))
+            .route(&to("/resume"), hands::post(hands::Act::Resume))
+            .route(&to("/refresh"), hands::post(hands::Act::Refresh))
             .layer(DefaultBodyLimit::max(FORM_BYTES))
             .route(&to("/events"), get(events::stream))
             .with_state(self.clone());

@@ -1,4 +1,4 @@
-//! Where the pages of a namespace are, and those of the others.
+//! The addresses of a namespace's pages, and of the others.
 
 use std::sync::Arc;
 
@@ -46,9 +46,10 @@ impl Routes {
         self.to(&format!("/tweet?id={}", escaped(id)))
     }
 
-    /// The list of the dead, with a value of its query.
-    pub(super) fn to_dead(&self, name: &str, value: &str) -> String {
-        self.to(&format!("/dead?{name}={}", escaped(value)))
+    /// The list of the dead, with these values in its query.
+    pub(super) fn to_dead(&self, query: &[(&str, &str)]) -> String {
+        let query: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        self.to(&format!("/dead?{}", query.join("&")))
     }
 
     /// Where a tweet's page goes on.

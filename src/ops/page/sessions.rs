@@ -17,6 +17,7 @@ const COOKIE_NAME: &str = "twitter-updater-session";
 const SESSION: Duration = Duration::from_secs(8 * 3_600);
 /// Sessions at a time; of more, the oldest ends.
 const SESSIONS: usize = 256;
+
 /// Browsers from which the token came.
 #[derive(Debug, Default)]
 pub(super) struct Sessions(Mutex<HashMap<String, Stopwatch>>);

@@ -48,7 +48,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
                                 th scope="col" { "Bracket" }
                                 th.lesser scope="col" { "Every" }
                                 th.n scope="col" { "Tweets" }
-                                th colspan="2" scope="colgroup" { "Up to date" }
+                                th.meter scope="col" { "Up to date" }
                                 th.n scope="col" { "Late" }
                                 th.n scope="col" { "Oldest due" }
                             }
@@ -81,8 +81,8 @@ fn fresh_lane(lane: &Freshness) -> Markup {
             td.lesser { (time(lane.interval_ms)) }
             td.n { (grouped(lane.ids)) }
             @match share {
-                Some(share) => { td class={ "n " (tone) } { (percent(share)) } td.meter { (bar(share, tone)) } }
-                None => { td.n.quiet { "–" } td.meter {} }
+                Some(share) => td class={ "meter " (tone) } { div { span { (percent(share)) } (bar(share, tone)) } },
+                None => td.meter.quiet { "–" },
             }
             td.n { @match lane.late { Some(late) => (grouped(late)), None => "–" } }
             td.n { @if lane.due > 0 { (time(lane.oldest_lateness_ms)) } @else { "–" } }
@@ -102,7 +102,7 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
             @if let Some(forecast) = &snapshot.forecast {
                 @let plan = &forecast.plan;
                 p.note {
-                    "If tweets keep coming in as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
+                    "If tweets keep arriving as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
                     (figure(plan.lookups_per_15_min.ceil())) " calls per 15 min in the long run"
                     @if let Some(ratio) = forecast.demand_by_quota { ", " (format!("{ratio:.2}")) " × the quota" }
                     "."
@@ -112,7 +112,7 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// How many posts were read of those that may be.
+/// How many posts may still be read.
 fn budget(reads: &Reads, now: i64) -> Markup {
     let Reads { reads, limit, spent, reset_in_ms, today, dollars, .. } = reads;
     html! {
@@ -121,17 +121,19 @@ fn budget(reads: &Reads, now: i64) -> Markup {
                 p {
                     strong { "Reads" }
                     span {
-                        (grouped(*reads))
                         @match limit {
-                            Some(limit) => { " of " (grouped(*limit)) " posts read, reset " (relative(now + reset_in_ms, now, "ago")) }
-                            None => { " posts read: there is no bound" }
+                            Some(limit) => {
+                                (grouped(limit.saturating_sub(*reads))) " of " (grouped(*limit)) " posts left, reset "
+                                (relative(now + reset_in_ms, now, "ago"))
+                            }
+                            None => { (grouped(*reads)) " posts read, no limit" }
                         }
                     }
                 }
                 @if let Some(limit) = limit {
-                    (bar(*reads as f64 / (*limit).max(1) as f64, if *spent { "bad" } else { "" }))
+                    (bar(limit.saturating_sub(*reads) as f64 / (*limit).max(1) as f64, if *spent { "bad" } else { "" }))
                 }
-                @if *spent { p.bad { span { "The budget is spent: nothing is read until the reset" } } }
+                @if *spent { p.bad { span { "The budget is spent: calls stop until the reset" } } }
                 p.quiet { span { "$" (money(*dollars)) " at the most" } span { (grouped(*today)) " today (UTC)" } }
             }
         }
@@ -155,7 +157,7 @@ fn credential(account: &CredentialStatus, now: i64) -> Markup {
                         }
                         (None, Some(limit)) => { "all of " (grouped(limit.into())) " calls left: no window is open" }
                         _ if account.unmetered => "no limit",
-                        _ => "no answer has told its limit yet",
+                        _ => "limit unknown until the first API response",
                     }
                 }
             }
@@ -168,7 +170,10 @@ fn credential(account: &CredentialStatus, now: i64) -> Markup {
                     }
                 }
             }
-            p.quiet { span { (count(account.outstanding.into(), "permit")) " out" } span { (grouped(account.calls_today)) " calls today (UTC)" } }
+            p.quiet {
+                span { (count(account.outstanding.into(), "call")) " in flight" }
+                span { (grouped(account.calls_today)) " calls today (UTC)" }
+            }
         }
     }
 }
@@ -185,7 +190,7 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
         section.panel #workers aria-labelledby="workers-name" {
             h2 #workers-name { "Workers" }
             @if workers.is_empty() {
-                p.lead.bad { "No worker heartbeat: nothing is looked up." }
+                p.lead.bad { "No worker heartbeat: lookups are stopped." }
             } @else {
                 p.lead {
                     strong { (count(workers.len() as u64, "worker")) } ", " strong { (grouped(stats.leased)) } " tweets leased"
@@ -195,11 +200,11 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
                     }
                 }
                 div.scroll #workers-box tabindex="0" role="region" aria-label="List of the workers" {
-                    table aria-label="List of the workers" {
+                    table.stacked aria-label="List of the workers" {
                         thead {
                             tr {
                                 th scope="col" { "Worker" }
-                                th scope="col" { "Beat" }
+                                th scope="col" { "Heartbeat" }
                                 th scope="col" { "Version" }
                                 th.lesser scope="col" { "Config" }
                                 th.n scope="col" { "Requests" }
@@ -218,6 +223,7 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
 fn worker(worker: &WorkerStats, now: i64) -> Markup {
     let field = |name: &str| worker.fields.get(name).map(|value| one_line(value)).filter(|value| !value.is_empty());
     let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
+    let late = number("late_p99_ms").map(|late| i64::try_from(late).unwrap_or(i64::MAX));
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let refusals = [
         (WorkerStats::TROUBLE, "cannot work"),
@@ -227,11 +233,11 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     html! {
         tr {
             th.name scope="row" { (one_line(&worker.worker)) }
-            td { (relative(now - worker.beat_age_ms, now, "ago")) }
-            td { (or_dash(field("version"))) }
+            td data-name="Heartbeat" { (relative(now - worker.beat_age_ms, now, "ago")) }
+            td data-name="Version" { (or_dash(field("version"))) }
             td.id.lesser { (or_dash(field("config_revision"))) }
-            td.n { (or_dash(number("requests").map(grouped))) }
-            td.n { (or_dash(number("late_p99_ms").map(|late| time(i64::try_from(late).unwrap_or(i64::MAX))))) }
+            td.n data-name="Requests" { (or_dash(number("requests").map(grouped))) }
+            td.n data-name="Late p99" { (or_dash(late.map(time))) }
         }
         @for (name, what) in refusals {
             @if let Some(why) = field(name) {
@@ -248,7 +254,7 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> M
         section.panel #dead aria-labelledby="dead-name" {
             h2 #dead-name { "Dead" }
             @if dead == 0 {
-                p.lead.none { "Nobody is dead." }
+                p.lead.none { "No dead posts." }
             } @else {
                 p.lead {
                     strong { (count(dead, "tweet")) } " set aside for a person to look at. "
@@ -256,13 +262,13 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> M
                 }
                 @if !latest.is_empty() {
                     div.scroll #dead-box tabindex="0" role="region" aria-label="The latest of the dead" {
-                        table aria-label="The latest of the dead" {
+                        table.stacked aria-label="The latest of the dead" {
                             thead { tr { th scope="col" { "Tweet" } th scope="col" { "Buried" } th scope="col" { "Reason" } } }
                             tbody {
                                 @for one in latest {
                                     tr {
                                         th.id scope="row" { (tweet_link(routes, &one.id)) }
-                                        td { (relative(one.at, snapshot.at_ms(), "ago")) }
+                                        td data-name="Buried" { (relative(one.at, snapshot.at_ms(), "ago")) }
                                         td.wrap dir="auto" { (one_line(&one.reason)) }
                                     }
                                 }
@@ -294,7 +300,7 @@ mod tests {
         let all =
             [freshness(&snapshot), quota(&snapshot), workers(&snapshot), dead(&snapshot, &[], &Routes::default())];
         let all = all.map(Markup::into_string).concat();
-        for says in ["No posts are scheduled", "no quota", "nothing is looked up", "Nobody is dead"] {
+        for says in ["No posts are scheduled", "no quota", "lookups are stopped", "No dead posts"] {
             assert!(all.contains(says), "{says}: {all}");
         }
         assert!(!all.contains("NaN"), "{all}");
@@ -375,13 +381,13 @@ mod tests {
         };
         let shown = |reads| quota(&snapshot(Reading { reads: Some(reads), ..Reading::default() })).into_string();
         let some = shown(reads.clone());
-        for says in ["750 of 1,000 posts read", "width=\"75.00\"", ">in 1h<", "$3.75 at the most", "12 today"] {
+        for says in ["250 of 1,000 posts left", "width=\"25.00\"", ">in 1h<", "$3.75 at the most", "12 today"] {
             assert!(some.contains(says), "{says}: {some}");
         }
         assert!(!some.contains("is spent"));
         let spent = shown(Reads { reads: 1_000, spent: true, ..reads.clone() });
-        assert!(spent.contains("The budget is spent") && spent.contains("width=\"100.00\""), "{spent}");
-        assert!(shown(Reads { limit: None, ..reads }).contains("750 posts read: there is no bound"));
+        assert!(spent.contains("The budget is spent") && spent.contains("width=\"0.00\""), "{spent}");
+        assert!(shown(Reads { limit: None, ..reads }).contains("750 posts read, no limit"));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::chart::{Axis, Chart, Ink, PARTS, Series, Shape};
-use super::words::{brief, count, short, time};
+use super::words::{count, plain, time};
 use crate::base::clock::Millis;
-use crate::base::humanize::{figure, grouped};
+use crate::base::humanize::grouped;
 use crate::engine::lateness::Lateness;
 use crate::engine::queue::Minute;
 use crate::ops::snapshot::{Coming, MINUTES_SHOWN, Snapshot, ids_per_request};
@@ -17,6 +17,8 @@ const LATENESS: [f64; 12] =
 const BETWEEN: [f64; 8] = [3.0, 30.0, 300.0, 3e3, 30e3, 180e3, 1_800e3, 10_800e3];
 /// How many are few.
 const FEW: usize = 4;
+/// What an axis of minutes measures.
+const FROM_NOW: &str = "time from now";
 /// How many minutes an axis may show, and how many lie between two of its words: as many as there is something
 /// to be seen in.
 const RANGES: [(u32, usize); 4] = [(5, 1), (15, 5), (30, 10), (MINUTES_SHOWN, 15)];
@@ -32,13 +34,13 @@ pub(super) fn lateness(snapshot: &Snapshot) -> Markup {
                 p.lead { "How long after its due time an id was claimed" }
                 (lateness_chart(&snapshot.minutes, p50, p99).markup())
                 (facts(&[
-                    ("Half within", time(p50)),
-                    ("99 of 100 within", time(p99)),
+                    ("Median", time(p50)),
+                    ("p99", time(p99)),
                     ("Oldest due now", time(snapshot.status.stats.oldest_lateness_ms)),
                 ]))
                 p.note.quiet { "Of " (grouped(hour.ids())) " ids claimed within the hour" }
             } @else {
-                p.lead.none { "Nothing was claimed in the last hour." }
+                p.lead.none { "No ids were claimed in the last hour." }
             }
         }
     }
@@ -70,7 +72,7 @@ fn lateness_chart(minutes: &[Minute], p50: Millis, p99: Millis) -> Chart {
             time(p99)
         ),
         x: minutes_past(minutes),
-        y: Axis::logarithmic(start..end, words.into_iter().map(|at| (at, short(at))).collect()),
+        y: Axis::logarithmic("lateness", start..end, words.into_iter().map(|at| (at, time(at as Millis))).collect()),
         series,
         marks: Vec::new(),
     }
@@ -103,7 +105,7 @@ fn minutes_past(minutes: &[Minute]) -> Axis {
         0 => (0.0, "now".to_owned()),
         ago => (-f64::from(ago), format!("−{ago}m")),
     });
-    Axis::even(-f64::from(shown)..0.0, words.collect())
+    Axis::even(FROM_NOW, -f64::from(shown)..0.0, words.collect())
 }
 
 fn facts(facts: &[(&str, String)]) -> Markup {
@@ -125,7 +127,7 @@ pub(super) fn coming(snapshot: &Snapshot) -> Markup {
                 p.lead { "Ids that come due, by minute and bracket" }
                 (coming_chart(&snapshot.coming).markup())
             } @else {
-                p.lead.none { "Nothing comes due within an hour." }
+                p.lead.none { "No ids are due within an hour." }
             }
             (facts(&[
                 ("Due now", grouped(stats.due)),
@@ -170,8 +172,8 @@ fn coming_chart(coming: &[Coming]) -> Chart {
             "Ids that come due in each minute of the next hour, by bracket: {} at the most",
             count(most, "id")
         ),
-        x: Axis::even(0.0..f64::from(shown), words.collect()),
-        y: Axis::up_to(most as f64, brief),
+        x: Axis::even(FROM_NOW, 0.0..f64::from(shown), words.collect()),
+        y: Axis::up_to("ids per minute", most as f64),
         series,
         marks: Vec::new(),
     }
@@ -203,7 +205,7 @@ pub(super) fn flow(snapshot: &Snapshot) -> Markup {
             h2 #flow-name { "Flow" }
             p.lead {
                 "Last hour: " strong { (count(sum(&["requests"]), "request")) }
-                @if let Some(ids) = ids_per_request(&hour) { " of " strong { (figure((ids * 10.0).round() / 10.0)) } " ids" }
+                @if let Some(ids) = ids_per_request(&hour) { " of " strong { (plain(ids)) } " ids" }
                 @let failed = sum(&["requests_failed"]);
                 @if failed > 0 { ", " strong.bad { (grouped(failed)) " failed" } }
             }
@@ -226,11 +228,11 @@ fn flow_chart(snapshot: &Snapshot) -> Chart {
         series("scheduled", "scheduled", Ink::Third),
     ];
     let most = series.iter().flat_map(|series| &series.points).map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let now = series.iter().filter_map(|series| Some(format!("{} {}", brief(series.points.last()?.1), series.name)));
+    let now = series.iter().filter_map(|series| Some(format!("{} {}", plain(series.points.last()?.1), series.name)));
     Chart {
         gist: format!("Ids per second over the last hour; now {}", now.collect::<Vec<_>>().join(", ")),
         x: minutes_past(&snapshot.minutes),
-        y: Axis::up_to(most, |rate| if rate == 0.0 { "0".to_owned() } else { format!("{}/s", brief(rate)) }),
+        y: Axis::up_to("ids per second", most),
         series,
         marks: Vec::new(),
     }
@@ -276,7 +278,7 @@ mod tests {
     fn nothing_at_all_is_shown_without_a_flaw() {
         let snapshot = snapshot(Reading::default());
         let all = [lateness(&snapshot), coming(&snapshot), flow(&snapshot)].map(Markup::into_string).concat();
-        for says in ["Nothing was claimed", "Nothing comes due", "0 requests"] {
+        for says in ["No ids were claimed", "No ids are due", "0 requests"] {
             assert!(all.contains(says), "{says}: {all}");
         }
         assert!(!all.contains("NaN") && !all.contains("inf"), "{all}");

@@ -9,15 +9,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use humantime::parse_duration;
 use maud::{Markup, html};
+use reqwest::Url;
 use serde::Deserialize;
 
 use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::ids::PostId;
-use super::layout::{Document, problem};
+use super::layout::{Document, nothing, problem};
+use super::original;
 use super::pages::Page;
-use super::words::{self, brief, date, relative, time};
+use super::words::{self, date, error, plain, relative, time};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::one_line;
+use crate::base::humanize::{grouped, one_line};
 use crate::engine::queue::Place;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 use crate::engine::schedule::{Known, Schedule};
@@ -53,7 +55,7 @@ const DRAWN: [(Count, Ink); 3] = [(COUNTS[0], Ink::First), (COUNTS[1], Ink::Seco
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]
-    id: String,
+    pub id: String,
 }
 
 /// All that is known of a tweet at one moment.
@@ -64,6 +66,13 @@ pub(super) struct Seen {
     history: Vec<MetricsAt>,
     created_at: Option<Millis>,
     schedule: Arc<dyn Schedule>,
+    /// Its address at its network.
+    address: Option<Url>,
+}
+
+/// That what was typed is no post's id, for this reason, a clause.
+pub(super) fn no_post(why: &str) -> Markup {
+    nothing(&format!("{why}. Give a tweet’s id, or its address: https://twitter.com/user/status/ID"))
 }
 
 /// `GET /tweet?id=`
@@ -76,13 +85,8 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     let id = match PostId::typed(&asked) {
         Ok(id) => id,
         Err(why) => {
-            let why = format!("{why}. Give a tweet’s id, or its address: https://twitter.com/user/status/ID");
-            return answer(
-                StatusCode::BAD_REQUEST,
-                "Not a tweet",
-                None,
-                html! { h1 { "Not a tweet" } (problem(&why)) },
-            );
+            let content = html! { h1 { "Not a tweet" } (no_post(&why)) };
+            return answer(StatusCode::BAD_REQUEST, "Not a tweet", None, content);
         }
     };
     let title = format!("Tweet {id}");
@@ -92,11 +96,11 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
             answer(StatusCode::OK, &title, events, html! { (seen.section()) (page.refresh_form(&id)) })
         }
         Ok(None) => {
-            let why = "Neither the queue nor the store knows it: it was never put in.";
-            answer(StatusCode::NOT_FOUND, &title, None, html! { h1 { (title) } (problem(why)) })
+            let why = "Unknown to queue and store: it was never put in.";
+            answer(StatusCode::NOT_FOUND, &title, None, html! { h1 { (title) } (nothing(why)) })
         }
         Err(why) => {
-            let why = format!("It cannot be looked for now: {}", one_line(&why));
+            let why = format!("The search failed: {}", error(&why));
             answer(StatusCode::SERVICE_UNAVAILABLE, &title, None, html! { h1 { (title) } (problem(&why)) })
         }
     }
@@ -111,8 +115,11 @@ impl Page {
             let Some(whereabouts) = known else { return Ok(None) };
             let history = dead.store.history(dead.queue.namespace(), key).await;
             let history = history.map_err(|error| error.to_string())?;
-            let stored = whereabouts.stored.as_ref().and_then(|stored| stored.created_at);
-            let (created_at, schedule) = (dead.lanes.created_at(key, stored), dead.lanes.schedule.in_force());
+            let stored = whereabouts.stored.as_ref();
+            let raw = stored.and_then(|stored| stored.raw.as_deref());
+            let address = original::address(&self.whole.provider, id, raw);
+            let created_at = dead.lanes.created_at(key, stored.and_then(|stored| stored.created_at));
+            let schedule = dead.lanes.schedule.in_force();
             Ok::<_, String>(Some(Seen {
                 id: id.clone(),
                 now: clock::wall_ms(),
@@ -120,9 +127,22 @@ impl Page {
                 history,
                 created_at,
                 schedule,
+                address,
             }))
         };
         self.archive.ask(look).await
+    }
+}
+
+/// The newest object, as the network sent it.
+fn object(raw: &str) -> Markup {
+    let (text, is_cut) = original::indented(raw);
+    html! {
+        details #object {
+            summary { "Newest object, as the network sent it" }
+            pre #object-box tabindex="0" role="region" aria-label="Newest object" { (text) @if is_cut { "…" } }
+            @if is_cut { p.lead { "the beginning of " (grouped(raw.len() as u64)) " bytes" } }
+        }
     }
 }
 
@@ -140,6 +160,13 @@ impl Seen {
                 div {
                     h1 #tweet-name { "Tweet " (self.id.as_str()) }
                     p #place { (self.place()) }
+                    @if let Some(address) = &self.address {
+                        p {
+                            a #original href=(address.as_str()) rel="noreferrer noopener" {
+                                "Open it at " (address.host_str().unwrap_or_default())
+                            }
+                        }
+                    }
                     @if let Some(stored) = stored {
                         @match &stored.text {
                             Some(text) => blockquote #text dir="auto" { (text) },
@@ -147,6 +174,7 @@ impl Seen {
                         }
                         (self.facts(stored))
                         (self.changes())
+                        @if let Some(raw) = stored.raw.as_deref().filter(|raw| !raw.is_empty()) { (object(raw)) }
                     } @else {
                         p.quiet #text { "the store does not know it: only the queue does" }
                     }
@@ -211,7 +239,7 @@ impl Seen {
                     div {
                         dt { "Unavailable" }
                         dd {
-                            (stored.misses) " times in a row"
+                            (words::stored(stored.misses)) " times in a row"
                             @if let Some(since) = stored.missing_since { ", since " (date(since)) }
                         }
                     }
@@ -241,7 +269,7 @@ impl Seen {
                         li dir="auto" { (date(change.at)) ": " (change.words()) }
                     }
                 }
-                @if changes.len() > ROWS { p.lead { "the newest " (ROWS) " of " (changes.len()) } }
+                @if changes.len() > ROWS { p.lead { "the newest " (ROWS) " of " (grouped(changes.len() as u64)) } }
             }
         }
     }
@@ -285,14 +313,14 @@ impl Seen {
                                             td { (date(at.checked_at)) }
                                             td.n { @match self.created_at { Some(made) => (time(at.checked_at - made)), None => "–" } }
                                             @for (_, of) in &columns {
-                                                td.n { @match of(&at.metrics) { Some(count) => (count), None => "–" } }
+                                                td.n { (words::stored(of(&at.metrics))) }
                                             }
                                         }
                                     }
                                 }
                             }
                         }
-                        @if points.len() > ROWS { p.lead { "the newest " (ROWS) " of " (points.len()) } }
+                        @if points.len() > ROWS { p.lead { "the newest " (ROWS) " of " (grouped(points.len() as u64)) } }
                     }
                 }
             }
@@ -318,7 +346,7 @@ impl Seen {
         }
         let most = series.iter().flat_map(|series| &series.points).map(|(_, count)| *count).fold(0.0, f64::max);
         let last = series.iter().filter_map(|series| Some((&series.name, series.points.last()?.1)));
-        let last: Vec<String> = last.map(|(name, count)| format!("{count} {name}")).collect();
+        let last: Vec<String> = last.map(|(name, count)| format!("{} {name}", plain(count))).collect();
         let brackets = self.brackets().iter();
         let marks = brackets.map(|bracket| (bracket.under as f64, bracket.lane.name.to_string()));
         let within = |ages: &str| -> Vec<(f64, String)> {
@@ -335,8 +363,8 @@ impl Seen {
                 last.join(", "),
                 time(points.last()?.checked_at - made)
             ),
-            x: Axis::logarithmic(life.clone(), ticks),
-            y: Axis::up_to(most, brief),
+            x: Axis::logarithmic("age", life.clone(), ticks),
+            y: Axis::up_to("count", most),
             series,
             marks: marks.filter(|(at, _)| *at > life.start && *at <= life.end).collect(),
         })

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::base::clock::Millis;
 pub(super) use crate::base::humanize::cut;
-use crate::base::humanize::{grouped, rfc3339, span};
+use crate::base::humanize::{grouped, one_line, rfc3339, span};
 
 /// A whole span: `3m 20s`; below a second in ms.
 pub(super) fn time(ms: Millis) -> String {
@@ -12,25 +12,13 @@ pub(super) fn time(ms: Millis) -> String {
     span(if ms < 1_000 { ms } else { ms / 1_000 * 1_000 })
 }
 
-/// The same in one unit, for an axis or a column: `3m`, `1.5h`, `200ms`.
-pub(super) fn short(ms: f64) -> String {
-    let units = [(86_400_000.0, "d"), (3_600_000.0, "h"), (60_000.0, "m"), (1_000.0, "s")];
-    let (by, unit) = units.into_iter().find(|(by, _)| ms >= *by).unwrap_or((1.0, "ms"));
-    let value = ms / by;
-    let places = usize::from(value < 10.0 && (value * 10.0).round() % 10.0 != 0.0);
-    format!("{value:.places$}{unit}")
-}
-
-/// A number in at most four signs: `950`, `1.2k`, `34k`, `5.6M`.
-pub(super) fn brief(number: f64) -> String {
-    let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
-    let Some((by, unit)) = units.into_iter().find(|(by, _)| number >= *by) else {
-        let places = usize::from(number < 10.0 && (number * 10.0).round() % 10.0 != 0.0);
-        return format!("{number:.places$}");
-    };
-    let value = number / by;
-    let places = usize::from(value < 10.0 && (value * 10.0).floor() % 10.0 != 0.0);
-    format!("{value:.places$}{unit}")
+/// A number to the tenth: `2.5`, `97`, `1,234`.
+pub(super) fn plain(number: f64) -> String {
+    let tenths = (number.max(0.0) * 10.0).round() as u64;
+    match tenths % 10 {
+        0 => grouped(tenths / 10),
+        rest => format!("{}.{rest}", grouped(tenths / 10)),
+    }
 }
 
 /// A share of 1 in percent. What is not whole is never shown as 100 %, what is not nought never as 0 %.
@@ -93,7 +81,43 @@ pub(super) fn without_times(html: &str) -> String {
     text
 }
 
-/// A share as a bar; its number stands beside it in words.
+/// What a database's driver says before the database's own words.
+const DRIVER: [&str; 2] = ["error returned from database: ", "error communicating with database: "];
+/// What databases and systems say, and what it means; the first that fits.
+const MEANINGS: [(&str, &str); 13] = [
+    ("password authentication failed", "it refuses the user or the password"),
+    ("Connection refused", "nothing listens at its address"),
+    ("No such file or directory", "nothing listens at its address"),
+    ("failed to lookup address", "the name of its host is unknown"),
+    ("Connection reset by peer", "the connection broke"),
+    ("Broken pipe", "the connection broke"),
+    ("broken pipe", "the connection broke"),
+    ("unexpected end of file", "the connection broke"),
+    ("expected to read", "the connection broke"),
+    ("terminating connection", "it is shutting down"),
+    ("the database system is", "it is starting or shutting down"),
+    ("statement timeout", "it took too long to answer"),
+    ("disk is full", "its disk is full"),
+];
+
+/// An error as one line, with our words for what a database's driver or the system says at its end.
+pub(super) fn error(text: &str) -> String {
+    let text = one_line(text);
+    let meant = |words: &str| MEANINGS.iter().find(|(said, _)| words.contains(said)).map(|(_, meaning)| *meaning);
+    if let Some((at, driver)) = DRIVER.iter().find_map(|driver| Some((text.find(driver)?, driver))) {
+        let (before, said) = (&text[..at], &text[at + driver.len()..]);
+        return meant(said)
+            .map_or_else(|| format!("{before}the database says: {said}"), |known| format!("{before}{known}"));
+    }
+    let said = text.split_once(" (os error").map_or(&*text, |(said, _)| said);
+    let known = MEANINGS.iter().find_map(|(words, meaning)| Some((said.strip_suffix(words)?, meaning)));
+    match known {
+        Some((before, meaning)) => format!("{before}{meaning}"),
+        None => text,
+    }
+}
+
+/// A share as a bar, full where all is well or left; its number stands beside it in words.
 pub(super) fn bar(share: f64, tone: &str) -> Markup {
     // Wide enough to be seen, unless it is nought.
     let width = if share > 0.0 { (share * 100.0).clamp(1.0, 100.0) } else { 0.0 };
@@ -110,16 +134,34 @@ mod tests {
 
     #[test]
     fn spans_and_numbers_are_short_and_true() {
-        for (ms, text) in [(0.0, "0ms"), (999.0, "999ms"), (1_500.0, "1.5s"), (60_000.0, "1m"), (5_400_000.0, "1.5h")] {
-            assert_eq!(short(ms), text);
-        }
-        for (number, text) in
-            [(0.0, "0"), (2.5, "2.5"), (999.0, "999"), (1_000.0, "1k"), (1_250.0, "1.2k"), (34e6, "34M")]
-        {
-            assert_eq!(brief(number), text);
+        for (number, text) in [(-0.0, "0"), (2.5, "2.5"), (97.04, "97"), (1_250.0, "1,250"), (34e6, "34,000,000")] {
+            assert_eq!(plain(number), text);
         }
         assert_eq!([time(-3), time(12), time(61_999)], ["0s", "12ms", "1m 1s"]);
         assert_eq!([count(1, "id"), count(2_000, "id")], ["1 id", "2,000 ids"]);
+    }
+
+    #[test]
+    fn a_databases_errors_are_told_in_our_words() {
+        for (text, told) in [
+            (
+                "the store is not available: error communicating with database: Connection refused (os error 111)",
+                "the store is not available: nothing listens at its address",
+            ),
+            (
+                "the store refused the statement: error returned from database: value\ntoo long",
+                "the store refused the statement: the database says: value too long",
+            ),
+            (
+                "Unknown: the queue is not available: Connection refused (os error 111)",
+                "Unknown: the queue is not available: nothing listens at its address",
+            ),
+            ("the queue is not available: broken pipe", "the queue is not available: the connection broke"),
+            ("HTTP 502: Connection refused by the upstream", "HTTP 502: Connection refused by the upstream"),
+            ("no answer within 8 s", "no answer within 8 s"),
+        ] {
+            assert_eq!(error(text), told);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::layout::tweet_link;
 use super::routes::Routes;
-use super::words::{cut, relative, stored};
+use super::words::{cut, error, relative, stored};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::one_line;
 use crate::ops::Archive;
@@ -20,7 +20,7 @@ const SHOWN: u32 = 5;
 const EVERY: Duration = Duration::from_secs(2);
 /// The same where the store did not answer.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long it may take: all else on the page waits for it.
+/// The time limit: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Of a text, in characters.
 const TEXT: usize = 80;
@@ -65,11 +65,11 @@ fn section(tweets: &Result<Vec<StoredTweet>, String>, routes: &Routes, now: Mill
         section.panel #tweets aria-labelledby="tweets-name" {
             h2 #tweets-name { "Youngest tweets" }
             @match tweets {
-                Err(why) => p.lead.bad { "The store does not answer: " (one_line(why)) },
+                Err(why) => p.lead.bad { "The store does not answer: " (error(why)) },
                 Ok(tweets) if tweets.is_empty() => p.lead.none { "No tweet is stored." },
                 Ok(tweets) => {
                     div.scroll #tweets-box tabindex="0" role="region" aria-label="The youngest tweets" {
-                        table aria-label="The youngest tweets" {
+                        table.stacked aria-label="The youngest tweets" {
                             thead {
                                 tr {
                                     th scope="col" { "Tweet" }
@@ -93,10 +93,12 @@ fn row(tweet: &StoredTweet, routes: &Routes, now: Millis) -> Markup {
     html! {
         tr {
             th.id scope="row" { (tweet_link(routes, &tweet.id)) }
-            td.n { (stored(tweet.metrics.favorite_count)) }
-            td.n { (stored(tweet.metrics.retweet_count)) }
+            td.n data-name="Likes" { (stored(tweet.metrics.favorite_count)) }
+            td.n data-name="Retweets" { (stored(tweet.metrics.retweet_count)) }
             td.n.lesser { (stored(tweet.lookups)) }
-            td { @match tweet.checked_at { Some(at) => (relative(at, now, "ago")), None => "not yet" } }
+            td data-name="Looked up" {
+                @match tweet.checked_at { Some(at) => (relative(at, now, "ago")), None => "not yet" }
+            }
             td.text dir="auto" { (cut(&one_line(tweet.text.as_deref().unwrap_or_default()), TEXT)) }
         }
     }

@@ -1,4 +1,4 @@
-//! What the ids in the queue cost, against the quota there is. Pure.
+//! The calls that the ids in the queue need, against the quota. Pure.
 //!
 //! **Demand.** An id in a lane is looked up once per patience of that lane, so a lane's ids cost ids ÷
 //! patience updates. How many of them a call carries is [`Fill`]'s: full requests under load, short ones below about
@@ -39,14 +39,14 @@ pub struct Overload {
     pub unknown: usize,
     /// and so many have none.
     pub unmetered: usize,
-    /// What would mend it, when the demand is above the quota.
+    /// The remedy, if the demand is above the quota.
     pub remedy: Option<Remedy>,
 }
 
 /// Each by itself brings the demand down to the quota.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Remedy {
-    /// So many app-only credentials more,
+    /// This many more app-only credentials,
     pub app_credentials: u64,
     /// or so many users',
     pub user_credentials: u64,
@@ -55,7 +55,7 @@ pub struct Remedy {
 }
 
 impl Overload {
-    /// How many items a second the quota leaves for look-ups beside those, of `limit` items a call: a tenth of the quota at
+    /// How many items a second the quota leaves for lookups beside those, of `limit` items a call: a tenth of the quota at
     /// least. `None` where it has no limit, or not all of it is known.
     #[must_use]
     pub fn left_for_others(&self, limit: usize) -> Option<f64> {

@@ -19,15 +19,15 @@ pub struct CredentialsReport {
     pub endpoint: String,
     /// One per credential, in the order of the settings.
     pub credentials: Vec<Row>,
-    /// How the budget of reads is spent, where the provider charges for them.
+    /// The state of the budget of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Reads>,
-    /// What the provider itself has counted, where it was asked.
+    /// The provider's own count, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTold>,
 }
 
-/// What a provider says of its own count.
+/// A provider's answer about its own count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum UsageTold {
@@ -43,17 +43,17 @@ pub enum UsageTold {
 /// One credential.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// What the ledger knows of it.
+    /// Its state in the ledger.
     #[serde(flatten)]
     pub account: CredentialStatus,
     /// As whom it calls.
     pub kind: Caller,
-    /// What the API said of it, where it was asked.
+    /// The API's answer about it, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,
 }
 
-/// What the API says of a credential.
+/// The API's answer about a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Check {
@@ -69,12 +69,12 @@ pub enum Check {
     Refused {
         /// Why.
         why: String,
-        /// Whether it is parked for that.
+        /// True if it is parked for this reason.
         parked: bool,
     },
     /// The API said nothing of it.
     NoAnswer {
-        /// What came instead.
+        /// The answer or error instead.
         why: String,
     },
 }
@@ -109,7 +109,7 @@ impl CredentialsReport {
         self
     }
 
-    /// Whether each that was checked works.
+    /// Returns true if every checked credential works.
     #[must_use]
     pub fn all_work(&self) -> bool {
         self.credentials.iter().all(|row| matches!(row.check, None | Some(Check::Works { .. })))
@@ -248,7 +248,7 @@ impl fmt::Display for Check {
     }
 }
 
-/// How a budget of reads is spent, in a line.
+/// The state of a budget of reads, in one line.
 #[must_use]
 pub fn budget_line(reads: &Reads) -> String {
     let Reads { reads, limit, spent, since_ms, reset_in_ms, today, dollars, .. } = reads;

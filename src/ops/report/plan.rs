@@ -1,4 +1,4 @@
-//! How many credentials, and how much room, so many tweets a day need. Pure.
+//! The credentials and the storage that a number of tweets a day needs. Pure.
 //!
 //! The steady demand: tweets come evenly, and have done so for longer than a tweet lives.
 //!
@@ -67,12 +67,12 @@ pub struct CallLimits {
     pub app: u32,
 }
 
-/// Those of `statuses/lookup`.
+/// The limits of `statuses/lookup`.
 pub const TWITTER_CALLS: CallLimits = CallLimits { user: USER_CALLS, app: APP_CALLS };
-/// Those of `GET /2/tweets`.
+/// The limits of `GET /2/tweets`.
 pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALLS };
 
-/// How many credentials of each kind there are.
+/// The number of credentials of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CredentialCounts {
     /// Users' tokens.
@@ -108,7 +108,7 @@ pub struct BracketPlan {
     pub ids_scheduled: f64,
 }
 
-/// The steady demand of so many tweets per day.
+/// The steady demand of this many tweets per day.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -157,20 +157,20 @@ pub struct Plan {
     pub tweet_rows_per_day: f64,
     /// Rows that `tweet_metrics` grows by when every update finds a count changed.
     pub history_rows_per_day_at_most: f64,
-    /// What the given credentials carry, where any are given.
+    /// The capacity of the given credentials, if any.
     pub given: Option<Given>,
-    /// What reads cost, where the provider charges for them.
+    /// The cost of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsPlan>,
     /// Calls of one credential of each kind.
     #[serde(skip)]
     pub calls: CallLimits,
-    /// How requests are filled.
+    /// The settings by which requests are filled.
     #[serde(skip)]
     pub fill: Fill,
 }
 
-/// What some credentials carry.
+/// The capacity of some credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Given {
     /// The credentials.
@@ -180,7 +180,7 @@ pub struct Given {
     pub calls_per_15_min: f64,
     /// The most tweets per day they carry, whole.
     pub largest_tweets_per_day: u64,
-    /// Whether that is enough for the plan.
+    /// True if that is enough for the plan.
     pub enough: bool,
 }
 

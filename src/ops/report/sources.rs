@@ -1,7 +1,7 @@
 //! The polled sources as a person sees them: how far each has been read, when it is polled again, and what is missing.
 //!
-//! What was read is in the store, when it is due in the queue of the source's endpoint: both are asked, and a queue that
-//! does not answer hides nothing of the store's.
+//! The store has the position of a source, the queue of its endpoint the next due time: both are asked, and a queue
+//! that does not answer hides nothing of the store's.
 
 mod book;
 
@@ -22,20 +22,20 @@ use crate::store::{SourceGap, SourceRow, SourceTrouble};
 
 /// Gaps of a source that are shown one by one: the latest.
 pub const GAPS_SHOWN: u32 = 3;
-/// Characters of an error that are shown at the most: it may hold what an API answered.
+/// The maximum number of characters shown of an error: it may contain an API's answer.
 const ERROR_CHARS: usize = 300;
 
-/// Where a source is in the queue of its endpoint.
+/// The place of a source in the queue of its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Turn {
-    /// It waits to be polled.
+    /// Waits to be polled.
     Delayed,
-    /// It is polled at this moment.
+    /// Is being polled.
     Leased,
-    /// It was set aside.
+    /// Dead.
     Dead,
-    /// It is in no queue: nobody polls it.
+    /// In no queue: no poller polls it.
     Absent,
     /// The queue did not answer.
     Unknown,
@@ -46,7 +46,7 @@ pub enum Turn {
 pub struct Source {
     /// Its name in the settings.
     pub name: String,
-    /// Whose posts.
+    /// The provider.
     pub provider: Option<String>,
     /// The endpoint that is polled; `None` before it was tried first, as most of what follows.
     pub endpoint: Option<String>,
@@ -61,26 +61,26 @@ pub struct Source {
     /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
     /// the epoch.
     pub brought_at: Option<Millis>,
-    /// Whether that was longer ago than its `quiet_after` allows, although it can be read.
+    /// True if that is longer ago than its `quiet_after`, although it can be read.
     #[serde(rename = "quiet")]
     pub is_quiet: bool,
-    /// What keeps it from being read, also before the first page. The error is one line of bounded length.
+    /// Its current failure, also before the first page. The error is one line of bounded length.
     pub trouble: Option<SourceTrouble>,
-    /// Where it is in its queue.
+    /// Its place in its queue.
     pub turn: Turn,
     /// When it is polled again, by the queue's clock, ms since the epoch.
     #[serde(skip)]
     pub due_at: Option<Millis>,
-    /// How long until then, ms; less than 0 when that is past. See [`Sources::at`].
+    /// Time until then, ms; negative if it is past. See [`Sources::at`].
     pub due_in_ms: Option<Millis>,
-    /// How many gaps were ever noted: ids that the API did not give any more.
+    /// The number of gaps ever noted: ids that the API no longer returned.
     pub gaps: u64,
-    /// The latest of them, the last one first: [`GAPS_SHOWN`] at the most. Programs are told of the first.
+    /// The latest gaps, newest first, at most [`GAPS_SHOWN`]. JSON has only the first.
     #[serde(rename = "last_gap", serialize_with = "first")]
     pub latest_gaps: Vec<SourceGap>,
     /// The poller of its endpoint.
     pub poller: Poller,
-    /// Whether the settings name it.
+    /// True if the settings name it.
     #[serde(skip)]
     pub is_named: bool,
 }
@@ -96,9 +96,9 @@ pub enum Poller {
     Missing,
     /// The latest heartbeat of any.
     Seen {
-        /// How long ago, ms.
+        /// Its age, ms.
         age_ms: Millis,
-        /// What keeps it from working, as it says itself.
+        /// Its own report of why it cannot work.
         trouble: Option<String>,
     },
 }
@@ -124,11 +124,11 @@ impl Poller {
 pub struct NamedSource {
     /// Its name.
     pub name: String,
-    /// Whose posts.
+    /// The provider.
     pub provider: Provider,
     /// The namespace of its endpoint.
     pub namespace: String,
-    /// How long it may bring nothing before it is quiet; `None`: for ever.
+    /// The time without new posts after which it is quiet; `None`: never.
     pub quiet_after: Option<Duration>,
 }
 
@@ -148,7 +148,7 @@ fn first<S: Serializer>(gaps: &Vec<SourceGap>, to: S) -> Result<S::Ok, S::Error>
     gaps.first().serialize(to)
 }
 
-/// What of a position is for people; the rest is its poller's.
+/// The fields of a position that are shown to people.
 #[derive(Deserialize)]
 struct Said {
     latest: Option<String>,
@@ -235,7 +235,7 @@ impl Source {
     }
 }
 
-/// How often a source failed, in brackets; nothing where nobody counted: while no other source was answered.
+/// The number of failures of a source, in brackets; empty if it was not counted, while no other source was answered.
 pub(crate) fn times(failures: u32) -> String {
     match failures {
         0 => String::new(),
@@ -249,7 +249,7 @@ fn in_words(SourceTrouble { since, failures, error, .. }: &SourceTrouble) -> Str
     format!("since {}{}: {error}", when(*since), times(*failures))
 }
 
-/// Which of these cannot be read: the first that failed, since when, how often and why.
+/// The sources that cannot be read: the first that failed, since when, how often and why.
 fn unreadable(sources: &[&Source]) -> Option<String> {
     let failing = || sources.iter().filter_map(|source| Some((&source.name, source.trouble.as_ref()?)));
     let (name, trouble) = failing().min_by_key(|(_, trouble)| trouble.since)?;
@@ -260,7 +260,7 @@ fn unreadable(sources: &[&Source]) -> Option<String> {
     })
 }
 
-/// Which of these are quiet, and for how long the first.
+/// The quiet sources, and since when the first has been quiet.
 fn quiet(sources: &[&Source]) -> Option<String> {
     let quiet = || sources.iter().filter_map(|source| Some((&source.name, source.quiet_since()?)));
     let (name, since) = quiet().min_by_key(|(_, since)| *since)?;
@@ -291,14 +291,14 @@ fn asked(namespace: &str) -> (Provider, String) {
 }
 
 impl Sources {
-    /// Whether there is nothing to say.
+    /// Returns true if there is nothing to show.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.error.is_none()
     }
 
-    /// What keeps new posts of that provider from being collected, in one line: of the sources that the settings name.
-    /// First a poller that does not work, then sources that cannot be read, then quiet ones.
+    /// The reason, in one line, why new posts of that provider are not collected from the configured sources. First a
+    /// poller that does not work, then sources that cannot be read, then quiet ones.
     #[must_use]
     pub fn trouble_of(&self, provider: &str) -> Option<String> {
         let sources = self.named_of(provider);
@@ -373,7 +373,7 @@ fn row(out: &mut String, [name, endpoint, newest, made, polled, due, gaps]: [&st
 }
 
 impl Source {
-    /// What keeps its poller from working.
+    /// The reason why its poller does not work.
     fn poller_trouble(&self) -> Option<String> {
         let name = one_line(&self.name);
         match &self.poller {
@@ -636,7 +636,7 @@ pub(crate) mod tests {
         let unpolled = Source { poller: Poller::Missing, ..source("rust") };
         let first = says(vec![down("down", 0), unpolled]).unwrap();
         assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
-        // One source is no reason to wake somebody.
+        // A single source does not page anybody.
         let of_pollers = |all: Vec<Source>| Sources { all, error: None }.poller_trouble_of("twitter");
         assert_eq!(of_pollers(vec![down("down", 0), calm("rust", 0)]), None);
         assert!(of_pollers(vec![Source { poller: Poller::Missing, ..source("rust") }]).is_some());

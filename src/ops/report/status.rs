@@ -13,10 +13,10 @@ use crate::ops::report::plan::Fill;
 use crate::ops::report::sources::Sources;
 use crate::quota::{CredentialStatus, Reads};
 
-/// What a worker says in more than a word, on a line of its own; empty mostly.
+/// Fields of a worker's report that need a line of their own; usually empty.
 const SENTENCES: [&str; 3] = [WorkerStats::TROUBLE, "config_refused", "config_needs_restart"];
 
-/// How it is, in a word.
+/// The state in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -26,7 +26,7 @@ pub enum State {
     Late,
     /// Nothing is updated. Red.
     Stopped,
-    /// It cannot be told. Grey.
+    /// Unknown. Grey.
     Unknown,
 }
 
@@ -50,20 +50,20 @@ impl fmt::Display for State {
     }
 }
 
-/// What there is to say.
+/// The status.
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
-    /// Whether everything is fresh, and if not, why; `None` where nobody asked the store.
+    /// The headline: whether everything is fresh, and if not, why; `None` if the store was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
     /// The queue.
     #[serde(flatten)]
     pub stats: Stats,
-    /// Whether the quota suffices for it.
+    /// The demand of the schedule against the quota.
     pub quota: Overload,
     /// The credentials that are left alone for a while.
     pub parked: Vec<CredentialStatus>,
-    /// How the budget of reads is spent, where the provider charges for them.
+    /// The state of the budget of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Reads>,
 }
@@ -84,19 +84,19 @@ impl Status {
     }
 }
 
-/// What is known of a namespace.
+/// The status of a namespace, or why it is unknown.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Known {
-    /// What there is to say.
+    /// The status.
     Status(Box<Status>),
-    /// It does not answer.
+    /// The queue does not answer.
     Out {
         /// Its name.
         namespace: String,
         /// Why, in one line.
         error: String,
-        /// What the page says of it; `None` where there is no page.
+        /// The page's headline; `None` without a page.
         #[serde(skip_serializing_if = "Option::is_none")]
         answer: Option<Answer>,
     },
@@ -129,7 +129,7 @@ impl Report {
         report
     }
 
-    /// Whether any of them answered.
+    /// Returns true if any of them answered.
     #[must_use]
     pub fn answers(&self) -> bool {
         self.namespaces.iter().any(|known| matches!(known, Known::Status(_)))

@@ -1,8 +1,8 @@
-//! Who is connected: so many at the most, and none may take the places of all others.
+//! Open connections: a limited number, of which no address can take all.
 //!
-//! When all seats are taken, a newcomer gets the seat of somebody who says nothing: of the address with the most
-//! connections, the one that came first. So 20,000 connections that send half a request only drive out each other.
-//! Where all are being answered, an address with few connections gets a seat of the one that has the most.
+//! When all seats are taken, a new connection replaces an idle one: of the address with the most connections, the one
+//! that came first. So 20,000 connections that send half a request only drive out each other. Where all are being
+//! answered, an address with few connections gets a seat of the one that has the most.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -52,8 +52,8 @@ impl Crowd {
         Self { seats, guests: Mutex::default() }
     }
 
-    /// A seat for a connection from that address; of somebody else, if need be. `None`: all who have one are being
-    /// answered, and this address has its share.
+    /// A seat for a connection from that address, taken from another connection if necessary. `None`: all others are
+    /// being answered, and this address has its share.
     pub fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Seat> {
         let from = household(from);
         let mut guests = self.guests();
@@ -86,7 +86,7 @@ impl Guests {
         self.by_address.get(from).copied().unwrap_or(0)
     }
 
-    /// Who leaves for a newcomer from that address.
+    /// The connection that is closed for a new one from that address.
     fn leaver(&self, newcomer: IpAddr) -> Option<u64> {
         let own = self.of(&newcomer);
         let first_of_most = |(number, guest): &(&u64, &Guest)| (self.of(&guest.from), Reverse(**number));
@@ -121,12 +121,12 @@ impl Seat {
         Busy(self.guest.requests.clone())
     }
 
-    /// Whether a request is in work.
+    /// Returns true if a request is in progress.
     pub fn is_busy(&self) -> bool {
         self.guest.is_busy()
     }
 
-    /// Until the seat is somebody else's.
+    /// Waits until the seat is taken by another connection.
     pub async fn leaving(&self) {
         self.guest.leave.cancelled().await;
     }
@@ -144,7 +144,7 @@ impl Drop for Busy {
     }
 }
 
-/// Whose address it is: a household has 2^64 of IPv6.
+/// The client's address; of IPv6 its /64 prefix, since a household has 2^64 addresses.
 pub(in super::super) fn household(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

@@ -1,8 +1,8 @@
-//! Whom a browser may speak for: no page of another site, and nobody who came by a name that is not ours.
+//! Protection of browsers' requests: refuses those sent by pages of other sites, and those for foreign host names.
 //!
 //! A page from anywhere can have a browser send requests to an address that only the browser reaches, and with a name
-//! that it lets point there (DNS rebinding) it can read the answers, too. Programs are not concerned: they say neither
-//! `Origin` nor `Sec-Fetch-Site`, and whoever can send any `Host` could as well send the right one.
+//! that it lets point there (DNS rebinding) it can read the answers, too. Programs are not affected: they send neither
+//! `Origin` nor `Sec-Fetch-Site`, and a program that can send any `Host` can send the right one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Door {
         Self { hosts: hosts.filter(|host| !host.is_empty()).collect() }
     }
 
-    /// Whether the server is asked by a name of its own.
+    /// Returns true if the request names this server.
     fn knows(&self, host: &str) -> bool {
         let name = name_of(host).trim_end_matches('.').to_ascii_lowercase();
         let is_address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
@@ -55,7 +55,7 @@ pub(super) async fn pass(State(door): State<Arc<Door>>, request: Request, next: 
     next.run(request).await
 }
 
-/// Whether a browser says that another site's page sends this, and it is more than a link that somebody follows.
+/// Returns true if the browser says that another site's page sent the request, unless it follows a link.
 fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
     let site = word(headers, &HeaderName::from_static("sec-fetch-site"));
     let mode = word(headers, &HeaderName::from_static("sec-fetch-mode"));

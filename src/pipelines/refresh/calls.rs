@@ -35,7 +35,7 @@ const MANY_DOUBTS: usize = 100_000;
 /// The version that is to be asked for, by the id of the post.
 pub(super) type Versions = HashMap<String, String>;
 
-/// What the calls for a batch brought.
+/// The results of the calls for a batch.
 #[derive(Debug)]
 pub(super) struct Requested<T> {
     /// Jobs with what was said of them, and when (on the queue's clock).
@@ -44,11 +44,11 @@ pub(super) struct Requested<T> {
     pub refused: Vec<(Job, String)>,
     /// Jobs whose call failed while they were alone in it and others were answered.
     pub failed: Vec<Job>,
-    /// Jobs that travel apart, whose call failed, and nobody knows whose fault it is: others first.
+    /// Suspects whose call failed for an unknown reason: others go first.
     pub postponed: Vec<Job>,
-    /// Jobs nobody was asked about, or nobody answered about.
+    /// Jobs without a call, or without an answer.
     pub unanswered: Vec<Job>,
-    /// What it says of the services.
+    /// The state of the services, as the calls showed it.
     pub outlook: Outlook,
     /// Calls of this batch that were refused as a whole, or failed while others were answered, since the last
     /// one that was answered.
@@ -107,7 +107,7 @@ pub struct Suspicions {
     failed: Mutex<HashMap<String, u32>>,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
     others_answered: AtomicBool,
-    /// Lines about objects that nobody asked for, and about answers under another id than the asked one.
+    /// Lines about unrequested objects, and about answers with another id than the requested one.
     strangers: Rarely,
     other_ids: Rarely,
 }
@@ -123,7 +123,7 @@ impl Suspicions {
         }
     }
 
-    /// How often calls for each of these failed since it was answered.
+    /// The number of failed calls for each id since its last answer.
     fn times(&self, jobs: &[Job]) -> Vec<u32> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
@@ -146,7 +146,7 @@ pub(super) struct Calls<'a, T> {
     pub credentials: &'a Credentials,
     pub metrics: &'a Metrics,
     pub suspicions: &'a Suspicions,
-    /// What a call and the save after it may take.
+    /// The time limit for a call and the save after it.
     pub time_for_one: Duration,
 }
 
@@ -251,7 +251,7 @@ impl<T: Item> Calls<'_, T> {
         let told_apart = || apart && self.suspicions.others_answered.swap(false, Ordering::Relaxed);
         if !requested.refused.is_empty() && !told_apart() {
             if requested.outlook == Outlook::Unchanged {
-                requested.outlook = Outlook::Outage("every single id of a batch is refused".to_owned());
+                requested.outlook = Outlook::Outage("each id of a batch is refused alone".to_owned());
             }
             requested.unanswered.extend(requested.refused.drain(..).map(|(job, _)| job));
         }
@@ -263,7 +263,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// What follows from a call without an answer.
+    /// Handles a call without an answer.
     fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
         match error {
             // Nothing is smaller than one id: whoever finds that too large is out of order.
@@ -392,14 +392,14 @@ impl<T: Item> Calls<'_, T> {
         metered(self.credentials, permit, call, told).await
     }
 
-    /// Objects that nobody asked for, and those under another id than the asked one: a line each, once in a while.
+    /// Logs unrequested objects, and those with another id than the requested one: a line each, once in a while.
     fn tell_what_is_odd(&self, ids: &[String], answer: &Answer<T>) {
         let namespace = self.namespace;
         if answer.unsolicited > 0
             && let Some(objects) = self.suspicions.strangers.is_due(answer.unsolicited)
         {
             let id = answer.stranger.as_deref().map_or_else(String::new, shown);
-            tracing::warn!(namespace, id, objects, "answers have objects that nobody asked for: they are not stored");
+            tracing::warn!(namespace, id, objects, "answers contain unrequested objects: they are not stored");
         }
         let other = |(asked, outcome): (&'_ String, &'_ Outcome<T>)| match outcome {
             Outcome::Found(item) if item.id() != *asked => Some((asked.clone(), item.id().to_owned())),
@@ -432,7 +432,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Whether too little of the lease is left for another call and the save after it.
+    /// Returns true if too little of the lease is left for another call and the save after it.
     fn time_is_up(&self, batch: &Batch) -> bool {
         let needed = clock::millis(self.time_for_one);
         batch.fence.deadline - batch.now.now() <= needed
@@ -451,13 +451,13 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
         }
         LookupError::Unready(_) => tracing::warn!(credential = name, %error, pause_ms, "the credential is parked"),
         LookupError::Clock(offset_ms) => {
-            tracing::warn!(credential = name, offset_ms, "the API says our clock is off: corrected by its own");
+            tracing::warn!(credential = name, offset_ms, "this machine's clock is off: corrected by the API's clock");
         }
         _ => {}
     }
 }
 
-/// What of a call was not read, or as another id: charged is what was returned.
+/// The ids of a call that were not returned, or returned as another id: only returned posts are charged.
 fn charged<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
     let mut charged = ChargedReads::default();
     match answer {

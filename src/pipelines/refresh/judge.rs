@@ -1,4 +1,4 @@
-//! What is particular to a kind of item: the seam between the machine and a pipeline.
+//! The parts specific to a kind of item: the seam between the machine and a pipeline.
 
 use async_trait::async_trait;
 
@@ -7,7 +7,7 @@ use crate::base::clock::Millis;
 use crate::engine::queue::Job;
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
-/// What a lookup returns of an id.
+/// A lookup's result for an id.
 pub trait Item: Send + Sync + 'static {
     /// The id that it came under: not the asked one where it is a newer version.
     fn id(&self) -> &str;
@@ -15,13 +15,13 @@ pub trait Item: Send + Sync + 'static {
     /// When it was made, ms since the epoch, where it says so.
     fn created_at(&self) -> Option<Millis>;
 
-    /// Whether it is withheld somewhere.
+    /// Returns true if it is withheld somewhere.
     fn is_withheld(&self) -> bool {
         false
     }
 }
 
-/// What a found item means beside its schedule.
+/// The judgment of a found item, except its schedule.
 #[derive(Debug, Clone, Default)]
 pub struct Judged {
     /// When it was made, ms since the epoch.
@@ -30,13 +30,13 @@ pub struct Judged {
     pub follow: Option<String>,
 }
 
-/// What is particular to a kind of item: what a found one means, and where it is kept.
+/// The parts specific to a kind of item: the meaning of a found one, and its storage.
 #[async_trait]
 pub trait Judge: Send + Sync + 'static {
-    /// What its lookup returns.
+    /// The items that its lookup returns.
     type Item: Item;
 
-    /// Whether the store has to be asked what it knows before this one is judged.
+    /// Returns true if this item can be judged only with its state in the store.
     fn needs_standing(&self, _job: &Job, item: &Self::Item) -> bool {
         item.created_at().is_none()
     }

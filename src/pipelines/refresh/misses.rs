@@ -7,7 +7,7 @@
 use crate::base::clock::Millis;
 use crate::engine::queue::Lane;
 
-/// During a wave of misses the misses of an item must span so many times as long.
+/// During a wave of misses the misses of an item must span this many times as long.
 const WAVE_FACTOR: Millis = 6;
 /// At the most so often an unavailable item is looked up whose lane would have it wait longer, ms.
 const SOONEST: Millis = 60_000;
@@ -17,7 +17,7 @@ const APART_FACTOR: Millis = 12;
 /// A life never ends with fewer counted misses than this, whatever the settings say.
 const LEAST_LIMIT: u32 = 2;
 
-/// What becomes of items that the API does not return.
+/// The rules for items that the API does not return.
 #[derive(Debug, Clone)]
 pub struct UnavailableSettings {
     /// The slow lane of unavailable items; its patience is how often they are looked up.
@@ -32,7 +32,7 @@ pub struct UnavailableSettings {
     pub forget: bool,
 }
 
-/// What a miss means.
+/// The meaning of a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
     /// Not believed yet: the item stays live on its own interval.
@@ -58,7 +58,7 @@ impl UnavailableSettings {
         if is_over && !wave { Belief::Ended } else { Belief::Unavailable }
     }
 
-    /// How long the misses of an item must span to be believed, ms.
+    /// The span of an item's misses after which they are believed, ms.
     #[must_use]
     pub fn span(&self, wave: bool) -> Millis {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })

@@ -58,35 +58,35 @@ const FAILED_RETRY_MS: Millis = 60_000;
 pub struct Refresher<J: Judge> {
     /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// Who is asked.
+    /// The API.
     pub lookup: Arc<dyn Lookup<J::Item>>,
-    /// What an item means.
+    /// The judge of found items.
     pub judge: J,
-    /// Where answers are kept.
+    /// The store of answers.
     pub store: Arc<dyn Store>,
     /// The pipelines that what was found puts ids into.
     pub fan_out: Vec<Target>,
-    /// Where calls are accounted for.
+    /// The credentials, with the ledger of their calls.
     pub credentials: Arc<Credentials>,
     /// When items are due again. A batch is judged by one schedule.
     pub schedule: Arc<dyn Schedules>,
-    /// What becomes of items the API does not return.
+    /// The rules for items that the API does not return.
     pub unavailable: UnavailableSettings,
     /// The last wave of misses, as all workers together have seen it.
     pub wave: Reloadable<Option<Wave>>,
     /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
     pub max_deliveries: u32,
-    /// How long a call may take.
+    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// How long saving may take.
+    /// The time limit for saving.
     pub save_timeout: Duration,
-    /// What is counted.
+    /// The counters.
     pub metrics: Arc<Metrics>,
-    /// What this process suspects.
+    /// The ids that this process suspects.
     pub suspicions: Suspicions,
 }
 
-/// What the answers mean, side by side: each job, what is stored of it, and what the queue is told.
+/// The judged answers, in parallel lists: each job, its record for the store, and its verdict for the queue.
 struct Answers<T> {
     jobs: Vec<Job>,
     observations: Vec<Observation<T>>,
@@ -187,7 +187,7 @@ impl<J: Judge> Refresher<J> {
         Ok((done, following))
     }
 
-    /// What each outcome means: state, what is stored, when it is due again.
+    /// Judges each outcome: its state, its record, and its next due time.
     async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
         // Only an answer that lacks something, or may name other ids, needs to know what was there before.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
@@ -232,7 +232,7 @@ impl<J: Judge> Refresher<J> {
         Ok(judged)
     }
 
-    /// Whether far more items are missing than usual, at this moment and over all workers.
+    /// Returns true if far more items are missing than usual, at this moment and over all workers.
     fn is_wave(&self) -> bool {
         self.wave.load().as_ref().as_ref().is_some_and(Wave::lasts)
     }
@@ -252,7 +252,7 @@ impl<J: Judge> Refresher<J> {
             let next = || terms.schedule.next(&Known { id: &job.id, created_at }, at);
             if once { None } else { next() }
         };
-        let (mut follow, mut too_old) = (None, false);
+        let (mut follow, mut forget) = (None, false);
         let (seen, state, next) = match outcome {
             Outcome::Found(mut item) => {
                 if item.is_withheld() { &counters.withheld } else { &counters.found }.add(1);
@@ -287,25 +287,29 @@ impl<J: Judge> Refresher<J> {
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
                 // Of a wave nothing is believed, and this answer was to be the only one.
-                let again = (once && terms.wave).then(|| (Lane::once(), Lane::once().patience));
+                let again = (once && terms.wave).then(Lane::once);
                 let regular = regular(created_at());
-                too_old = regular.is_none();
+                let is_too_old = regular.is_none();
                 let (state, next) = match again {
-                    Some(again) => (TweetState::Live, Some(again)),
+                    Some(lane) => (TweetState::Live, Some((lane.clone(), lane.patience))),
                     None => self.missed(terms, regular, misses, since, at),
                 };
+                let is_believed = match state {
+                    TweetState::Unavailable => true,
+                    TweetState::Ended => !is_too_old,
+                    TweetState::Live | TweetState::Dead => false,
+                };
+                forget = self.unavailable.forget && is_believed && !terms.wave;
                 (Seen::Missing { misses, since }, state, next)
             }
         };
         let state = if next.is_none() { TweetState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
         let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, due: delay.into() });
-        let is_believed = state == TweetState::Unavailable || (state == TweetState::Ended && !too_old);
-        let forget = self.unavailable.forget && !terms.wave && matches!(seen, Seen::Missing { .. }) && is_believed;
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget }, verdict)
     }
 
-    /// State and next look-up of an item that is missing; `regular` is where it would go otherwise.
+    /// State and next lookup of an item that is missing; `regular` is where it would go otherwise.
     fn missed(
         &self,
         terms: &Terms,
@@ -316,7 +320,7 @@ impl<J: Judge> Refresher<J> {
     ) -> (TweetState, Option<Next>) {
         let Some((lane, _)) = regular else { return (TweetState::Ended, None) };
         match self.unavailable.judge(misses, since, at, terms.wave) {
-            // What was not returned today is not free today: no earlier look-up saves anything.
+            // What was not returned today is not free today: no earlier lookup saves anything.
             Belief::Suspected => {
                 let delay = lane.patience;
                 (TweetState::Live, Some((lane, delay)))
@@ -432,7 +436,7 @@ impl<J: Judge> Refresher<J> {
     }
 }
 
-/// What the answers of one batch are judged by.
+/// The data by which the answers of one batch are judged.
 struct Terms {
     schedule: Arc<dyn Schedule>,
     wave: bool,

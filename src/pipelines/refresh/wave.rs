@@ -14,7 +14,7 @@ pub const FOUND: &str = "posts_found";
 /// The queue's counter of misses of posts that were known to live.
 pub const MISSED: &str = "posts_missed";
 
-/// A wave has at least so many misses, counted over the latest minutes that hold them: a handful is no sign of anything.
+/// A wave has at least this many misses, counted over the latest minutes that hold them: a handful proves nothing.
 const LEAST_MISSES: u64 = 20;
 /// The share of misses is taken over as many minutes as hold so many answers, the latest first.
 const LEAST_ANSWERS: u64 = 50;
@@ -40,7 +40,7 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// Whether it lasts.
+    /// Returns true if the wave is not over.
     #[must_use]
     pub fn lasts(&self) -> bool {
         self.until_ms.is_none()
@@ -139,7 +139,7 @@ fn lately(answers: &[Answers], misses: u64) -> Answers {
     sum
 }
 
-/// How long a wave that is over is still of interest: for so long the queue keeps its minutes.
+/// The time for which a past wave is considered: the queue keeps its minutes for that long.
 #[must_use]
 pub fn is_recent(wave: &Wave, now: Millis) -> bool {
     wave.until_ms.is_some_and(|until| now - until < 60 * MINUTE_MS)
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// Minutes with so many misses and found posts each.
+    /// Minutes with these numbers of misses and found posts.
     fn minutes(of: impl IntoIterator<Item = (i64, i64)>) -> Vec<Minute> {
         let minute = |(at, (missed, found)): (usize, (i64, i64))| Minute {
             at_ms: at as Millis * MINUTE_MS,

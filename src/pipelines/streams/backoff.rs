@@ -23,7 +23,7 @@ const RATE_MOST: Duration = Duration::from_secs(16 * 60);
 /// mending is all there is to do, and what is refused costs one call in five minutes.
 const REFUSED: Duration = HTTP_MOST;
 
-/// How often each kind of thing went wrong since a connection last delivered something.
+/// The number of failures of each kind since a connection last delivered data.
 #[derive(Debug, Default)]
 pub struct Backoff {
     network: u32,

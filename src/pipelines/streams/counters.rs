@@ -1,9 +1,9 @@
-//! What streams count.
+//! The counters of streams.
 
 use crate::engine::metrics::counters;
 
 counters! {
-    /// What one process has counted of a provider's streams, since it started.
+    /// The counts of one process for a provider's streams, since its start.
     StreamCounters {
         /// Connections of streams that were made.
         stream_connects,

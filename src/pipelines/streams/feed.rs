@@ -12,12 +12,12 @@ use crate::base::retry::Retry;
 use crate::ingest::{Queued, Starter};
 use crate::model::post::Ingested;
 
-/// Posts in a batch, at the most: two calls to the services for all of them.
+/// The maximum number of posts in a batch: two calls to the services for all of them.
 const BATCH: usize = 100;
-/// How long a post waits for others.
+/// The time that a post waits for others.
 const WAIT: Duration = Duration::from_millis(250);
-/// Posts read and not handed over yet, at the most: then nothing more is read, and an API that is not read from
-/// ends the connection.
+/// The maximum number of posts read and not handed over yet: then nothing more is read, and an API that is not read
+/// from ends the connection.
 pub const READ_AHEAD: usize = 1_000;
 /// First and longest delay while a service is out.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -29,7 +29,7 @@ pub struct Feed {
     pub name: String,
     /// Takes the posts, within the time that store and queue may take.
     pub starter: Starter,
-    /// What it counts.
+    /// Its counters.
     pub counters: Arc<StreamCounters>,
 }
 

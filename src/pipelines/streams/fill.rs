@@ -21,10 +21,10 @@ pub struct Fill {
     pub queue: Arc<dyn Queue>,
     /// Its name there.
     pub source: String,
-    /// Where it goes.
+    /// Its queue.
     pub lane: Lane,
-    /// How much later than now it is polled, ms: as long as a post may take to appear, and as the timeline is behind.
-    /// One that was made just before the stream was connected is not in the stream, and not yet in the timeline.
+    /// The delay of the poll, ms: the time that a post may take to appear, plus the lag of the timeline. One that was
+    /// made just before the stream was connected is not in the stream, and not yet in the timeline.
     pub delay: Millis,
 }
 

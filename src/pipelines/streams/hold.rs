@@ -1,7 +1,7 @@
 //! One process at a time: an API allows an account one stream, and ends the older of two.
 //!
-//! A stream is a job of a delayed queue in a namespace of its account; whoever holds its lease is connected. A lease
-//! cannot be prolonged, so it is taken anew: the job is settled, due at once, and claimed again. Nobody gets in between,
+//! A stream is a job of a delayed queue in a namespace of its account; the holder of its lease is connected. A lease
+//! cannot be extended, so it is renewed: the job is settled, due at once, and claimed again. Nobody gets in between,
 //! since holders claim with no [linger](ClaimRequest::linger) and all others with one: what a holder has put back is
 //! nobody else's for [`HoldTerms::handover`].
 //!
@@ -32,12 +32,12 @@ pub const JOB: &str = "stream";
 /// First and longest delay while the queue is out.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// How long a hold is.
+/// The times of a hold.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldTerms {
-    /// A process that dies keeps it from the others for so long.
+    /// The lease: a dead process blocks the others for this long.
     pub lease: Duration,
-    /// What a holder put back is nobody else's for so long.
+    /// The time for which a released stream is reserved for its holder.
     pub handover: Duration,
 }
 
@@ -55,7 +55,7 @@ impl HoldTerms {
     }
 }
 
-/// Where a stream is held.
+/// The queue in which a stream is held.
 #[derive(Debug)]
 pub struct Hold {
     queue: Arc<dyn Queue>,
@@ -76,13 +76,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// How much of the lease has passed, and no less.
+    /// The part of the lease that has passed, at least.
     fn age(&self) -> Duration {
         self.before + self.asked.elapsed()
     }
 }
 
-/// What a claim answered.
+/// A claim's answer.
 enum Claimed {
     Held(Held),
     Wait(Duration),
@@ -127,7 +127,7 @@ impl Hold {
         None
     }
 
-    /// Keeps it, taking it anew in time; ends when it is no longer ours, and says why.
+    /// Keeps it by renewing it in time; returns the reason when it is no longer ours.
     pub async fn keep(&self, held: &mut Held) -> String {
         loop {
             tokio::time::sleep((self.terms.lease / 3).saturating_sub(held.age())).await;
@@ -141,21 +141,24 @@ impl Hold {
         }
     }
 
-    /// Lets it go: whoever waits for it has it at once.
+    /// Releases it: a waiting poller gets it at once.
     pub async fn let_go(&self, held: Held) {
         // As if it had been due for as long as others have to wait.
         let due = held.batch.now.now() - clock::millis(self.terms.handover);
         let jobs: Vec<Job> = held.batch.jobs.iter().map(|job| Job { due, ..job.clone() }).collect();
         let released = timeout(self.terms.patience(), self.queue.release(&held.batch.fence, &jobs)).await;
         if !matches!(released, Ok(Ok(_))) {
-            tracing::debug!(namespace = self.queue.namespace(), "a stream could not be let go: its lease runs out");
+            tracing::debug!(
+                namespace = self.queue.namespace(),
+                "a stream could not be released: its lease will expire"
+            );
         }
     }
 
     /// Of the others' sort: the first one that puts the job into the queue need not wait.
     async fn ask(&self, token: &str) -> Result<Claimed, QueueError> {
         let job = NewJob { id: JOB.to_owned(), lane: self.lane.clone(), due: 0.into() };
-        // Also when the queue was wiped under a holder, which finds out when it takes it anew.
+        // Also if the queue was wiped under a holder, which notices when it renews the lease.
         let is_first = self.queue.schedule(&[job]).await? == [Scheduled::Scheduled];
         self.claim(token, if is_first { Duration::ZERO } else { self.terms.handover }).await
     }
@@ -173,7 +176,7 @@ impl Hold {
         loop {
             match self.claim(&token, Duration::ZERO).await {
                 Ok(Claimed::Held(anew)) => return Ok(anew),
-                Ok(Claimed::Wait(_)) => return Err("another has it, or its namespace is paused".to_owned()),
+                Ok(Claimed::Wait(_)) => return Err("another poller has it, or its namespace is paused".to_owned()),
                 Err(error) => again(&mut retry, &error).await?,
             }
         }

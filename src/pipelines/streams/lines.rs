@@ -15,7 +15,7 @@ pub struct Lines {
 pub enum Cut {
     /// Its text, without the white space around it. A bad byte in it has become U+FFFD.
     Line(String),
-    /// It is longer than [`LONGEST_LINE`].
+    /// A line longer than [`LONGEST_LINE`].
     TooLong,
 }
 

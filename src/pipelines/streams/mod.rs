@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A stream promises nothing: what was not delivered is never sent again. So each has a polled source of the same
-//! posts, whose position says what is known for certain; whenever a stream is connected, that one is polled at once.
-//! The stream is connected first, so nothing falls between the two.
+//! posts, whose position says which posts are known for certain; after each connection of a stream that source is
+//! polled at once. The stream is connected first, so nothing falls between the two.
 //!
 //! Reading order: [`stream`](crate::providers::stream) is the seam to an API's stream; [`lines`] takes bytes apart,
 //! [`backoff`] says when to come again (both pure); [`hold`] sees to it that one process is connected; [`fill`] has the

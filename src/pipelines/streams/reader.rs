@@ -27,13 +27,13 @@ pub struct StreamSource {
     pub name: String,
     /// The API's.
     pub stream: Arc<dyn Stream>,
-    /// Whose turn it is to be connected.
+    /// The hold that decides which poller connects.
     pub hold: Hold,
-    /// What has its gaps polled.
+    /// The polls that fill its gaps.
     pub fill: Fill,
-    /// Where its posts go.
+    /// The destination of its posts.
     pub feed: Feed,
-    /// What it counts.
+    /// Its counters.
     pub counters: Arc<StreamCounters>,
 }
 
@@ -54,7 +54,7 @@ impl StreamSource {
                 biased;
                 () = stop.draining() => {}
                 why = self.hold.keep(&mut held) => {
-                    tracing::warn!(stream = self.name, reason = why, "a stream is let go: it is no longer this poller's");
+                    tracing::warn!(stream = self.name, reason = why, "a stream is released: a poller may take it");
                     continue;
                 }
                 () = self.stay_connected(&posts) => {} // it never ends
@@ -82,7 +82,7 @@ impl StreamSource {
                     stream = self.name,
                     error = %broken,
                     delay_ms,
-                    "a stream is refused: somebody has to see to it, it is tried again slowly"
+                    "a stream is refused: fix the cause; it is retried every few minutes"
                 ),
                 _ => {
                     tracing::warn!(stream = self.name, error = %broken, delay_ms, "a stream is not connected: trying again")

@@ -1,9 +1,9 @@
-//! What a poller counts.
+//! The counters of a poller.
 
 use crate::engine::metrics::counters;
 
 counters! {
-    /// What one process has counted of the sources of a namespace, since it started.
+    /// The counts of one process for the sources of a namespace, since its start.
     Polls {
         /// Polls of a source, of a page or several.
         polls,

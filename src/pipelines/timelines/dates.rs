@@ -3,12 +3,12 @@
 use crate::base::clock::{FUTURE_TOLERANCE_MS, Millis};
 use crate::model::post::SECONDS_BELOW;
 
-/// What a post is dated.
+/// The date of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dated {
     /// When it was made, as far as anybody knows, ms since the epoch; `None` where nothing says so.
     pub at: Option<Millis>,
-    /// Whether that is not what its network says.
+    /// True if that is not the date from its network.
     pub is_corrected: bool,
 }
 

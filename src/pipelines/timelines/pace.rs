@@ -1,4 +1,4 @@
-//! How often a source is polled: by how full its pages come. Pure.
+//! The interval of a source's polls, by the fill of its pages. Pure.
 //!
 //! A poll that brings a [`Pace::fill`] of a page is just often enough: a call is a call however little it
 //! brings, and what does not fit into a page costs another one. Be `fresh` what a whole round brought that was
@@ -32,7 +32,7 @@ pub struct Pace {
     pub shortest: Duration,
     /// No longer one.
     pub longest: Duration,
-    /// What part of a page a poll should bring, above 0, up to 1.
+    /// The share of a page that a poll should bring, above 0, up to 1.
     pub fill: f64,
 }
 

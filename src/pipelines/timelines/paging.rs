@@ -8,7 +8,7 @@
 //!
 //! A *round* is what one such walk brings. It may take several polls: what is still open is a part of the
 //! [`Position`], so a restart goes on where the last page ended. A position is saved after the posts of its page
-//! are handed over; whoever dies in between has the same page again.
+//! are handed over; after a crash in between the same page is read again.
 //!
 //! **Where it ends.** `count` is a ceiling, and posts are filtered after it was applied: a page that is not full is not
 //! the last one. The last is one that the API says is the last ([`More::No`]); or an empty one; or one that
@@ -57,7 +57,7 @@ pub enum GapReason {
     #[error("the API gives no posts older than {} days", .0 / 86_400_000)]
     Window(Millis),
     /// Below a page that came empty, where posts that were known are gone, too.
-    #[error("a page came empty, and the posts known below it are gone: what was deleted may hide others")]
+    #[error("a page was empty, and the known posts below it are gone: others may be hidden behind the deleted ones")]
     Hidden,
 }
 
@@ -70,12 +70,12 @@ pub struct Whole {
     pub elapsed: Option<Millis>,
 }
 
-/// What a page made of the position.
+/// The effect of a page on the position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
     /// The ids to hand over, newest first.
     pub hand_over: Vec<u64>,
-    /// What is missing, to be written down with the position.
+    /// The gap to save with the position.
     pub gaps: Vec<Gap>,
     /// Set where the round is at its end.
     pub whole: Option<Whole>,
@@ -85,10 +85,10 @@ pub struct Taken {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHeeded {
     /// The same page as before.
-    #[error("the page holds no id below {0}, although it was asked for those: the API does not heed it")]
+    #[error("the page holds no id below {0}, although it was asked for those: the API ignores the parameters")]
     Below(u64),
     /// The same cursor for the next page, or nothing new behind any of them.
-    #[error("page after page brings nothing older: the API's cursor for the next page leads in a circle")]
+    #[error("page after page has no older posts: the API's cursor goes in a circle")]
     Circle,
 }
 
@@ -208,7 +208,7 @@ pub fn take(
     Ok(taken)
 }
 
-/// What a page brought. `least` is the least of its ids below those that were asked for.
+/// The content of a page. `least` is the least of its ids below those that were asked for.
 fn gather(
     position: &mut Position,
     span: &mut Span,
@@ -241,8 +241,8 @@ fn gather(
     taken
 }
 
-/// How many pages in a row could not be believed, with this one. `repeated` is the newest post of a page that holds
-/// nothing lower than was asked for.
+/// The number of pages in a row, with this one, that could not be believed. `repeated` is the newest post of a page
+/// that holds nothing lower than was asked for.
 fn odd(position: &Position, ask: &Ask, ids: &[u64], repeated: Option<u64>, more: &More) -> Result<u32, NotHeeded> {
     let is_full = ids.len() * 2 >= ask.count as usize;
     let before = position.open.as_ref().map_or(0, |span| span.odd);
@@ -370,7 +370,7 @@ fn anchors_of(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
     (known.first().copied(), fallback_anchor)
 }
 
-/// What an empty page may hide, where not even the fallback anchor is left.
+/// The posts that an empty page may hide, if even the fallback anchor is gone.
 fn hidden(position: &Position, span: &Span, ask: &Ask) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
     let asked_for = |known: u64| known > ask.since.unwrap_or(0);

@@ -1,11 +1,11 @@
-//! How far a source has been read: what is kept between two polls. Pure.
+//! The position of a source: its state between two polls. Pure.
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Millis;
 
-/// How far a source has been read. What it says stays true whatever is read later, so of two positions either may be
-/// gone on from: the older one only repeats more.
+/// The position of a source. Its statements stay true whatever is read later, so of two positions either may be gone on
+/// from: the older one only repeats more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Position {
@@ -51,13 +51,13 @@ pub struct Span {
     /// The newest id known when it began.
     #[serde(with = "optional_text")]
     pub known: Option<u64>,
-    /// What `since` will be at its end.
+    /// The value of `since` at its end.
     #[serde(with = "text")]
     pub next_since: u64,
     /// The greatest id met up to `next_since`.
     #[serde(with = "optional_text")]
     pub next_anchor: Option<u64>,
-    /// What `fallback anchor` will be at its end.
+    /// The value of `fallback anchor` at its end.
     #[serde(default, alias = "next_footing", with = "optional_text")]
     pub next_fallback_anchor: Option<u64>,
     /// A page came empty: it is asked from the fallback anchor, to see whether that was the last.
@@ -80,7 +80,7 @@ pub struct Hole {
     /// The least id known above it.
     #[serde(with = "text")]
     pub top: u64,
-    /// How far below that the next page ends.
+    /// The distance below that to the end of the next page.
     #[serde(with = "text")]
     pub step: u64,
 }

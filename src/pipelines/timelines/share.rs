@@ -1,8 +1,8 @@
 //! A fair share for each source: one that answers slowly keeps no other waiting.
 //!
-//! A poll that takes longer than [`SLOW_AFTER`] gives its place among the batches in flight to another source and goes on
-//! in a place for slow ones, of which there are more. A source whose last poll was slow begins in such a place; where none is
-//! free it comes again later.
+//! A poll that takes longer than [`SLOW_AFTER`] gives its place among the batches in flight to another source and
+//! continues in a place for slow ones, of which there are more. A source whose last poll was slow begins in such a
+//! place; if none is free, it is retried later.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

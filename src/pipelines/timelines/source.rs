@@ -6,8 +6,9 @@
 //!                         └────── not at the end yet ────────────┘
 //! ```
 //!
-//! A crash anywhere has the last page read again: its posts are known then. What is kept between two polls is in the store;
-//! a process remembers no more than which sources are slow ([`Share`]) and who was refused ([`Refusals`]).
+//! After a crash anywhere the last page is read again, and its posts are already known. What is kept between two polls
+//! is in the store; a process remembers no more than which sources are slow ([`Share`]) and who was refused
+//! ([`Refusals`]).
 
 mod hand_over;
 
@@ -72,36 +73,36 @@ pub struct SourcePoll {
     pub namespace: String,
     /// The endpoint of all of them.
     pub endpoint: &'static str,
-    /// Where each is found.
+    /// The timelines, by id.
     pub timelines: Arc<dyn Timelines>,
-    /// How often they are polled.
+    /// The intervals of polls.
     pub pace: Pace,
     /// Pages in one poll, at the most.
     pub pages: u32,
     /// Takes the posts.
     pub starter: Starter,
-    /// Where positions are.
+    /// The store of positions.
     pub positions: Arc<dyn Positions>,
-    /// Where each further page gets leave to call.
+    /// Grants a permit for each further page.
     pub credentials: Arc<Credentials>,
-    /// How long a call may take.
+    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// How long the store and the queue may take for a page.
+    /// The time limit of store and queue for a page.
     pub save_timeout: Duration,
-    /// What is counted.
+    /// The counters.
     pub polls: Arc<Polls>,
-    /// Whose turn it is.
+    /// The places for polls, shared by the sources.
     pub share: Share,
-    /// What it has in common with the provider's other endpoints.
+    /// State shared with the provider's other endpoints.
     pub in_common: InCommon,
 }
 
-/// What all sources of a provider have in common, in one process.
+/// State shared by all sources of a provider, in one process.
 #[derive(Debug, Clone)]
 pub struct InCommon {
     /// The namespaces of all its endpoints: whether it answers shows in any of them.
     pub namespaces: Arc<[String]>,
-    /// Who was refused.
+    /// The latest refusals, by source.
     pub refusals: Refusals,
     lines: Arc<Lines>,
 }
@@ -121,7 +122,7 @@ enum Ended {
     Later(Outlook),
     /// The API gave no page: it is its provider's trouble, or the source's own.
     Failed { why: String, is_out: bool },
-    /// It is about this source alone.
+    /// The failure concerns only this source.
     Source(String),
 }
 
@@ -251,7 +252,7 @@ impl SourcePoll {
             Ok(Acquired::Granted(permit)) => Some(permit),
             Ok(Acquired::Wait(_)) => None,
             Err(error) => {
-                tracing::warn!(error = %error, "no leave for another page: the ledger is out");
+                tracing::warn!(error = %error, "no permit for another page: the ledger is out");
                 None
             }
         }
@@ -307,7 +308,8 @@ impl SourcePoll {
         })
     }
 
-    /// Whether others are read since a source began to fail: what is refused to it says nothing about the credential.
+    /// Returns true if others are read since a source began to fail: what is refused to it says nothing about the
+    /// credential.
     async fn fails_alone(&self, name: &str, trouble: Option<&SourceTrouble>) -> bool {
         let Some(trouble) = trouble else { return false };
         let since = counts_from(trouble.since, self.pace.longest, clock::wall_ms());
@@ -329,7 +331,7 @@ impl SourcePoll {
             Ok(Some(source)) => source,
             Ok(None) => {
                 // Whoever has it schedules it again; its position stays.
-                tracing::info!(source = job.id, "no longer among the sources: not polled any more");
+                tracing::info!(source = job.id, "no longer a configured source: not polled any more");
                 return handled.verdicts.push((job.clone(), Verdict::Finish));
             }
             Err(outlook) => {
@@ -343,10 +345,7 @@ impl SourcePoll {
             self.poll(&job.id, source, &saved, batch, permit).await
         };
         let Some(polled) = self.share.poll(&self.namespace, &job.id, poll).await else {
-            tracing::debug!(
-                source = job.id,
-                "its last poll was slow, and as many slow ones as may be are on their way"
-            );
+            tracing::debug!(source = job.id, "its last poll was slow, and all places for slow polls are in use");
             handled.verdicts.push((job.clone(), due_in(clock::millis(self.call_timeout / 2).max(1))));
             handled.outlook = Outlook::Unchanged;
             return;

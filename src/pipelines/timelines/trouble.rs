@@ -1,4 +1,4 @@
-//! Whose trouble it is that a source cannot be read: its own, or its provider's.
+//! Decides whether a failure to read a source is its own, or an outage of its provider.
 //!
 //! An outage is the provider's only while no other source of it is read: then all wait, and one at a time tries. Where another
 //! one is read since a source began to fail, the source fails alone: it comes again later and later, behind all others, and
@@ -18,9 +18,9 @@ const ERROR_CHARS: usize = 500;
 /// A source whose last poll failed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// What is saved of it.
+    /// Its saved state.
     pub trouble: SourceTrouble,
-    /// Whether others are read.
+    /// True if others are read.
     pub is_alone: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn counts_from(since: Millis, longest: Duration, now: Millis) -> Millis {
     since.min(now).max(now.saturating_sub(clock::millis(longest)))
 }
 
-/// How long a source that fails alone is left alone, after so many failures: twice as long each time.
+/// The pause of a source that fails alone, after this many failures: twice as long each time.
 #[must_use]
 pub fn pause(shortest: Duration, longest: Duration, failures: u32) -> Millis {
     let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(31));
@@ -71,7 +71,7 @@ struct Refused {
     times: u32,
 }
 
-/// So many refusals in a row are believed, if they are all of one source.
+/// The number of refusals in a row that are believed, if all are of one source.
 const BELIEVED_TIMES: u32 = 3;
 
 impl Refusals {

@@ -1,5 +1,5 @@
-//! What a refusal means for the caller: the table from statuses and names to decisions, and what the headers say of
-//! the quota. A refusal is `{"error": "Name", "message": "…"}` (atproto.com/specs/xrpc).
+//! Decisions for the caller: the table from statuses and names to decisions, and the quota. A refusal is
+//! `{"error": "Name", "message": "…"}` (atproto.com/specs/xrpc).
 //!
 //! The texts are ours, never the body's: a body may repeat what was sent.
 
@@ -14,7 +14,7 @@ use crate::providers::lookup::{LookupError, Quota};
 /// servers write seconds since the epoch.
 const SPAN_BELOW: Millis = 1_000_000_000;
 
-/// What is wrong with a session, whatever the status: a data server says so with a 400, too.
+/// Errors about a session, with any status: a data server answers them with a 400, too.
 const SESSION: &[&str] = &[
     "AccountDeactivated",
     "AccountSuspended",
@@ -33,7 +33,7 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
     })
 }
 
-/// What to do about an answer that is not a success.
+/// The decision about an answer that is not a success.
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};
 

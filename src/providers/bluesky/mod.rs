@@ -32,11 +32,11 @@ use crate::quota::{Credential, CredentialKind};
 /// Ids in one call: the lexicon's limit.
 pub const BATCH_LIMIT: usize = 25;
 
-/// What it can take.
+/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "getPosts" };
 
-/// What to do about a server that refuses anonymous requests: there is no setting for a token.
+/// The remedy for a server that refuses anonymous requests: there is no setting for a token.
 const OTHER_SERVER: &str =
     "name a server in bluesky.api that answers without a login, like https://public.api.bsky.app";
 
@@ -44,7 +44,7 @@ const LOOKUP_PATH: &str = "xrpc/app.bsky.feed.getPosts";
 const SESSION_PATH: &str = "xrpc/com.atproto.server.getSession";
 const HEALTH_PATH: &str = "xrpc/_health";
 
-/// Where the API is, and the bounds of a call.
+/// The address of the API, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct BlueskyOptions {
     /// `https://public.api.bsky.app`, or a personal data server's address; a path is kept in front of the
@@ -103,7 +103,7 @@ impl Lookup for Bluesky {
 
 #[async_trait]
 impl Api for Bluesky {
-    /// Asks whose session it is, or without one, whether anybody is there.
+    /// Asks for the account of the session; without one, checks that the server answers.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let address = match credential.kind {
             CredentialKind::Anonymous => &self.health,
@@ -115,7 +115,7 @@ impl Api for Bluesky {
     }
 }
 
-/// What a refusal means for whoever asked.
+/// The meaning of a refusal for the caller.
 pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
@@ -123,7 +123,7 @@ pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
 /// When a post with this uri was made, in ms since the epoch, where its key says so.
 ///
 /// # Errors
-/// It is no post's uri; says why.
+/// Not a post's uri; says why.
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     uri::key(id).map(uri::time)
 }
@@ -131,7 +131,7 @@ pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
 /// Reads one post view.
 ///
 /// # Errors
-/// It is none; says in a few words what is wrong with it.
+/// Not a post; a few words name the error.
 pub fn parse_post(raw: &str) -> Result<Tweet, String> {
     post::read(raw.trim()).1
 }
@@ -147,7 +147,7 @@ struct Body<'a> {
     posts: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
+/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.

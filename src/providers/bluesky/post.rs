@@ -40,7 +40,7 @@ struct Author<'a> {
     handle: Option<&'a RawValue>,
 }
 
-/// What the author wrote.
+/// The author's record.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
@@ -56,7 +56,7 @@ struct Record<'a> {
     embed: Option<&'a RawValue>,
 }
 
-/// What a record replies to.
+/// The post to which a record replies.
 #[derive(Deserialize)]
 struct Reply<'a> {
     #[serde(borrow)]
@@ -101,7 +101,7 @@ pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     (id, tweet)
 }
 
-/// What says where a post, or a reason to show one, stands in a timeline.
+/// The fields that decide the place of a post, or of a repost, in a timeline.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Dates<'a> {

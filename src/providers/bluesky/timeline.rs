@@ -4,9 +4,9 @@
 //! the reference server, bluesky-social/atproto (`packages/bsky`: `api/app/bsky/feed/getAuthorFeed.ts` and `searchPosts.ts`,
 //! `data-plane/server/db/pagination.ts`).
 //!
-//! **Places.** Ids are at-uris, and do not tell where a post stands: both timelines are in the order of a *sort time*, the
-//! earlier of `createdAt` and `indexedAt`; that of a repost is the time of the repost. So each post of a page gets a number,
-//! its *place*: the sort time, and below it some bits of its uri ([`LAYOUT`]). `order` makes them.
+//! **Places.** Ids are at-uris, and do not contain the place of a post: both timelines are in the order of a *sort
+//! time*, the earlier of `createdAt` and `indexedAt`; that of a repost is the time of the repost. So each post of a
+//! page gets a number, its *place*: the sort time, and below it some bits of its uri ([`LAYOUT`]). `order` makes them.
 //!
 //! **An author feed** knows no lower bound: each page holds known posts, and the walk goes down by cursors until it meets
 //! them. A cursor is the time of the last item: `2024-06-28T02:59:07.446Z` at Bluesky, `1719543547446__bafy…` in the
@@ -48,16 +48,16 @@ use crate::quota::{Credential, CredentialKind};
 /// Posts in a page: the lexicons' limit.
 const COUNT: u32 = 100;
 
-/// Which timeline.
+/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
-    /// What an account posts, replies and reposts included.
+    /// Posts of an account, including replies and reposts.
     Author {
         /// Its handle, or its DID.
         actor: String,
     },
-    /// What matches a query.
+    /// Posts that match a query.
     Search {
         /// In Bluesky's own syntax. Its server says no limit: what an address has room for.
         query: String,
@@ -77,7 +77,7 @@ impl BlueskyApi {
     /// The API at that address, like `https://public.api.bsky.app`.
     ///
     /// # Errors
-    /// It is no address, in words for the person who set it.
+    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         Ok(Self { http, base: base(base_url)?, forms: Arc::default() })
     }
@@ -119,7 +119,7 @@ fn end_before(below: u64) -> Millis {
     LAYOUT.made_at(below).saturating_add(1)
 }
 
-/// Whether by time the same page would come again.
+/// Returns true if by time the same page would come again.
 fn is_stuck(ask: &Ask, read: &Read) -> bool {
     match (ask.below, read.posts.iter().map(|post| post.id).min()) {
         (Some(below), Some(least)) => LAYOUT.made_at(least) >= LAYOUT.made_at(below),
@@ -162,7 +162,7 @@ impl TimelineOf<Kind> {
         Ok(address)
     }
 
-    /// Whether a refusal may be about the cursor. What else may be wrong shows without one, too.
+    /// Returns true if a refusal may be about the cursor. What else may be wrong shows without one, too.
     fn refuses_cursor(&self, ask: &Ask) -> bool {
         if ask.cursor.is_some() {
             return true;
@@ -170,7 +170,7 @@ impl TimelineOf<Kind> {
         matches!(self.kind, Kind::Author { .. }) && ask.below.is_some() && self.api.forms.refuse()
     }
 
-    /// What a refused page means for its source.
+    /// The decision about a refused page of a source.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         use LookupError::{BadRequest, BatchTooLarge};
 
@@ -192,7 +192,7 @@ impl TimelineOf<Kind> {
         matches!(self.kind, Kind::Search { .. }) && is_anonymous(credential)
     }
 
-    /// Whether there is another page, and how it is asked for.
+    /// The way to the next page, if any.
     fn more(&self, ask: &Ask, read: &Read, is_closed: bool) -> More {
         let is_empty = read.posts.is_empty();
         // By time the same page would come again.

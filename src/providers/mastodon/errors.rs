@@ -1,6 +1,6 @@
-//! What a refusal means for the caller: the table from statuses to decisions, and what the headers say of the
-//! quota. A refusal is `{"error": "…"}`, in words that differ by version and language, so the status decides
-//! (docs.joinmastodon.org/entities/Error; the server's api/base_controller.rb).
+//! Decisions for the caller: the table from statuses to decisions, and the quota. A refusal is `{"error": "…"}`, in
+//! words that differ by version and language, so the status decides (docs.joinmastodon.org/entities/Error; the server's
+//! api/base_controller.rb).
 //!
 //! The texts are ours, never the body's: a body may repeat what was sent.
 
@@ -18,14 +18,14 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
     window(reply, names, |reset, _| scalar::rfc3339(reset))
 }
 
-/// Whether the one status that was asked for is not there: the instance's own 404, and not that of something in
+/// Returns true if the one status that was asked for is not there: the instance's own 404, and not that of something in
 /// front of it.
 #[must_use]
 pub fn means_not_there(reply: &Reply) -> bool {
     reply.status == 404 && says_error(reply)
 }
 
-/// What to do about an answer that is not a success.
+/// The decision about an answer that is not a success.
 #[must_use]
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};
@@ -54,7 +54,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
-/// Whether the instance itself says that it is an error.
+/// Returns true if the instance itself says that it is an error.
 #[must_use]
 pub fn says_error(reply: &Reply) -> bool {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();

@@ -32,7 +32,7 @@ use crate::quota::{Credential, CredentialKind};
 /// Ids in one call: the server's limit.
 pub const BATCH_LIMIT: usize = 20;
 
-/// What it can take, since 4.3.
+/// Its capabilities since 4.3.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses" };
 
@@ -40,7 +40,7 @@ const STATUSES_PATH: &str = "api/v1/statuses";
 const INSTANCE_PATH: &str = "api/v2/instance";
 const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
-/// What to do about a server that refuses anonymous requests.
+/// The remedy for a server that refuses anonymous requests.
 const ADD_TOKEN: &str = "add a token for this server in the settings (mastodon.instances.NAME.bearer_token_file)";
 /// The same where it is asked what it can, which is asked without a token.
 const NAME_CALLS: &str = "say in the settings what it can (mastodon.instances.NAME.calls)";
@@ -51,7 +51,7 @@ const BATCHES_SINCE: (u32, u32) = (4, 3);
 /// 2016-01-01, before the first Mastodon. Ids hold the time since 2.0; those that would be older are sequential.
 const FIRST_MS: u64 = 1_451_606_400_000;
 
-/// How many statuses a call gives.
+/// The number of statuses in a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Calls {
     /// Up to 20, since 4.3.
@@ -74,19 +74,19 @@ impl Calls {
     }
 }
 
-/// Where the instance is, and the bounds of a call.
+/// The address of the instance, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct MastodonOptions {
     /// `https://mastodon.social`; a path is kept in front of the endpoint's.
     pub base_url: String,
-    /// How many statuses a call gives; [`Mastodon::learn`] asks the instance.
+    /// The number of statuses in a call; [`Mastodon::learn`] asks the instance.
     pub calls: Calls,
     /// The bounds of a call. A status is 3 to 10 KB.
     pub http: HttpOptions,
 }
 
 impl MastodonOptions {
-    /// Of an instance; there is none to be had without being named.
+    /// The options of an instance, which has no default.
     #[must_use]
     pub fn of(base_url: &str) -> Self {
         Self { base_url: base_url.to_owned(), calls: Calls::default(), http: HttpOptions::default() }
@@ -117,7 +117,7 @@ impl Mastodon {
     /// Asks the instance what it runs, and goes by that.
     ///
     /// # Errors
-    /// It does not say.
+    /// The instance does not state its version.
     pub async fn learn(mut self) -> Result<Self, LookupError> {
         #[derive(Deserialize)]
         struct Instance {
@@ -140,7 +140,7 @@ impl Mastodon {
         Ok(self)
     }
 
-    /// Asks for so many statuses a call, whatever the options said.
+    /// Asks for this many statuses a call, whatever the options said.
     #[must_use]
     pub fn with_calls(mut self, calls: Calls) -> Self {
         self.calls = calls;
@@ -206,7 +206,7 @@ impl Api for Mastodon {
     }
 }
 
-/// What a refusal means for whoever asked.
+/// The meaning of a refusal for the caller.
 #[must_use]
 pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     asked_as_nobody(errors::decide(reply), reply, kind, ADD_TOKEN)
@@ -215,7 +215,7 @@ pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
 /// When a status with this id was made, in ms since the epoch, where the id says so.
 ///
 /// # Errors
-/// It is no status's id; says why.
+/// Not a status id; says why.
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
         return Err("the id is no status's: 1 to 64 letters, digits, - and _".to_owned());
@@ -228,7 +228,7 @@ pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
 /// Reads one status.
 ///
 /// # Errors
-/// It is none; says in a few words what is wrong with it.
+/// Not a status; a few words name the error.
 pub fn parse_status(raw: &str) -> Result<Tweet, String> {
     status::read(raw.trim()).1
 }

@@ -37,7 +37,7 @@ struct Status<'a> {
     quote: Option<&'a RawValue>,
 }
 
-/// What a status refers to.
+/// The references of a status.
 #[derive(Deserialize)]
 struct Referred<'a> {
     #[serde(borrow)]

@@ -31,17 +31,17 @@ use crate::quota::{Credential, CredentialKind};
 /// Statuses in a page: the server's limit.
 const COUNT: u32 = 40;
 
-/// Which timeline.
+/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
-    /// What the instance shows to everybody.
+    /// The public timeline of the instance.
     Public {
         /// Only what was written there.
         #[serde(default, deserialize_with = "yes_or_no")]
         local: bool,
     },
-    /// What has a hashtag.
+    /// Posts with a hashtag.
     Hashtag {
         /// Without `#`.
         hashtag: String,
@@ -49,7 +49,7 @@ pub enum Kind {
         #[serde(default, deserialize_with = "yes_or_no")]
         local: bool,
     },
-    /// What an account wrote, boosts included.
+    /// Posts of an account, including boosts.
     Account {
         /// Its id on this instance: not the handle.
         account_id: String,
@@ -77,7 +77,7 @@ impl MastodonApi {
     /// The instance at that address, like `https://mastodon.social`.
     ///
     /// # Errors
-    /// It is no address, in words for the person who set it.
+    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         Ok(Self { http, base: base(base_url)? })
     }
@@ -141,13 +141,13 @@ impl SourceKind for Kind {
     }
 }
 
-/// Whether nobody on the way may have kept the answer. Mastodon says of each what it is.
+/// Returns true if no cache may have kept the answer. Mastodon marks each answer.
 fn is_for_us_alone(reply: &Reply) -> bool {
     let control = reply.header("cache-control").unwrap_or_default().to_ascii_lowercase();
     ["private", "no-store"].iter().any(|word| control.contains(word))
 }
 
-/// What a refused page means for its source.
+/// The decision about a refused page of a source.
 fn refused(reply: &Reply, credential: &Credential) -> LookupError {
     use LookupError::{BadRequest, BatchTooLarge, Outage};
 

@@ -11,7 +11,7 @@ use crate::model::post::Tweet;
 use crate::providers::asked::{Asked, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, not_json, text};
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and how many objects nobody asked for.
+/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested objects.
 ///
 /// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`: null is missing, and an id that the map does not
 /// mention is broken. Otherwise it is an array in any order with the missing left out; an element that fits no
@@ -86,7 +86,7 @@ fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, raw: &RawValue) {
 struct Body<'a> {
     /// The first `id`.
     id: Option<MapOrElse<Pairs<'a>>>,
-    /// Whether there is an `error` or an `errors`.
+    /// True if there is an `error` or an `errors`.
     says_error: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a refusal means for the caller: the one table from statuses and codes to decisions.
+//! Decisions for the caller: the one table from statuses and codes to decisions.
 //!
 //! Sources: Twitter's "Response codes" page (developer.twitter.com/en/docs/basics/response-codes),
 //! recorded answers, and what other clients met; each row names its own where it is not that page.
@@ -14,8 +14,8 @@ use crate::providers::lookup::LookupError;
 
 use super::limits;
 
-/// What to do about an answer that is not a success. X's later APIs word some refusals the same way, so
-/// `endpoint` says which one it was.
+/// The decision about an answer that is not a success. X's later APIs word some refusals the same way, so `endpoint`
+/// says which one it was.
 pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
 
@@ -86,13 +86,13 @@ pub fn means_none_found(reply: &Reply) -> bool {
     reply.status == 404 && code(reply) == Some(17)
 }
 
-/// Whether the token that was sent is no longer good: an application's can be had anew.
+/// Returns true if the sent token is no longer valid: an application's can be fetched again.
 pub fn means_bad_token(reply: &Reply) -> bool {
     reply.status == 401 && code(reply) == Some(89)
 }
 
-/// What an error body says: `{"errors": [{"code", "message"}]}`, `{"errors": "text"}` (recorded:
-/// twitter-ruby), `{"error": "text"}` (recorded: rtweet), or nothing we can read.
+/// The content of an error body: `{"errors": [{"code", "message"}]}`, `{"errors": "text"}` (recorded: twitter-ruby),
+/// `{"error": "text"}` (recorded: rtweet), or nothing we can read.
 #[derive(Default)]
 struct Fault {
     code: Option<u64>,

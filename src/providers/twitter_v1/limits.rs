@@ -1,5 +1,4 @@
-//! What the API says of the quota: in the headers of each answer, and in the answer of
-//! `application/rate_limit_status`.
+//! The quota that the API states: in the headers of each answer, and in the answer of `application/rate_limit_status`.
 //!
 //! Source: developer.twitter.com/en/docs/twitter-api/v1/developer-utilities/rate-limit-status.
 
@@ -23,7 +22,7 @@ pub fn of_headers(reply: &Reply) -> Option<Quota> {
 /// that has not begun is told as if it began now.
 ///
 /// # Errors
-/// It is no such answer.
+/// Not such an answer.
 pub fn of_status(reply: &Reply) -> Result<Option<Quota>, LookupError> {
     let status: Status = serde_json::from_slice(&reply.body)
         .map_err(|_| LookupError::BadAnswer(format!("it is no list of rate limits: {}", reply.what())))?;

@@ -27,14 +27,14 @@ use crate::quota::Credential;
 /// Ids in one call: Twitter's limit.
 pub const BATCH_LIMIT: usize = 100;
 
-/// What it can take.
+/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses/lookup" };
 
 const LOOKUP_PATH: &str = "1.1/statuses/lookup.json";
 const LIMITS_PATH: &str = "1.1/application/rate_limit_status.json";
 
-/// How the parameters travel. Twitter takes both.
+/// The place of the parameters. Twitter accepts both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LookupMethod {
     /// In the address, as the documentation has it. A full batch is 100 × 19 digits and 99 commas,
@@ -45,14 +45,14 @@ pub enum LookupMethod {
     Post,
 }
 
-/// Where the API is, and the bounds of a call.
+/// The address of the API, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct TwitterV1Options {
     /// `https://api.twitter.com`, or an emulator's address; a path is kept in front of the endpoint's.
     pub base_url: String,
     /// The bounds of a call. A tweet is 2 to 6 KB, so a full batch is under 1 MB.
     pub http: HttpOptions,
-    /// How the parameters travel.
+    /// The place of the parameters.
     pub method: LookupMethod,
 }
 
@@ -77,7 +77,7 @@ pub struct TwitterV1 {
 }
 
 impl TwitterV1 {
-    /// Builds it without calling anybody.
+    /// Builds it without a call.
     ///
     /// # Errors
     /// The options make no sense; in words for the person who set them.

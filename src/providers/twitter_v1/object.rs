@@ -39,7 +39,7 @@ pub struct Object<'a> {
     truncated: Option<&'a RawValue>,
 }
 
-/// Of its `user`, the same.
+/// The fields of its `user`.
 #[derive(Default)]
 struct Author<'a> {
     id: Option<&'a RawValue>,
@@ -50,7 +50,7 @@ struct Author<'a> {
 /// Reads one tweet object of API v1.1. Where a notice stands in place of its text, it has none.
 ///
 /// # Errors
-/// It is none; says in a few words what is wrong with it.
+/// Not a tweet; a few words name the error.
 pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
     Object::parse(raw)?.returned(raw, None)
 }
@@ -60,7 +60,7 @@ pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
 /// or in seconds or milliseconds since the epoch.
 ///
 /// # Errors
-/// It is none; says in a few words what is wrong with it.
+/// Not a tweet; a few words name the error.
 pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     let raw = raw.trim();
     let object = Object::parse(raw)?;
@@ -179,7 +179,7 @@ impl<'a> Object<'a> {
         Ok((extended.or(own), truncated))
     }
 
-    /// Where it is withheld, by its own fields.
+    /// The countries in which it is withheld, by its own fields.
     fn withheld_in(&self) -> Option<String> {
         let countries: Vec<&RawValue> = scalar::value(self.withheld_in_countries).unwrap_or_default();
         let countries: Vec<String> = countries.into_iter().filter_map(scalar::string).collect();

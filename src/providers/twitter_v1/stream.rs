@@ -30,14 +30,14 @@ const SILENCE: Duration = Duration::from_secs(90);
 const API_HOST: &str = "api.twitter.com";
 const STREAM_HOST: &str = "stream.twitter.com";
 
-/// What is streamed: posts that match any of it.
+/// The filter of a stream: posts that match any part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Phrases, comma separated: 400 at the most, of up to 60 bytes.
+    /// Phrases, comma separated: at most 400, of up to 60 bytes.
     pub track: String,
-    /// Users' ids, comma separated: 5,000 at the most.
+    /// Users' ids, comma separated: at most 5,000.
     pub follow: String,
-    /// Boxes, four numbers each, comma separated: 25 at the most.
+    /// Boxes, four numbers each, comma separated: at most 25.
     pub locations: String,
 }
 
@@ -61,10 +61,10 @@ fn streams_of(base: &Url) -> Result<Url, String> {
 }
 
 impl FilterStream {
-    /// A stream of the API at that address, like `https://api.twitter.com`; nobody is called yet.
+    /// A stream of the API at that address, like `https://api.twitter.com`; makes no call yet.
     ///
     /// # Errors
-    /// It is no address, in words for the person who set it.
+    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str, filter: Filter, credential: Arc<Credential>) -> Result<Self, String> {
         let base = base(base_url)?;
         let auth = Auth::new(http.clone(), &base, errors::means_bad_token)?;
@@ -118,7 +118,7 @@ struct Warning<'a> {
     percent_full: Option<u32>,
 }
 
-/// What concerns something else than new posts, or a kind of stream that this is not.
+/// Messages that do not concern new posts, or that belong to other kinds of streams.
 const OTHERS: [&str; 9] = [
     "delete",
     "scrub_geo",
@@ -165,7 +165,7 @@ pub fn read(line: &str) -> Message {
     Message::Unreadable("it is neither a post nor a message we know".to_owned())
 }
 
-/// What the code of a disconnect message means.
+/// The meaning of a disconnect message's code.
 fn ended(code: Option<u32>) -> Broken {
     match code {
         // 2: a second stream of the same name; 7: "the same credentials were used to connect a new stream and the

@@ -23,26 +23,26 @@ use crate::quota::Credential;
 
 const DAY_MS: Millis = 86_400_000;
 
-/// Which timeline.
+/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
-    /// What matches a query, of the last seven days.
+    /// Posts of the last seven days that match a query.
     Search {
         /// At most 500 characters.
         query: String,
     },
-    /// What a user wrote, retweets included: the newest 3,200.
+    /// The newest 3,200 posts of a user, including retweets.
     User {
         /// The handle, without `@`.
         screen_name: String,
     },
-    /// What the members of a list wrote.
+    /// Posts of the members of a list.
     List {
         /// The list's id.
         list_id: String,
     },
-    /// What those wrote whom the credential's user follows: the newest 800.
+    /// The newest 800 posts of the accounts that the credential's user follows.
     Home {},
 }
 
@@ -69,7 +69,7 @@ impl TwitterApi {
     /// The API at that address, like `https://api.twitter.com`.
     ///
     /// # Errors
-    /// It is no address, in words for the person who set it.
+    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         let base = base(base_url)?;
         let auth = Auth::new(http, &base, errors::means_bad_token)?;
@@ -132,7 +132,7 @@ impl SourceKind for Kind {
     }
 }
 
-/// What a search answers.
+/// The answer to a search.
 #[derive(Deserialize)]
 struct Search<'a> {
     #[serde(borrow)]

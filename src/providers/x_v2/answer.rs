@@ -13,7 +13,7 @@ use crate::providers::asked::{Asked, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
 
-/// What an answer says of ids it does not return: deleted or unknown; protected or suspended; taken down.
+/// Problem types of ids that an answer does not return: deleted or unknown; protected or suspended; taken down.
 /// Everything else is somebody else's trouble, and no reason to end a post's life.
 const NOT_THERE: &[&str] =
     &["resource-not-found", "not-authorized-for-resource", "resource-unavailable", "disallowed-resource"];
@@ -61,7 +61,7 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
     Ok(Usage { posts, cap: figure("project_cap"), reset_day })
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and how many posts nobody asked for.
+/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
 ///
 /// The found are in `data`, in any order; the others in `errors`, among problems with what the found refer to
 /// (`parameter` then is not `ids`), and some of them twice.

@@ -1,5 +1,4 @@
-//! What a refusal means for the caller: the table from statuses and problems to decisions, and what the headers
-//! say of the quota.
+//! Decisions for the caller: the table from statuses and problems to decisions, and what the headers say of the quota.
 //!
 //! A refusal is a problem (`{"title", "type", "detail", "status"}`), with a list of `errors` or without, or v1.1's
 //! `{"errors": [{"code", "message"}]}`, which what stands in front of the API still speaks. Sources: docs.x.com
@@ -47,7 +46,7 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
     of_headers(reply, ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"])
 }
 
-/// What to do about an answer that is not a success.
+/// The decision about an answer that is not a success.
 #[must_use]
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
@@ -97,7 +96,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
-/// What a malformed request is said to be malformed in.
+/// The cause of a malformed request.
 enum Complaint {
     Fields,
     TooMany,

@@ -35,7 +35,7 @@ use crate::quota::{Credential, CredentialKind};
 /// Ids in one call: X's limit.
 pub const BATCH_LIMIT: usize = 100;
 
-/// What it can take.
+/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerIdPerUtcDay, endpoint: "tweets" };
 
@@ -43,12 +43,12 @@ const LOOKUP_PATH: &str = "2/tweets";
 const USAGE_PATH: &str = "2/usage/tweets";
 const ME_PATH: &str = "2/users/me";
 
-/// Where the API is, and the bounds of a call.
+/// The address of the API, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct XV2Options {
     /// `https://api.x.com`, or an emulator's address; a path is kept in front of the endpoint's.
     pub base_url: String,
-    /// What is asked for of each post.
+    /// The fields requested for each post.
     pub fields: Fields,
     /// The bounds of a call. A post with all its fields has about 3 KB, a long one up to 30 KB.
     pub http: HttpOptions,
@@ -95,7 +95,7 @@ impl XV2 {
 /// Reads one post of API v2.
 ///
 /// # Errors
-/// It is none; says in a few words what is wrong with it.
+/// Not a post; a few words name the error.
 pub fn parse_post(raw: &str) -> Result<Tweet, String> {
     let raw = raw.trim();
     post::Post::parse(raw)?.returned(raw)

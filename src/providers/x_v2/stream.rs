@@ -37,10 +37,10 @@ pub struct SearchStream {
 }
 
 impl SearchStream {
-    /// A stream of the API at that address, like `https://api.x.com`; nobody is called yet.
+    /// A stream of the API at that address, like `https://api.x.com`; makes no call yet.
     ///
     /// # Errors
-    /// It is no address, in words for the person who set it.
+    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str, fields: &Fields, credential: Arc<Credential>) -> Result<Self, String> {
         let base = base(base_url)?;
         let (mut stream, rules) = (below(&base, STREAM_PATH)?, below(&base, RULES_PATH)?);

@@ -31,19 +31,19 @@ use crate::quota::Credential;
 
 const DAY_MS: Millis = 86_400_000;
 
-/// How far a search is behind.
+/// The lag of a search.
 const SEARCH_BEHIND: Duration = Duration::from_secs(30);
 
-/// Which timeline.
+/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
-    /// What matches a query, of the last seven days.
+    /// Posts of the last seven days that match a query.
     Search {
         /// At most 4,096 characters; most plans take 512.
         query: String,
     },
-    /// What a user wrote, reposts included: the newest 3,200.
+    /// The newest 3,200 posts of a user, including reposts.
     User {
         /// The user's id: a number, not the handle.
         user_id: String,
@@ -63,7 +63,7 @@ impl XApi {
     /// The API at that address, like `https://api.x.com`.
     ///
     /// # Errors
-    /// It is no address, in words for the person who set it.
+    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, String> {
         let base = base(base_url)?;
         let auth = Auth::new(http, &base, |reply| reply.status == 401)?;
@@ -99,7 +99,7 @@ impl TimelineOf<Kind> {
         Ok(address)
     }
 
-    /// What a refused page means for its source.
+    /// The decision about a refused page of a source.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         use LookupError::{BadRequest, BatchTooLarge, Outage};
 
@@ -149,7 +149,7 @@ impl SourceKind for Kind {
     }
 }
 
-/// What a page is asked for by: a token with the ids it was given for, or ids alone.
+/// The parameters of a page: a token with the ids for which it was given, or only ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
     since: Option<u64>,

@@ -1,4 +1,4 @@
-//! What has been read, in the embedded file: the tables `quota_reads`, `quota_charged` and `quota_period`.
+//! Counted reads in the embedded file: the tables `quota_reads`, `quota_charged` and `quota_period`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -122,7 +122,7 @@ impl EmbeddedLedger {
         Ok(Counted { now, by_day, part: part.map(|(number, reads)| (number, whole(reads))) })
     }
 
-    /// Which of the ids were counted for that day, and by which call.
+    /// The ids that were counted for that day, with the calls that counted them.
     async fn charged(&self, tx: &mut Tx, day: i64, ids: &[String]) -> Result<HashMap<String, String>, LedgerError> {
         let ids = serde_json::Value::from(ids).to_string();
         let rows: Vec<(String, String)> = sqlx::query_as(
@@ -241,7 +241,7 @@ impl EmbeddedLedger {
         Ok(())
     }
 
-    /// What is older than it can matter goes.
+    /// Deletes rows that are too old to matter.
     async fn forget(&self, tx: &mut Tx, now: Millis) -> Result<(), LedgerError> {
         for (sql, kept) in [
             ("DELETE FROM quota_charged WHERE api = ? AND day < ?", 1),

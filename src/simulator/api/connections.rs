@@ -18,7 +18,7 @@ struct Open {
     counts: StreamCounts,
 }
 
-/// What became of streams so far.
+/// The outcomes of streams so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamCounts {
     /// Connections made.

@@ -1,4 +1,4 @@
-//! What is done to every answer at last, and the answers at addresses that are none.
+//! Final changes to every answer, and the answers at unknown addresses.
 
 use std::io::Write;
 use std::sync::Arc;

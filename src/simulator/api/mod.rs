@@ -128,7 +128,7 @@ impl Api {
         found
     }
 
-    /// Whether the simulated instance knows `GET /api/v1/statuses`, which came with 4.3.
+    /// Returns true if the simulated instance knows `GET /api/v1/statuses`, which came with 4.3.
     fn has_batches(&self) -> bool {
         let mut parts = self.options.mastodon_version.split('.').map_while(|part| part.parse::<u32>().ok());
         (parts.next(), parts.next()) >= (Some(4), Some(3))

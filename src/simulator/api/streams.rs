@@ -32,7 +32,7 @@ use crate::simulator::x_v2::dialect::{Fields, refusal_of};
 /// Connections in a window: v2's limit.
 const X_CONNECTS: u32 = 50;
 
-/// What a connection that is ended for another one hears last.
+/// The last message of a connection that is replaced by another.
 const KICKED: &str =
     r#"{"disconnect":{"code":7,"stream_name":"simulated","reason":"admin logout: a newer stream of this account"}}"#;
 
@@ -151,12 +151,12 @@ struct Sending {
     sent: u64,
     fault: Option<Fault>,
     place: Place,
-    /// What was sent last was the last.
+    /// True after the last message.
     over: bool,
 }
 
 impl Sending {
-    /// What is sent next; `None` at the end.
+    /// The next message; `None` at the end.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         if self.over {
             return None;
@@ -226,7 +226,7 @@ async fn until(api: &Api, at: Millis) {
     }
 }
 
-/// What v2 answers where there is no rule.
+/// The answer of v2 without rules.
 fn conflict() -> Response {
     let body = json!({
         "title": "ConnectionException",

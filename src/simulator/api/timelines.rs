@@ -1,7 +1,7 @@
 //! Simulated timelines of every network.
 //!
 //! A timeline has its posts at an even pace, from always until always, each a while after its id says that it was made: ids
-//! become visible out of order. What a timeline holds depends on the seed and on what it is of.
+//! become visible out of order. The posts of a timeline depend on the seed and on its query or account.
 
 use super::shared::Api;
 use crate::base::clock::{self, Millis};

@@ -1,4 +1,4 @@
-//! Bluesky: ids are at-uris, whose last part holds the time; what is missing is left out in silence.
+//! Bluesky: ids are at-uris, whose last part contains the time; missing posts are left out silently.
 
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;

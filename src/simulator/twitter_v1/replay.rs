@@ -71,7 +71,7 @@ impl Replay {
         self.tweets.len()
     }
 
-    /// Whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tweets.is_empty()

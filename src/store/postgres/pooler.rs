@@ -1,4 +1,4 @@
-//! Whether a connection has a server process to itself. Behind a pooler it may not.
+//! Detects a connection that shares its server process. Behind a pooler it may.
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, PgConnection, Row};
@@ -15,7 +15,7 @@ const NO_TRANSACTIONS: &str = "08P01";
 /// time have a process each and keep it; shared ones get the same, or another one next time.
 ///
 /// # Errors
-/// It cannot be told: there is no second connection, or the server went away.
+/// Unknown: there is no second connection, or the server went away.
 pub(super) async fn is_shared(first: &mut PgConnection, options: &PgConnectOptions) -> Result<bool, sqlx::Error> {
     let mut second = options.connect().await?;
     for _ in 0..2 {

@@ -17,7 +17,7 @@ use crate::support::world::{Backends, World};
 
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
-/// Where a look-up can end.
+/// Where a lookup can end.
 const POINTS: [&str; 7] =
     ["after_claim", "during_lookup", "after_answer", "before_commit", "after_commit", "before_settle", "after_settle"];
 

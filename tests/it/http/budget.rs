@@ -59,11 +59,11 @@ async fn a_thousand_reads_end_at_a_thousand_are_shown_and_go_on_after_the_reset(
     assert_eq!((of("reads"), of("limit"), of("cost_dollars")), (Some(1_000.0), Some(1_000.0), Some(5.0)));
     assert!(of("reset_seconds").is_some_and(|left| left > 0.0 && left <= 20.0));
     let budget: BTreeMap<_, _> = shown(&metrics).into_iter().filter(|(name, _)| name.contains("_budget_")).collect();
-    assert_eq!(budget, documented("### Where reads are charged"));
+    assert_eq!(budget, documented("### Charged reads"));
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!((&status["budget"]["reads"], &status["budget"]["spent"]), (&1_000.into(), &true.into()), "{status}");
     assert!(status["parked"].as_array().unwrap().is_empty(), "{status}");
-    assert!(page.contains("the budget of reads is spent, 1,000 of 1,000; it goes on at the reset in"), "{page}");
+    assert!(page.contains("the budget of reads is spent, 1,000 of 1,000; calls continue at the reset in"), "{page}");
     assert!(home.log("updater.log").contains("the budget of reads is spent"), "{}", home.log("updater.log"));
 
     until_true("it goes on, and reads the rest", Duration::from_secs(60), async || {

@@ -145,7 +145,7 @@ async fn it_answers_whether_all_is_fresh_and_finds_a_tweet() {
     }
     let unknown = TweetId::at(wall_ms() - 120_000, 77);
     for (asked, status, says) in [
-        (unknown.to_string(), 404, "Neither the queue nor the store"),
+        (unknown.to_string(), 404, "Unknown to queue and store"),
         (String::new(), 400, "the id is empty"),
         ("12345678901234567890".to_owned(), 400, "20 digits"),
         ("1e18".to_owned(), 400, "scientific"),
@@ -198,11 +198,11 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
     for word in ["18m", "60m", "1d", "10m", "1h"] {
         assert!(chart.contains(&format!(">\n{word}\n</text>")), "{word}: {chart}");
     }
-    assert!(chart.contains("4100 likes, 1 retweets at the age of 1h 56m"), "{chart}");
+    assert!(chart.contains("4,100 likes, 1 retweets at the age of 1h 56m"), "{chart}");
     let table = &page[page.find("<tbody>").unwrap()..page.find("</tbody>").unwrap()];
     let rows: Vec<_> = table.matches("<tr>").collect();
     let likes: Vec<usize> =
-        ["4100", "40", "3"].iter().map(|count| table.find(&format!(">{count}<")).unwrap()).collect();
+        ["4,100", "40", "3"].iter().map(|count| table.find(&format!(">{count}<")).unwrap()).collect();
     assert!(rows.len() == 3 && likes.is_sorted(), "the newest first: {table}");
     assert_eq!(ops.stopped().await, Some(0));
 }

@@ -48,7 +48,7 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     assert!(of("source_quiet_seconds", "calm").is_some_and(|seconds| (10_800.0..11_400.0).contains(&seconds)));
     assert_eq!(metrics.matches("source=\"").count(), 3, "{metrics}");
     let sources: BTreeMap<_, _> = shown(&metrics).into_iter().filter(|(name, _)| name.contains("_source")).collect();
-    assert_eq!(sources, documented("### Where sources are polled"));
+    assert_eq!(sources, documented("### Polled sources"));
 
     // The command says the same, a line each.
     let output = text(&run(&["status"], &settings).stdout);

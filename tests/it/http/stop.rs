@@ -64,7 +64,7 @@ async fn whoever_never_ends_does_not_hold_it_longer_than_the_deadline() {
     // The end, or a reset; in no case a 202.
     let _ = stream.read_to_end(&mut answer).await;
     assert_eq!(text(&answer), "");
-    assert!(home.log("starter.log").contains("is cut off"));
+    assert!(home.log("starter.log").contains("are cut off"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -230,14 +230,14 @@ async fn a_service_that_is_out_promises_nothing_and_the_body_is_sent_again() {
     let both = format!("[{}, {}]", id(1), id(2));
     served.world.store.set_down(Some("secret words of the store"));
     let (status, problem) = served.answer(served.post(&*both)).await;
-    assert_eq!((status, problem["reason"].as_str()), (503, Some("the store is out: send it all again")));
+    assert_eq!((status, problem["reason"].as_str()), (503, Some("the store is out: send the whole body again")));
     assert!(served.health.ready().unwrap_err().contains("a service is out"));
     assert_eq!(served.world.queue.stats().await.unwrap().delayed, 0);
 
     served.world.store.set_down(None);
     served.world.queue.fail_schedules.store(1, SeqCst);
     let (status, problem) = served.answer(served.post(&*both)).await;
-    assert_eq!((status, problem["reason"].as_str()), (503, Some("the queue is out: send it all again")));
+    assert_eq!((status, problem["reason"].as_str()), (503, Some("the queue is out: send the whole body again")));
     // One of two batches is done, and nobody is told that.
     let many: String = (0..1_500).map(|n| id(n) + "\n").collect();
     *served.world.queue.fail_id.lock().unwrap() = Some(id(1_200));

@@ -119,6 +119,6 @@ fn where_it_may_not_be_loaded_one_line_says_so() {
     let output = run(&["status"], &variables(&settings));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stderr);
-    let lines: Vec<_> = said.lines().filter(|line| line.contains("functions are not loaded")).collect();
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("functions for redis-cli are not loaded")).collect();
     assert!(lines.len() == 1 && lines[0].contains("no permissions"), "{said}");
 }

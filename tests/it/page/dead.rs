@@ -1,8 +1,9 @@
 //! The dead are seen by everybody, and brought back or ended by who has the token.
 
 use super::*;
+use crate::support::browser::{ENTER, TAB};
 
-const FORMS: &str = "main form, main input, main button";
+const FORMS: &str = "main form[method=post], main input[name=token], main button[formaction]";
 
 /// Sends what the form of that id would.
 async fn post(stage: &Stage, path: &str, id: &str, token: &str) -> u16 {
@@ -89,4 +90,60 @@ async fn many_are_paged() {
         browser.click("a[rel=next]").await;
     }
     assert_eq!(seen.len(), ids.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_to_the_next_page_leads_to_more() {
+    let stage = Stage::new(&[]).await;
+    let browser = Browser::start().await;
+    browser.open(&stage.url("/dead")).await;
+    assert_eq!(browser.count("nav.pages").await, 0, "none are dead");
+    // As many as a page has.
+    stage.bury(50, "refused (HTTP 400)").await;
+    browser.open(&stage.url("/dead")).await;
+    assert_eq!((browser.count("#dead tbody tr").await, browser.count("a[rel=next]").await), (50, 0));
+    assert_eq!(browser.count("nav.pages").await, 0);
+    stage.bury(1, "refused (HTTP 400)").await;
+    browser.open(&stage.url("/dead")).await;
+    browser.click("a[rel=next]").await;
+    assert_eq!((browser.count("#dead tbody tr").await, browser.count("a[rel=next]").await), (1, 0));
+    browser.click("nav.pages a").await;
+    assert_eq!(browser.url().await, stage.url("/dead"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_of_a_reason_are_retried_or_dropped_at_once() {
+    let stage = Stage::new(&[("ops.token", TOKEN)]).await;
+    let all = stage.bury_each(&["refused (HTTP 400)"; 3]).await;
+    let others = stage.bury_each(&["the API's answer <cannot> be read"; 60]).await;
+    let browser = Browser::start().await;
+    browser.without_script().await;
+    browser.open(&stage.url("/dead")).await;
+    browser.type_into("#filter input", "http 400\u{E007}").await;
+    until_true("the list is filtered", PATIENCE, async || browser.url().await.contains("reason=")).await;
+    let shown = browser.text("#dead tbody").await.unwrap();
+    assert!(all.iter().all(|id| shown.contains(id)) && !others.iter().any(|id| shown.contains(id)), "{shown}");
+    assert_eq!(browser.count("a[rel=next]").await, 0);
+    // Without the box nothing is sent; a program that does so is refused.
+    let unsure = [("words", "HTTP 400"), ("token", TOKEN)];
+    let request = stage.ops.client.post(stage.url("/dead/drop-all")).form(&unsure);
+    assert_eq!(request.send().await.unwrap().status().as_u16(), 400);
+    assert_eq!(dead(&stage).await, 63);
+
+    // By keys alone, from the summary on.
+    browser.focus("#many summary").await;
+    browser.press(&[ENTER, TAB, ' ', TAB]).await;
+    browser.press(&TOKEN.chars().chain([TAB, TAB, ENTER]).collect::<Vec<_>>()).await;
+    browser.until_text("#told", "says how many", |text| text == "3 tweets dropped.").await;
+    assert_eq!(dead(&stage).await, 60);
+    browser.open(&stage.url("/dead?reason=%3Ccannot%3E")).await;
+    assert_eq!((browser.count("#dead tbody tr").await, browser.count("a[rel=next]").await), (50, 1));
+    browser.click("#many summary").await;
+    browser.click("#many input[name=sure]").await;
+    browser.click("#many button:not([formaction])").await;
+    browser.until_text("#told", "says how many", |text| text == "60 tweets due now.").await;
+    assert_eq!(dead(&stage).await, 0);
+    let log = std::fs::read_to_string(stage.log("ops.log")).unwrap();
+    assert_eq!(log.matches("somebody looked after many dead on the page").count(), 2, "{log}");
+    assert!(log.contains("http 400") && !log.contains(TOKEN), "{log}");
 }

@@ -46,10 +46,11 @@ async fn the_token_is_asked_once_and_then_everything_goes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_has_no_token_does_nothing() {
-    let form = |token: &'static str| [("reason", "why"), ("id", "20"), ("token", token)];
+    let form = |token: &'static str| [("reason", "why"), ("id", "20"), ("sure", "yes"), ("token", token)];
     for (settings, tokens) in [(&[][..], ["", TOKEN]), (&[("ops.token", TOKEN)][..], ["", "not it"])] {
         let stage = Stage::new(settings).await;
-        for path in ["/pause", "/resume", "/refresh"] {
+        stage.bury(1, "refused (HTTP 400)").await;
+        for path in ["/pause", "/resume", "/refresh", "/dead/retry-all", "/dead/drop-all"] {
             for token in tokens {
                 let request = stage.ops.client.post(stage.url(path)).form(&form(token));
                 assert_eq!(request.send().await.unwrap().status().as_u16(), 403, "{path} {token:?}");
@@ -62,7 +63,7 @@ async fn whoever_has_no_token_does_nothing() {
             let request = stage.ops.client.post(stage.url(path)).header(cookie.0, cookie.1).form(&form(""));
             assert_eq!(request.send().await.unwrap().status().as_u16(), 403, "{path} with a made-up session");
         }
-        assert_eq!(paused(&stage).await, None);
+        assert_eq!((paused(&stage).await, stage.world.queue.stats().await.unwrap().dead), (None, 1));
         let browser = Browser::start().await;
         browser.open(&stage.url("/")).await;
         assert_eq!(browser.count("#hands").await, u64::from(!settings.is_empty()));
@@ -80,4 +81,19 @@ async fn what_cannot_be_done_is_said() {
     assert_eq!(send("/refresh", &[("token", TOKEN), ("id", "<b>")]).await, 400);
     assert_eq!(send("/pause", &[("reason", "why")]).await, 400, "no token at all");
     assert_eq!(paused(&stage).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_begins_also_where_nothing_could_be_done() {
+    let stage = Stage::new(&[("ops.token", TOKEN)]).await;
+    for path in ["/refresh", "/dead/retry", "/dead/drop"] {
+        let send = async |token: &str, cookie: &str| {
+            let request = stage.ops.client.post(stage.url(path)).header("cookie", cookie);
+            request.form(&[("id", "20"), ("token", token)]).send().await.unwrap()
+        };
+        let answer = send(TOKEN, "").await;
+        assert_eq!(answer.status().as_u16(), 409, "{path}: nobody knows it");
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        assert_eq!(send("", &cookie).await.status().as_u16(), 409, "{path}: this browser may");
+    }
 }

@@ -1,4 +1,4 @@
-//! How it looks, at two widths, light and dark: pictures for people, and what a machine can tell by itself.
+//! How it looks, at four widths, light and dark: pictures for people, and what a machine can tell by itself.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ fn ungrouped(html: &str) -> String {
 }
 
 /// Where pictures are put, for people.
-pub static PICTURES: LazyLock<PathBuf> =
+static PICTURES: LazyLock<PathBuf> =
     LazyLock::new(|| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page"));
 
 /// What tidy says of it, but for false alarms.
@@ -59,6 +59,11 @@ pub async fn faults(browser: &Browser, name: &str) -> Vec<String> {
     if contrast["low"] != json!([]) {
         faults.push(format!("{name}: too little contrast: {:#}", contrast["low"]));
     }
+    // All that can be opened is open by now.
+    let opened = browser.eval(include_str!("overflow.js"), Value::Null).await;
+    if opened != json!({"wide": false, "out": []}) {
+        faults.push(format!("{name} sticks out when opened: {opened}"));
+    }
     faults
 }
 
@@ -76,22 +81,57 @@ async fn pages(stage: &Stage) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_fits_and_can_be_read_at_two_widths_light_and_dark() {
+async fn it_fits_and_can_be_read_at_four_widths_light_and_dark() {
     let stage = Stage::new(&[("ops.token", TOKEN)]).await;
     let browser = Browser::start().await;
     let mut problems = Vec::new();
     for (name, path) in pages(&stage).await {
-        for (width, dark) in [(360, false), (390, false), (390, true), (1280, false), (1280, true)] {
-            browser.looks(width, dark).await;
-            browser.open(&stage.url(&path)).await;
-            let scheme = if dark { "dark" } else { "light" };
-            if width != 360 {
-                browser.picture(&PICTURES.join(format!("{name}-{width}-{scheme}.png"))).await;
-            }
-            problems.extend(faults(&browser, &format!("{name} at {width} px, {scheme}")).await);
-        }
+        problems.extend(looks(&browser, name, &stage.url(&path)).await);
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Names as long as they may be, without a place to break, and a store that is out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_names_empty_lists_and_what_is_out_fit_too() {
+    let browser = Browser::start().await;
+    let empty = Stage::new(&[]).await;
+    let mut problems = looks(&browser, "empty-dead", &empty.url("/dead")).await;
+    let mut long = Stage::new(&[("updater.name", &"worker-".repeat(20)), ("ops.token", TOKEN)]).await;
+    long.until_updated().await;
+    let dead = long.bury(2, &"a-reason-without-any-space-".repeat(8)).await;
+    browser.open(&long.url("/")).await;
+    browser.until_text("#workers", "shows the worker", |text| text.contains("worker-worker")).await;
+    let filtered = format!("/dead?reason={}", "a-reason-without-any-space-".repeat(6));
+    for (name, path) in [("long-front", "/"), ("long-dead", "/dead"), ("long-filter", &filtered)] {
+        problems.extend(looks(&browser, name, &long.url(path)).await);
+    }
+    assert!(browser.text("#dead").await.unwrap().contains(&dead[0]), "the filter lets it through");
+    long.redis.kill();
+    browser.open(&long.url("/")).await;
+    browser.until_text("#errors", "says what is out", |text| text.contains("queue")).await;
+    problems.extend(looks(&browser, "out-front", &long.url("/")).await);
+    problems.extend(looks(&browser, "out-dead", &long.url("/dead")).await);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Takes a picture at each width, light and dark; what is wrong with them.
+pub async fn looks(browser: &Browser, name: &str, url: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for width in [360, 390, 768, 1280] {
+        for dark in [false, true] {
+            browser.looks(width, dark).await;
+            browser.open(url).await;
+            let scheme = if dark { "dark" } else { "light" };
+            browser.picture(&PICTURES.join(format!("{name}-{width}-{scheme}.png"))).await;
+            if width < 600 {
+                let hidden = browser.eval(include_str!("hidden.js"), Value::Null).await;
+                assert_eq!(hidden, json!([]), "{name} at {width} px: a text is off the screen");
+            }
+            problems.extend(faults(browser, &format!("{name} at {width} px, {scheme}")).await);
+        }
+    }
+    problems
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,7 +22,7 @@ use twitter_updater::store::{
     Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, SqliteStore, StoreError,
 };
 
-use super::looks::{PICTURES, faults, invalid};
+use super::looks::{invalid, looks};
 use super::*;
 use crate::support::role::{client, value};
 
@@ -307,9 +307,9 @@ async fn each_has_its_pages_and_all_lead_to_one_another() {
     browser.click("nav[aria-label=Pages] a:last-child").await;
     assert_eq!(browser.url().await, own("/dead"));
     assert_eq!(browser.attribute(current, "aria-current").await.as_deref(), Some("true"));
-    browser.click("summary").await;
-    browser.type_into("form.act input[name=token]", TOKEN).await;
-    browser.click("button.danger").await;
+    browser.click("#dead-box summary").await;
+    browser.type_into("#dead-box input[name=token]", TOKEN).await;
+    browser.click("#dead-box button.danger").await;
     browser.until_text("#told", "says what was done", |text| text.contains(&dead)).await;
     assert_eq!(browser.url().await, own(&format!("/dead?dropped={dead}")));
     assert_eq!(two.queues[1].stats().await.unwrap().dead, 0);
@@ -326,6 +326,40 @@ async fn each_has_its_pages_and_all_lead_to_one_another() {
     for path in ["/n/x:update/", "/n/", "/tweet?id=20", "/dead"] {
         assert_eq!(two.get(path).await.0, 404, "{path}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_overview_finds_a_post_in_any_of_them() {
+    let mut two = Two::new().await;
+    let browser = Browser::start().await;
+    browser.without_script().await;
+    let search = async |two: &Two, id: &str| {
+        browser.open(&two.url("/")).await;
+        browser.type_into("form[role=search] input[name=id]", &format!("{id}\u{E007}")).await;
+        until_true("another page", PATIENCE, async || browser.url().await.contains("id=")).await;
+    };
+    for (namespace, id) in [(OTHER, &two.ids[7]), (NAMESPACE, &two.ids[1_007])] {
+        search(&two, &format!("https://x.com/i/web/status/{id}")).await;
+        assert_eq!(browser.url().await, two.url(&format!("/n/{namespace}/tweet?id={id}")));
+    }
+    // In both.
+    let both = TweetId::at(wall_ms() - 3 * HOUR, 9).to_string();
+    two.bury(0, &both).await;
+    two.bury(1, &both).await;
+    search(&two, &both).await;
+    assert_eq!(browser.count("main a").await, 2);
+    browser.click("main p:last-child a").await;
+    assert_eq!(browser.url().await, two.url(&format!("/n/{OTHER}/tweet?id={both}")));
+    for (typed, status) in [("20", 404), ("hello", 400)] {
+        search(&two, typed).await;
+        assert_eq!(browser.count("#problem").await, 1, "{typed}");
+        assert_eq!(two.get(&format!("/find?id={typed}")).await.0, status);
+    }
+    two.redis[1].kill();
+    search(&two, "20").await;
+    let says = browser.text("#problem").await.unwrap();
+    assert!(says.contains(&format!("{OTHER} cannot be searched now")), "{says}");
+    assert_eq!(two.get("/find?id=20").await.0, 503);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -379,15 +413,7 @@ async fn they_fit_can_be_read_and_heard_and_need_no_script() {
     ];
     let mut problems = Vec::new();
     for (name, path) in &pages {
-        for (width, dark) in [(360, false), (390, true), (1280, false), (1280, true)] {
-            browser.looks(width, dark).await;
-            browser.open(&two.url(path)).await;
-            if width != 360 {
-                let scheme = if dark { "dark" } else { "light" };
-                browser.picture(&PICTURES.join(format!("{name}-{width}-{scheme}.png"))).await;
-            }
-            problems.extend(faults(&browser, &format!("{name} at {width} px")).await);
-        }
+        problems.extend(looks(&browser, name, &two.url(path)).await);
         let structure = browser.eval(include_str!("structure.js"), Value::Null).await;
         assert_eq!(structure, json!([]), "{name}");
         let wrong = invalid(&two.get(path).await.1);
@@ -398,6 +424,8 @@ async fn they_fit_can_be_read_and_heard_and_need_no_script() {
         assert!(role == "none" || !name.trim().is_empty(), "a {role} without a name");
     }
 
+    // Its last heartbeat is long ago.
+    let _worker = two.works(0).await;
     browser.without_script().await;
     browser.open(&two.url("/")).await;
     assert_eq!(states(&browser).await, ["fresh", "stopped", "stopped"]);

@@ -6,7 +6,7 @@ use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::report::sources::NamedSource;
 use twitter_updater::store::{Positions, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
-use super::looks::{PICTURES, faults, invalid};
+use super::looks::{faults, invalid, looks};
 use super::namespaces::Two;
 use super::*;
 use crate::support::role::value;
@@ -79,14 +79,7 @@ async fn of_several_namespaces_the_overview_shows_them_and_they_fit() {
     some(&two.store).await;
     let _worker = two.works(0).await;
     let browser = Browser::start().await;
-    let mut problems = Vec::new();
-    for (width, dark) in [(360, false), (390, true), (1280, false), (1280, true)] {
-        browser.looks(width, dark).await;
-        browser.open(&two.url("/")).await;
-        let scheme = if dark { "dark" } else { "light" };
-        browser.picture(&PICTURES.join(format!("sources-{width}-{scheme}.png"))).await;
-        problems.extend(faults(&browser, &format!("sources at {width} px")).await);
-    }
+    let problems = looks(&browser, "sources", &two.url("/")).await;
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert_eq!(browser.eval(include_str!("structure.js"), Value::Null).await, json!([]));
     let wrong = invalid(&two.get("/").await.1);

@@ -41,6 +41,40 @@ async fn a_tweet_is_found_with_its_place_and_its_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tweets_page_leads_to_its_network_and_shows_the_newest_object() {
+    let stage = Stage::new(&[]).await;
+    let id = &stage.grown(1).await;
+    let browser = Browser::start().await;
+    browser.without_script().await;
+    browser.open(&stage.url(&format!("/tweet?id={id}"))).await;
+    let at_network = browser.attribute("#original", "href").await;
+    assert_eq!(at_network, Some(format!("https://x.com/i/web/status/{id}")));
+    assert_eq!(browser.attribute("#original", "rel").await.as_deref(), Some("noreferrer noopener"));
+    browser.click("#object summary").await;
+    let shown = browser.text("#object-box").await.unwrap();
+    assert!(shown.lines().count() > 5, "a line for each value: {shown}");
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(&shown["id_str"], id);
+    let stored = stage.world.store.tweet(NAMESPACE, id).await.unwrap().unwrap();
+    let stored: Value = serde_json::from_str(&stored.raw.unwrap()).unwrap();
+    assert_eq!(shown["created_at"], stored["created_at"]);
+    is_silent(&browser).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_found_is_no_alarm() {
+    let stage = Stage::new(&[]).await;
+    let browser = Browser::start().await;
+    let edge = "return getComputedStyle(document.querySelector('#problem')).borderLeftColor";
+    let red = "return (() => { const of = document.createElement('i'); of.style.color = 'var(--bad)';
+        document.body.append(of); return getComputedStyle(of).color; })()";
+    for typed in ["1460323737035677698", "hello"] {
+        browser.open(&stage.url(&format!("/tweet?id={typed}"))).await;
+        assert_ne!(browser.eval(edge, Value::Null).await, browser.eval(red, Value::Null).await, "{typed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_tweet_is_one_line_and_stays_in_the_field() {
     let stage = Stage::new(&[]).await;
     let browser = Browser::start().await;

@@ -20,7 +20,7 @@ fn post(id: &str, text: &str) -> Seen {
     })
 }
 
-/// A post that was edited, and has been missing for so long; whether what it said is there still after the next look-up.
+/// A post that was edited, and has been missing for so long; whether what it said is there still after the next lookup.
 async fn is_kept(rig: &Rig, missing_for: i64) -> bool {
     let id = rig.gone(1, 2 * HOUR).remove(0);
     rig.seen(&id, 3 * HOUR, post(&id, "once"), TweetState::Live).await;

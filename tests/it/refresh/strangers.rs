@@ -46,7 +46,7 @@ async fn one_line_names_what_nobody_asked_for_and_the_others_are_counted() {
         rig.round().await;
     }
     assert_eq!(rig.metrics.counters.unsolicited.get(), 3);
-    let told = lines.of("nobody asked for");
+    let told = lines.of("unrequested objects");
     assert_eq!(told.len(), 1, "{told:?}");
     let id = told[0].split_once("id=\"").unwrap().1.split('"').next().unwrap();
     assert!(TweetId::parse(id).is_ok(), "{told:?}");

@@ -14,8 +14,8 @@ use twitter_updater::quota::{
     Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
 use twitter_updater::store::{
-    self, Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
-    Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
+    self, Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts,
+    Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
 };
 
 use super::network::{Lost, Service, Way};
@@ -281,6 +281,11 @@ impl Lifecycle for LinkedStore {
     ) -> Result<Vec<Listed>, StoreError> {
         let (store, namespace, below) = (self.store.clone(), namespace.to_owned(), below.map(str::to_owned));
         self.call(async move { store.page(&namespace, of, below.as_deref(), limit).await }).await
+    }
+
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+        let (store, namespace, ids) = (self.store.clone(), namespace.to_owned(), ids.to_vec());
+        self.call(async move { store.remove(&namespace, which, &ids).await }).await
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {

@@ -151,7 +151,7 @@ fn is_found(stored: &Stored) -> bool {
     stored.state == TweetState::Live && stored.misses == 0
 }
 
-/// How late the most belated look-up is, of those whose look-up before it came between `from` and `to`.
+/// How late the most belated lookup is, of those whose lookup before it came between `from` and `to`.
 fn latest(ages: &AgeTable, history: &[Stored], from: Millis, to: Millis) -> Millis {
     let late = |pair: &[Stored]| {
         let interval = ages.lane(created_at(&pair[0].id), pair[0].at)?.patience;
@@ -204,7 +204,7 @@ fn all_missing(span: Millis, processes: usize) -> Faulted {
             assert!(after <= visited + lane.patience + BUFFER_TTL + SLACK, "{id} is found {after} ms after it");
             let latest_of = faulted.found_after.entry(lane.name.to_string()).or_default();
             *latest_of = after.max(*latest_of);
-            // And is in the lane of its age from then on: no later look-up is late.
+            // And is in the lane of its age from then on: no later lookup is late.
             let late = latest(&world.setup.ages, history, ends, world.now());
             assert!(late <= BUFFER_TTL + SLACK, "{id} is {late} ms late after the fault");
             let late = latest(&world.setup.ages, history, 0, begins - DAY);
@@ -215,7 +215,7 @@ fn all_missing(span: Millis, processes: usize) -> Faulted {
             assert!(!matches!(&place, Some(Place::Delayed { lane, .. }) if lane == UNAVAILABLE_LANE), "{place:?}");
         }
         let promoted = world.queue.stats().await.unwrap().counters.get("promoted").copied().unwrap_or(0);
-        assert!(promoted <= faulted.slow as i64, "{promoted} look-ups were brought forward: {faulted:?}");
+        assert!(promoted <= faulted.slow as i64, "{promoted} lookups were brought forward: {faulted:?}");
         system.stop().await;
         println!(
             "all missing for {} s, {} posts: {promoted} brought forward, {faulted:?}",
@@ -413,7 +413,7 @@ fn flicker(seed: u64) -> (usize, usize) {
                 }
                 let Some(visits) = left.take() else { continue };
                 let interval = |seen: &Stored| system.lane(id, seen.at).unwrap().patience;
-                // It misses nothing there: each look-up comes when the lane of its age would have it, or after 10 min.
+                // It misses nothing there: each lookup comes when the lane of its age would have it, or after 10 min.
                 for (one, next) in visits.iter().zip(visits.iter().skip(1).copied().chain([seen])) {
                     let late = next.at - one.at - interval(one).max(BELIEVED_AFTER);
                     assert!(late <= BUFFER_TTL + SLACK, "{id} is late by {late} ms in the slow lane");

@@ -16,8 +16,8 @@ use twitter_updater::engine::queue::{
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
-    Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -187,6 +187,10 @@ impl Lifecycle for WatchedStore {
         limit: u32,
     ) -> Result<Vec<Listed>, StoreError> {
         self.inner.page(namespace, of, below, limit).await
+    }
+
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+        self.inner.remove(namespace, which, ids).await
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {

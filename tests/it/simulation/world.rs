@@ -119,7 +119,7 @@ impl World {
         id
     }
 
-    /// What brings look-ups forward, as the process at the end of that way has it.
+    /// What brings lookups forward, as the process at the end of that way has it.
     pub fn refresh(&self, way: &Arc<Way>) -> Refresh {
         let lanes = Lanes {
             schedule: self.setup.ages.clone().into(),

@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts, Store,
-    StoreError, StoredTweet, Way,
+    Change, Exhumed, Expired, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts,
+    Store, StoreError, StoredTweet, Way,
 };
 
 use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, way, withheld};
@@ -72,6 +72,7 @@ contract! {
     the_exhumed_live_again_or_end
     pages_hold_the_living_or_the_dead_once_each
     a_page_moves_on_while_rows_come_and_go
+    what_ended_and_is_expired_is_removed_whole
     namespaces_do_not_mix
     text_with_nul_costs_no_batch
     counts_have_64_bits
@@ -684,6 +685,39 @@ async fn a_page_moves_on_while_rows_come_and_go(store: &dyn Store) {
     saved(store, missing("3", T + 1, 1, T)).await;
     let rest = store.page(NS, Listing::Living, Some("7"), 9).await.unwrap();
     assert_eq!(ids(&rest), ["3", "2", "1"]);
+}
+
+async fn what_ended_and_is_expired_is_removed_whole(store: &dyn Store) {
+    let ended = |id: &str, at| Observation { state: TweetState::Ended, next_due: None, ..found(id, at, counts(1, 1)) };
+    let deleted =
+        |id: &str, at| Observation { state: TweetState::Ended, next_due: None, forget: true, ..missing(id, at, 1, at) };
+    for observation in [ended("1", T), ended("2", T + 9), found("3", T, counts(1, 1)), found("4", T, counts(1, 1))] {
+        store.save(NS, &[observation]).await.unwrap();
+    }
+    store.save(NS, &[deleted("4", T + 5), deleted("5", T + 5)]).await.unwrap(); // of 5 nothing was ever known
+    store.record(NS, T, &way(), &[new_tweet("1", T, None), new_tweet("6", T, None)]).await.unwrap();
+    bury(store, "7", "why").await;
+    let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+    assert_eq!(ids(&pages(store, Listing::Ended, 2).await), ["6", "5", "4", "2", "1"]);
+
+    assert_eq!(store.remove("other", Expired::Deleted, &all).await.unwrap(), 0);
+    assert_eq!(store.remove(NS, Expired::Deleted, &all[..4]).await.unwrap(), 0);
+    for removed in [1, 0] {
+        assert_eq!(store.remove(NS, Expired::Deleted, &all).await.unwrap(), removed);
+    }
+    assert_eq!(store.remove(NS, Expired::Before(T + 5), &all).await.unwrap(), 2);
+    assert_eq!(ids(&pages(store, Listing::Ended, 9).await), ["5", "2"]);
+    for gone in ["1", "4", "6"] {
+        assert_eq!(store.tweet(NS, gone).await.unwrap(), None);
+        assert_eq!(store.history(NS, gone).await.unwrap(), []);
+        assert_eq!(store.changes(NS, gone).await.unwrap(), []);
+        assert_eq!(store.ways(NS, gone).await.unwrap(), []);
+    }
+    // Whoever comes again is new.
+    let again = store.record(NS, T + 9, &way(), &[new_tweet("1", T, Some(T))]).await.unwrap();
+    assert_eq!(again, Recorded { new: 1, ..Recorded::default() });
+    assert_eq!(store.remove(NS, Expired::Before(T + 99), &all).await.unwrap(), 2);
+    assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 2, dead: 1, ..StateCounts::default() });
 }
 
 async fn namespaces_do_not_mix(store: &dyn Store) {

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Listed, Listing, MetricsAt, NewTweet, ONCE, Observation, Recorded, Saved, Seen, Standing,
+    Change, Exhumed, Expired, Listed, Listing, MetricsAt, NewTweet, ONCE, Observation, Recorded, Saved, Seen, Standing,
     StateCounts, Store, StoredTweet, Way,
 };
 
@@ -191,11 +191,29 @@ impl Model {
         }
     }
 
+    fn remove(&mut self, which: Expired, ids: &[String]) -> u64 {
+        let is_expired = |row: &StoredTweet| match which {
+            Expired::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
+            Expired::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
+        };
+        let mut removed = 0;
+        for id in ids {
+            if self.rows.get(id).is_some_and(|row| row.state == TweetState::Ended && is_expired(row)) {
+                self.rows.remove(id);
+                self.history.remove(id);
+                self.changes.remove(id);
+                self.ways.remove(id);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
     fn page(&self, of: Listing) -> Vec<Listed> {
         let is_of = |row: &&StoredTweet| match row.state {
             TweetState::Live | TweetState::Unavailable => of == Listing::Living,
             TweetState::Dead => of == Listing::Dead,
-            TweetState::Ended => false,
+            TweetState::Ended => of == Listing::Ended,
         };
         let listed = |row: &StoredTweet| Listed {
             id: row.id.clone(),
@@ -410,7 +428,7 @@ async fn both_backends_do_as_the_model_does() {
 }
 
 async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], namespace: &str) {
-    match random.0.random_range(0..22) {
+    match random.0.random_range(0..24) {
         0..6 => {
             let (at, tweets) = (random.time(), random.many(Random::new_tweet));
             let way = Way {
@@ -441,6 +459,15 @@ async fn step(random: &mut Random, model: &mut Model, stores: &[&dyn Store], nam
                 store.exhume(namespace, at, &tweets).await.unwrap();
             }
         }
+        20..22 => {
+            let which = if random.0.random_bool(0.5) { Expired::Deleted } else { Expired::Before(random.time()) };
+            let ids = random.many(|random| random.one(&IDS).to_owned());
+            let expected = model.remove(which, &ids);
+            for store in stores {
+                let removed = store.remove(namespace, which, &ids).await.unwrap();
+                assert_eq!(removed, expected, "{store:?} {namespace} {which:?} {ids:?}");
+            }
+        }
         _ => {
             let at = random.time();
             let ids = [(random.one(&IDS).to_owned(), format!("reason {at}"))];
@@ -464,7 +491,7 @@ async fn compare(model: &Model, store: &dyn Store, namespace: &str) {
     }
     let standing = store.standing(namespace, &IDS.map(String::from)).await.unwrap();
     assert_eq!(standing, IDS.map(|id| model.standing(id)), "{store:?} {namespace}");
-    for of in [Listing::Living, Listing::Dead] {
+    for of in [Listing::Living, Listing::Dead, Listing::Ended] {
         let page = store.page(namespace, of, None, 9).await.unwrap();
         assert_eq!(page, model.page(of), "{store:?} {namespace}");
     }

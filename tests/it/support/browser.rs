@@ -189,6 +189,11 @@ impl Browser {
         self.post(&format!("/element/{element}/click"), &json!({})).await;
     }
 
+    /// Gives it the focus.
+    pub async fn focus(&self, selector: &str) {
+        self.eval("document.querySelector(arguments[0]).focus()", selector).await;
+    }
+
     /// Types into it.
     pub async fn type_into(&self, selector: &str, text: &str) {
         let element = self.element(selector).await;

@@ -17,8 +17,8 @@ use twitter_updater::model::post::TweetState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
-    Standing, StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Saved, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 /// One step, when it is known to have begun (looking up, settling, releasing) or to be done (claiming,
@@ -402,6 +402,10 @@ impl Lifecycle for JournalledStore {
         limit: u32,
     ) -> Result<Vec<Listed>, StoreError> {
         self.inner.page(namespace, of, below, limit).await
+    }
+
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+        self.inner.remove(namespace, which, ids).await
     }
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts, StoreError> {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved,
-    Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
+    Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 type Key = (String, String);
@@ -202,12 +202,30 @@ impl Lifecycle for MemoryStore {
         let is_of = |row: &StoredTweet| match row.state {
             TweetState::Live | TweetState::Unavailable => of == Listing::Living,
             TweetState::Dead => of == Listing::Dead,
-            TweetState::Ended => false,
+            TweetState::Ended => of == Listing::Ended,
         };
         let inner = self.lock()?;
         let rows = inner.tweets.iter().rev().filter(|((space, _), _)| space == namespace).map(|(_, row)| row);
         let below = |row: &&StoredTweet| below.is_none_or(|below| *row.id < *below);
         Ok(rows.filter(below).filter(|row| is_of(row)).take(limit as usize).map(listed).collect())
+    }
+
+    async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64, StoreError> {
+        let is_expired = |row: &StoredTweet| match which {
+            Expired::Before(moment) => row.checked_at.unwrap_or(row.first_seen) < moment,
+            Expired::Deleted => row.misses > 0 && row.lookups > row.misses && row.raw.is_none(),
+        };
+        let mut inner = self.lock()?;
+        let mut removed = 0;
+        for key in ids.iter().map(|id| key(namespace, id)) {
+            let row = inner.tweets.get(&key);
+            if row.is_some_and(|row| row.state == TweetState::Ended && is_expired(row)) {
+                inner.tweets.remove(&key);
+                inner.history.remove(&key);
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     async fn ways(&self, _namespace: &str, _id: &str) -> Result<Vec<(Millis, Way)>, StoreError> {

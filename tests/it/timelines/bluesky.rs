@@ -115,10 +115,10 @@ async fn both_are_read_whole_without_a_login() {
 async fn what_is_not_ours_to_see_is_the_sources_own_matter() {
     let running = simulated(3_000).await;
     for (kind, says) in [
-        (author("nobody.example.org"), "not there"),
-        (author("did:plc:nobody"), "not there"),
-        (author("alice"), "not there"),
-        (search(""), "not there"),
+        (author("nobody.example.org"), "does not exist"),
+        (author("did:plc:nobody"), "does not exist"),
+        (author("alice"), "does not exist"),
+        (search(""), "does not exist"),
         (search("members"), "refuses a search without a login (HTTP 403): name a server in bluesky.api"),
     ] {
         let error = timeline(&running.base_url(), kind.clone()).page(&newest(), &anonymous()).await.unwrap_err();

@@ -237,7 +237,7 @@ async fn a_source_that_the_api_refuses_is_named_with_its_error_and_the_other_goe
     .await;
     let gone = status["sources"].as_array().unwrap().iter().find(|one| one["name"] == "gone").unwrap();
     let trouble = &gone["trouble"];
-    assert!(trouble["error"].as_str().unwrap().contains("it is not there, not ours to see"), "{trouble}");
+    assert!(trouble["error"].as_str().unwrap().contains("it does not exist, is not visible to us"), "{trouble}");
     assert!((begun..=wall_ms()).contains(&trouble["since"].as_i64().unwrap()) && gone["saved_at"].is_null(), "{gone}");
     let shown = text(&run(&["status"], &polling).stdout);
     assert!(shown.contains("\n  cannot be read since "), "{shown}");

@@ -15,21 +15,21 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionI
 
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Whether it is an address.
+/// Checks an address.
 ///
 /// # Errors
-/// What is wrong with it; nothing of it is repeated, since it may hold a password.
+/// The error; it repeats no part of the address, which may hold a password.
 pub fn check(url: &str) -> Result<(), &'static str> {
     Address::read(url).map(drop)
 }
 
-/// Whether it is an address that asks for TLS.
+/// Returns true if it is an address that asks for TLS.
 #[must_use]
 pub fn is_secure(url: &str) -> bool {
     Address::read(url).is_ok_and(|address| address.is_secure())
 }
 
-/// Where Redis is.
+/// The address of Redis.
 pub(super) enum Address {
     One(ConnectionInfo),
     /// `like_a_server` tells how the servers let us in; it names no host.
@@ -97,7 +97,7 @@ fn server(url: &str) -> Result<ConnectionInfo, &'static str> {
     Ok(info.set_tcp_settings(tcp()))
 }
 
-/// How Sentinels let us in.
+/// The credentials for Sentinels.
 fn sentinels_own(query: &str) -> RedisConnectionInfo {
     let mut own = RedisConnectionInfo::default();
     let Some(url) = redis::parse_redis_url(&format!("redis://sentinel{query}")) else { return own };

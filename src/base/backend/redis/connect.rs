@@ -22,20 +22,20 @@ use tokio::sync::Mutex;
 use super::Tls;
 use super::address::Address;
 
-/// How to reach Redis.
+/// The parameters of connections to Redis.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
     /// One of the forms in [`address`](super::address); may hold a password, so it is shown nowhere.
     pub url: SecretString,
     /// For `rediss…`, where the system's certificates are not the ones.
     pub tls: Tls,
-    /// Connections, at the most.
+    /// The maximum number of connections.
     pub connections: usize,
-    /// How long to wait for a connection to a server. Sentinels that are silent, or nodes, are given up after
-    /// that, and the others asked.
+    /// The time limit for a connection to a server. Sentinels that are silent, or nodes, are given up after that, and
+    /// the others asked.
     pub connect_timeout: Duration,
-    /// How long to wait for an answer. (The client's own default is 500 ms, which a Redis that
-    /// rewrites its AOF exceeds now and then.)
+    /// The time limit for an answer. (The client's own default is 500 ms, which a Redis that rewrites its AOF exceeds
+    /// now and then.)
     pub response_timeout: Duration,
 }
 

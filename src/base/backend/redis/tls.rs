@@ -40,7 +40,7 @@ impl Tls {
         Ok(Self { certificates: any.then_some(TlsCertificates { client_tls, root_cert }) })
     }
 
-    /// What there is.
+    /// The configured certificates, if any.
     pub(super) fn certificates(&self) -> Option<&TlsCertificates> {
         self.certificates.as_ref()
     }

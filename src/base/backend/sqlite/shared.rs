@@ -55,7 +55,7 @@ pub struct SharedFile {
     file: Opened,
 }
 
-/// What the parts of this process share that use the same file.
+/// State shared by the users of one file in this process.
 #[derive(Debug)]
 struct Connections {
     turn: Arc<Turn<Group>>,
@@ -88,13 +88,13 @@ struct Group {
     options: SqliteConnectOptions,
     /// Calls of this group so far; the first one began the transaction.
     calls: usize,
-    /// A call is about to join it. Where that was dropped, nobody knows how far it came.
+    /// A call is about to join it. If that call was dropped, its progress is unknown.
     joining: bool,
     /// The last call has not said that it is done: what it wrote goes.
     spoiled: bool,
-    /// Those that are done and wait for the commit.
+    /// Calls that are done and wait for the commit.
     done: Vec<Done>,
-    /// Those that are committed and wait for the flush.
+    /// Committed calls that wait for the flush.
     flushes: mpsc::UnboundedSender<Told>,
     /// A flush failed: the kernel may have dropped what it could not write, and a later one says nothing of that.
     is_lost: Arc<AtomicBool>,
@@ -126,7 +126,7 @@ impl Tx {
     /// Commits, together with the calls that wait for their turn now: what was written outlives the machine's power.
     ///
     /// # Errors
-    /// The commit failed, or nobody knows whether it did.
+    /// The commit failed, or its result is unknown.
     pub async fn commit(self) -> Result<(), sqlx::Error> {
         self.done(true).await
     }
@@ -260,7 +260,7 @@ fn open_already(file: &Opened, patience: Duration) -> Option<Arc<Connections>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner).get(&key(file, patience)).and_then(Weak::upgrade)
 }
 
-/// These connections, or those of somebody who was quicker.
+/// Returns these connections, or those that another caller opened first.
 fn first_to_open(file: &Opened, connections: Arc<Connections>) -> Arc<Connections> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|_, others| others.strong_count() > 0);
@@ -618,17 +618,22 @@ mod tests {
     async fn processes_take_turns() {
         let (_folder, path, file) = file().await;
         let mut busy = JoinSet::new();
+        let (wrote, mut writes) = mpsc::unbounded_channel();
         for caller in 1..=4 {
-            let file = file.clone();
+            let (file, wrote) = (file.clone(), wrote.clone());
             busy.spawn(async move {
                 for number in 0.. {
                     let mut tx = begin(&file).await;
                     write(&mut tx, caller * 1_000_000 + number).await.unwrap();
                     tx.commit().await.unwrap();
+                    wrote.send(()).unwrap();
                 }
             });
         }
         let other = SharedFile::open::<BackendError>(&path, PATIENCE / 2).await.unwrap();
+        for _ in 0..20 {
+            writes.recv().await.unwrap(); // it is busy before the other comes
+        }
         let mut longest = Duration::ZERO;
         for number in 1..=10 {
             let since = Stopwatch::start();
@@ -637,10 +642,15 @@ mod tests {
             write(&mut tx, number).await.unwrap();
             tx.commit().await.unwrap();
         }
+        let before = written(&other).await;
+        while writes.try_recv().is_ok() {}
+        for _ in 0..5 {
+            writes.recv().await.unwrap(); // four of them may have been written before and told now
+        }
         busy.shutdown().await;
         assert!(longest < PATIENCE / 4, "{longest:?}");
-        let written = written(&other).await;
-        assert_eq!(written[..10], (1..=10).collect::<Vec<_>>());
-        assert!(written.len() > 20, "the others wrote meanwhile");
+        assert_eq!(before[..10], (1..=10).collect::<Vec<_>>());
+        assert!(before.len() >= 30, "the others had written: {before:?}");
+        assert!(written(&other).await.len() > before.len(), "and go on");
     }
 }

@@ -78,7 +78,7 @@ async fn claimed_before(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, token: 
 /// Jobs of the next batch.
 struct Chosen {
     jobs: Vec<Job>,
-    /// Those of their rows.
+    /// The keys of their rows.
     keys: Vec<i64>,
     /// Their leases ran out.
     expired: bool,

@@ -7,7 +7,7 @@ use super::super::{Inbox, Incoming, REFUSED_KEPT, REFUSED_KEPT_FOR, Result};
 use super::{EmbeddedQueue, Tx};
 use crate::base::clock::{self, Millis};
 
-/// How long a drainer of `incoming` keeps the place after its last read.
+/// The time for which a drainer of `incoming` keeps its role after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
 
 #[async_trait]
@@ -97,7 +97,7 @@ impl Inbox for EmbeddedQueue {
     }
 }
 
-/// Keeps what was refused lately, and no more than so many.
+/// Keeps the latest refused members, up to a maximum number.
 async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<()> {
     let namespace = &queue.namespace;
     // Refused by a version that did not say when: before all that is refused now.

@@ -33,9 +33,9 @@ const DELAYED: i64 = 0;
 const LEASED: i64 = 1;
 const DEAD: i64 = 2;
 
-/// How long a worker stays on the list after its last heartbeat.
+/// The time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
-/// A lane somebody gives a job back to without its patience being known.
+/// The patience of a lane to which a job is released while its patience is unknown.
 const UNKNOWN_PATIENCE_MS: Millis = 60_000;
 
 /// The queue of one namespace in a SQLite file.
@@ -100,7 +100,7 @@ impl EmbeddedQueue {
         Ok(())
     }
 
-    /// A lane somebody gives a job back to without its kind being known.
+    /// The kind of a lane to which a job is released while its kind is unknown.
     async fn know_name(&self, tx: &mut Tx, lane: &str) -> Result<()> {
         sqlx::query("INSERT INTO queue_lane (namespace, lane, patience) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
             .bind(&self.namespace)

@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 /// A delayed job as the picker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// That of its row.
+    /// The key of its row.
     pub key: i64,
     pub id: String,
     pub lane: usize,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody left behind is more urgent than anybody taken.
+        /// No id left behind is more urgent than a taken one.
         #[test]
         fn the_most_urgent_go_first(dues in prop::collection::vec((0usize..2, 0i64..100_000), 3..40)) {
             let all: Vec<_> = dues.iter().enumerate().map(|(n, (lane, due))| job(&n.to_string(), *lane, *due)).collect();

@@ -29,7 +29,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     let rows = json!(rows).to_string();
     let mut exhumed = 0;
     if exhume {
-        // One row per id, and all of this at once: nobody sees them in no place.
+        // One row per id, and one transaction: no reader sees an id in no place.
         let ids: Vec<_> = jobs.iter().map(|job| &job.id).collect();
         exhumed = sqlx::query(
             "DELETE FROM queue_job WHERE namespace = ? AND state = 2 AND id IN (SELECT value FROM json_each(?))",

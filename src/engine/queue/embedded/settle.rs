@@ -1,4 +1,4 @@
-//! `settle` and `release`: what becomes of the jobs a claim still holds.
+//! `settle` and `release` of the jobs that a claim still holds.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Members that are no ids: what `incoming` refuses, and what somebody put into a lane by hand.
+//! Members that are not ids: those that `incoming` refuses, and those put into a lane by hand.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What a rebuild, a person and the repair of due times do to the queue.
+//! Changes of the queue by a rebuild, by a person, and by the repair of due times.
 
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -76,7 +76,7 @@ impl Inspection for RedisQueue {
 
     async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>> {
         let lanes: Vec<Vec<String>> = self.pool.invoke(Call::new(&DUE_BY, &self.keys.prefix).arg(offsets)).await?;
-        let unknown = || QueueError::Refused("Redis answered what is due in a shape we do not know".to_owned());
+        let unknown = || QueueError::Refused("Redis gave an answer of unknown format about due ids".to_owned());
         let lane = |row: Vec<String>| {
             let (lane, counts) = row.split_first()?;
             let counts: Vec<u64> = counts.iter().map(|count| count.parse().ok()).collect::<Option<_>>()?;
@@ -147,7 +147,7 @@ impl Inspection for RedisQueue {
             steps.add(redis::cmd("ZRANDMEMBER").arg(&set).arg(most.min(PAGE_LIMIT)));
         }
         let answers: Vec<redis::Value> = self.pool.run(&steps).await?;
-        let unknown = || QueueError::Refused("Redis answered a sample in a shape we do not know".to_owned());
+        let unknown = || QueueError::Refused("Redis gave a sample of unknown format".to_owned());
         let (pairs, _) = answers.as_chunks::<2>();
         let of = lanes.into_iter().map(Some).chain([None]);
         of.zip(pairs)

@@ -22,14 +22,14 @@ use std::time::Duration;
 
 use crate::providers::lookup::{Capabilities, Charge};
 
-/// How requests are filled.
+/// The settings by which requests are filled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fill {
-    /// Ids in a request, at the most.
+    /// The maximum number of ids in a request.
     pub limit: usize,
-    /// How long the oldest due id may wait for its request to fill (`updater.buffer_ttl`).
+    /// The time that the oldest due id may wait for its request to fill (`updater.buffer_ttl`).
     pub buffer_ttl: Duration,
-    /// How early an id may be taken along, as a share of its interval (`updater.lookahead`).
+    /// How early an id may be included, as a share of its interval (`updater.lookahead`).
     pub lookahead: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What reads cost at a provider that charges each post once in a UTC day. Pure.
+//! The cost of reads at a provider that charges each post once per UTC day. Pure.
 //!
 //! A tweet's life is walked as in the plan, at the time of the day that it was made at; each UTC day in which it is read
 //! is one read that is charged. The mean over creation times spread evenly over the day is what a tweet costs. All are
@@ -22,13 +22,13 @@ const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 
 /// An age table that reaches too far for a walk over its days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("tweet_age reaches beyond a century: what the reads of such a life cost is not reckoned")]
+#[error("tweet_age is longer than a century: the cost of its reads is not calculated")]
 pub struct BadLifetime;
 
-/// What reads cost, and how many are allowed.
+/// The price of reads, and the number allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadTerms {
-    /// What is read before midnight instead of after it.
+    /// The reads that are made before midnight instead of after it.
     pub same_day: SameDay,
     /// US dollars for a post.
     pub price_per_read: f64,
@@ -36,7 +36,7 @@ pub struct ReadTerms {
     pub reads_per_month: Option<f64>,
 }
 
-/// What the reads of a plan cost.
+/// The cost of a plan's reads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadsPlan {
     /// UTC days in which a tweet is read, on average: each is charged once.
@@ -72,7 +72,7 @@ impl ReadsPlan {
     }
 }
 
-/// A budget of so many reads in so many ms, by the month.
+/// The reads per month of a budget with this many reads in this many ms.
 #[must_use]
 pub fn per_month(reads: u64, period_ms: Millis) -> f64 {
     reads as f64 * MONTH_DAYS * DAY_MS as f64 / period_ms.max(1) as f64

@@ -1,4 +1,4 @@
-//! Who asks for them: the store for how far each was read, the queues for when each is due.
+//! The reader of sources: from the store how far each was read, from the queues when each is due.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::base::reload::Reloadable;
 use crate::engine::queue::{Place, Queue};
 use crate::store::{Positions, SourceRow};
 
-/// Where the queue of a namespace is had.
+/// Opens the queue of a namespace.
 #[async_trait]
 pub trait Queues: Send + Sync + std::fmt::Debug {
     /// The queue of that namespace.
@@ -24,16 +24,16 @@ pub trait Queues: Send + Sync + std::fmt::Debug {
     async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String>;
 }
 
-/// Where positions are kept, or why that cannot be opened, in one line.
+/// The store of positions, or one line that says why it cannot be opened.
 pub type PositionsAtHand = Reloadable<Result<Arc<dyn Positions>, String>>;
 
-/// Who asks for them.
+/// The reader of sources.
 #[derive(Debug)]
 pub struct SourceBook {
     named: Vec<NamedSource>,
     positions: PositionsAtHand,
     queues: Arc<dyn Queues>,
-    /// Those that are open, by namespace.
+    /// The open queues, by namespace.
     open: Mutex<BTreeMap<String, Arc<dyn Queue>>>,
 }
 
@@ -44,7 +44,7 @@ impl SourceBook {
         Self { named, positions, queues, open: Mutex::default() }
     }
 
-    /// Whether the settings name any.
+    /// Returns true if the settings name any.
     #[must_use]
     pub fn names_any(&self) -> bool {
         !self.named.is_empty()
@@ -106,7 +106,7 @@ impl SourceBook {
         Ok(polled.chain(never).collect())
     }
 
-    /// Where these sources are in the queue of their endpoint, and who polls it.
+    /// The places of these sources in the queue of their endpoint, and its poller.
     async fn ask(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), String> {
         let known = self.open.lock().await.get(namespace).cloned();
         let queue = match known {

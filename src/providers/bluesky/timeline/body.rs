@@ -18,9 +18,9 @@ use crate::providers::timeline::Post;
 pub struct Read {
     /// Its posts, by their places.
     pub posts: Vec<Post>,
-    /// Those that came in a shape we cannot read.
+    /// Items that cannot be read.
     pub broken: usize,
-    /// How the next page is asked for.
+    /// The way to the next page.
     pub cursor: Option<String>,
 }
 

@@ -34,7 +34,7 @@ pub fn place(at: Millis, name: &str) -> u64 {
 pub struct Item<'a> {
     /// Its sort time, ms since the Unix epoch; `None` where it has none that can be read, or stands out of the order.
     pub at: Option<Millis>,
-    /// What tells it from others of the same millisecond.
+    /// The part that distinguishes it from others of the same millisecond.
     pub name: &'a str,
 }
 

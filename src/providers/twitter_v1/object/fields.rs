@@ -1,4 +1,4 @@
-//! How an object is split into its fields: one walk over its text, in which all that is not read is skipped.
+//! Splits an object into its fields, in one walk over its text that skips all other fields.
 
 use std::fmt;
 use std::marker::PhantomData;

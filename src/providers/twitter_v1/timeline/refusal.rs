@@ -1,4 +1,4 @@
-//! What a refused page means for a source.
+//! The decision about a refused page of a source.
 //!
 //! A lookup is about a hundred tweets, a timeline about one target: what is said of a target (not there, protected,
 //! suspended, blocking, its query refused) is the source's own matter, where a lookup would bisect, or wait.
@@ -8,7 +8,7 @@ use crate::providers::lookup::LookupError;
 use crate::providers::timeline::of_target;
 use crate::providers::twitter_v1::errors;
 
-/// What to do about an answer of that endpoint that is not a success.
+/// The decision about an answer of that endpoint that is not a success.
 pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     use LookupError::{BadRequest, BatchTooLarge, Outage, Unready};
 

@@ -9,7 +9,7 @@ use crate::providers::lookup::LookupError;
 use crate::providers::timeline::{Post, of_target, read_posts};
 use crate::providers::x_v2::{id_of, parse_post};
 
-/// What an answer says of a timeline that it does not give.
+/// The problem in an answer without the timeline.
 const NOT_OURS: &[&str] =
     &["resource-not-found", "not-authorized-for-resource", "resource-unavailable", "disallowed-resource"];
 
@@ -18,9 +18,9 @@ const NOT_OURS: &[&str] =
 pub struct Read {
     /// Its posts.
     pub posts: Vec<Post>,
-    /// Those that came in a shape we cannot read.
+    /// Posts that cannot be read.
     pub broken: usize,
-    /// How the next one is asked for; the last has none.
+    /// The token of the next page; the last page has none.
     pub next_token: Option<String>,
 }
 
@@ -45,14 +45,14 @@ struct Problem<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Whether a problem that stands in place of posts is about whose they are.
+/// Returns true if a problem that stands in place of posts is about whose they are.
 fn is_about_the_timeline(raw: &RawValue) -> bool {
     let problem: Option<Problem<'_>> = serde_json::from_str(raw.get()).ok();
     // The host has been api.twitter.com and api.x.com.
     problem.is_some_and(|problem| problem.kind.rsplit('/').next().is_some_and(|kind| NOT_OURS.contains(&kind)))
 }
 
-/// Whether a refusal is the API's own, and not of something in front of it.
+/// Returns true if a refusal is the API's own, and not of something in front of it.
 pub fn is_problem(body: &[u8]) -> bool {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     body["title"].is_string() || body["errors"].is_array()

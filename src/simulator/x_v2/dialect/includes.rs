@@ -1,4 +1,4 @@
-//! What a call's expansions bring beside the posts.
+//! The additional objects from a call's expansions.
 
 use serde_json::{Map, Value};
 

@@ -100,7 +100,7 @@ async fn a_holder_lets_go_before_another_can_have_it() {
     let third = hold(wiped.clone(), "third", LEASE);
     let _third = third.take(&stop).await.unwrap();
     let other = hold(wiped, "other", LEASE);
-    assert!(other.keep(&mut held).await.contains("another has it"));
+    assert!(other.keep(&mut held).await.contains("another poller has it"));
 }
 
 /// Three of them over a network that loses requests and replies, one in five, and holds others back for longer than

@@ -1,0 +1,140 @@
+//! A post at its network: its address there, and the object as the network sent it.
+
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::ids::PostId;
+use crate::model::provider::Provider;
+
+/// Of an object, in characters, at the most; a post is 2 to 10 KB.
+const SHOWN: usize = 40_000;
+/// Where an object opens in another, it goes that far to the right.
+const INDENT: &str = "  ";
+
+/// What an object says of its address.
+#[derive(Debug, Deserialize)]
+struct Addressed {
+    url: Option<String>,
+}
+
+/// The address of a post at the network of that ledger, for a browser; `None` where it cannot be known.
+pub(super) fn address(ledger: &str, id: &PostId, raw: Option<&str>) -> Option<Url> {
+    let address = match ledger.parse::<Provider>().ok()? {
+        Provider::Twitter | Provider::X => format!("https://x.com/i/web/status/{id}"),
+        Provider::Bluesky => {
+            let (author, key) = id.as_str().strip_prefix("at://")?.split_once("/app.bsky.feed.post/")?;
+            format!("https://bsky.app/profile/{author}/post/{key}")
+        }
+        // Each instance has its own, and its posts say where they are.
+        Provider::Mastodon(_) => serde_json::from_str::<Addressed>(raw?).ok()?.url?,
+    };
+    // What another server wrote must not become a script.
+    Url::parse(&address).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
+}
+
+/// A JSON object with a line for each of its values, as it was written otherwise: neither order nor digits change. Of a
+/// long one its beginning, and whether that is so.
+pub(super) fn indented(raw: &str) -> (String, bool) {
+    let (mut text, mut depth, mut is_string, mut is_escaped) = (String::new(), 0_usize, false, false);
+    let line = |text: &mut String, depth: usize| {
+        text.push('\n');
+        text.push_str(&INDENT.repeat(depth.min(20)));
+    };
+    let mut all = raw.chars().filter(|c| !c.is_control()).peekable();
+    while let Some(c) = all.next() {
+        if text.len() > SHOWN {
+            return (text, true);
+        }
+        if is_string {
+            text.push(c);
+            is_string = is_escaped || c != '"';
+            is_escaped = c == '\\' && !is_escaped;
+            continue;
+        }
+        match c {
+            ' ' => {}
+            '{' | '[' => {
+                text.push(c);
+                if !matches!(all.peek(), Some('}' | ']')) {
+                    depth += 1;
+                    line(&mut text, depth);
+                }
+            }
+            '}' | ']' => {
+                if !text.ends_with(['{', '[']) {
+                    depth = depth.saturating_sub(1);
+                    line(&mut text, depth);
+                }
+                text.push(c);
+            }
+            ',' => {
+                text.push(c);
+                line(&mut text, depth);
+            }
+            ':' => text.push_str(": "),
+            _ => {
+                text.push(c);
+                is_string = c == '"';
+            }
+        }
+    }
+    (text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URI: &str = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/app.bsky.feed.post/3l6oveex3ii2l";
+
+    fn at(ledger: &str, id: &str, raw: Option<&str>) -> Option<String> {
+        address(ledger, &PostId::parse(id).unwrap(), raw).map(String::from)
+    }
+
+    #[test]
+    fn a_post_has_an_address_at_its_network() {
+        let toot = Some(r#"{"id":"20","url":"https://mastodon.social/@Gargron/20"}"#);
+        for (ledger, id, raw, address) in [
+            ("twitter", "20", None, "https://x.com/i/web/status/20"),
+            ("x", "20", None, "https://x.com/i/web/status/20"),
+            ("mastodon:social", "20", toot, "https://mastodon.social/@Gargron/20"),
+            ("bluesky", URI, None, "https://bsky.app/profile/did:plc:ewvi7nxzyoun6zhxrhs64oiz/post/3l6oveex3ii2l"),
+        ] {
+            assert_eq!(at(ledger, id, raw).as_deref(), Some(address));
+        }
+    }
+
+    #[test]
+    fn only_an_address_of_the_web_is_one() {
+        for raw in [
+            None,
+            Some("{}"),
+            Some("no json"),
+            Some(r#"{"url":"javascript:alert(1)"}"#),
+            Some(r#"{"url":"JaVaScRiPt:alert(1)//https://"}"#),
+            Some(r#"{"url":"data:text/html,x"}"#),
+            Some(r#"{"url":"/relative"}"#),
+            Some(r#"{"url":7}"#),
+        ] {
+            assert_eq!(at("mastodon:social", "20", raw), None, "{raw:?}");
+        }
+        assert_eq!(at("bluesky", "20", None), None);
+        assert_eq!(at("another", "20", None), None);
+    }
+
+    #[test]
+    fn an_object_has_a_line_for_each_value_and_stays_as_it_is() {
+        let raw = r#"{"b":12345678901234567890,"a":[1.50,{}, [] ],"text":"a \"{,:}\" \\"}"#;
+        let shown = "{\n  \"b\": 12345678901234567890,\n  \"a\": [\n    1.50,\n    {},\n    []\n  ],\n  \
+                     \"text\": \"a \\\"{,:}\\\" \\\\\"\n}";
+        assert_eq!(indented(raw), (shown.to_owned(), false));
+    }
+
+    #[test]
+    fn what_is_long_or_deep_is_bounded() {
+        for raw in [format!("\"{}\"", "x".repeat(1 << 20)), "[".repeat(1 << 20), "]".repeat(1 << 20)] {
+            let (text, is_cut) = indented(&raw);
+            assert!(is_cut && text.len() < SHOWN + 100, "{}", text.len());
+        }
+    }
+}
