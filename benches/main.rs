@@ -8,6 +8,7 @@
 mod enqueue;
 mod export;
 mod fill;
+mod freshness;
 mod hydrate;
 mod memory;
 mod pipeline;
@@ -50,18 +51,29 @@ async fn run(name: &str, size: Size) -> Option<Report> {
         "hydrate" => hydrate::run(size).await,
         "export" => export::run(size).await,
         "fill" => fill::run(size).await,
+        "freshness" => freshness::run(size).await,
         "memory" => memory::run(size).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 8] = ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "export", "fill", "memory"];
+const ALL: [&str; 9] =
+    ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "export", "fill", "freshness", "memory"];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {
     // cargo bench says --bench, cargo test does not.
-    let (options, mut names): (Vec<String>, Vec<String>) =
-        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let (mut options, mut names) = (Vec::new(), Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--data" {
+            drop(arguments.next()); // a folder of cascades: freshness reads it
+        } else if argument.starts_with("--") {
+            options.push(argument);
+        } else {
+            names.push(argument);
+        }
+    }
     let size = if options.iter().any(|option| option == "--bench") { Size::Full } else { Size::Smoke };
     let record = options.iter().any(|option| option == "--record");
     if names.is_empty() {

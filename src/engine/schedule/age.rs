@@ -51,6 +51,19 @@ impl AgeTable {
         self.brackets.last().map_or(0, |bracket| bracket.under)
     }
 
+    /// The same table with lives that end at that age, ms, if they ended later; at least the first bracket is left.
+    #[must_use]
+    pub fn until(&self, lifetime: Millis) -> Self {
+        let mut brackets: Vec<Bracket> = Vec::new();
+        for bracket in &self.brackets {
+            if brackets.last().is_some_and(|last| last.under >= lifetime) {
+                break;
+            }
+            brackets.push(Bracket { under: bracket.under.min(lifetime.max(1)), lane: bracket.lane.clone() });
+        }
+        Self { brackets }
+    }
+
     /// The lane of an item made at `created_at`, both in ms since the epoch; `None` when its life is
     /// over, or when it is dated more than a minute into the future (up to a minute is clock skew
     /// and counts as age 0).

@@ -1,5 +1,6 @@
 //! Schedules: when an item is due again. Starter, rebuild, refresh and page know this trait alone.
 
+pub mod adaptive;
 pub mod age;
 
 use std::fmt::Debug;

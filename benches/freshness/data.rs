@@ -1,0 +1,140 @@
+//! Cascades: a folder with `cascades.csv.gz` (first column `cascade`) and `events.csv.gz` (`cascade,dt_s,…`), or made
+//! up.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::schedule::adaptive::curve::Curve;
+use twitter_updater::engine::schedule::adaptive::train::Cascade;
+use twitter_updater::engine::schedule::age::AgeTable;
+
+/// A set of items whose events are known.
+#[derive(Debug, Clone)]
+pub struct Set {
+    pub name: String,
+    pub cascades: Vec<Cascade>,
+    /// Up to which age the events are known, at most the table's lifetime.
+    pub horizon: Millis,
+    /// Multiplier and curve of the true rate, where they were made by one.
+    pub truth: Option<(Vec<f64>, Curve)>,
+}
+
+/// A small generator, the same on every machine (`SplitMix64`).
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 to 1, neither included.
+    pub fn share(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    pub fn normal(&mut self) -> f64 {
+        (-2.0 * self.share().ln()).sqrt() * (std::f64::consts::TAU * self.share()).cos()
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, (self.next() % (at as u64 + 1)) as usize);
+        }
+    }
+}
+
+/// Reads a folder. Items without events are items, too: `cascades.csv.gz` names them.
+pub fn read(folder: &Path, table: &AgeTable) -> Set {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut ages: Vec<Vec<f64>> = Vec::new();
+    for name in ["cascades.csv.gz", "events.csv.gz"] {
+        let path = folder.join(name);
+        let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut rows = csv::ReaderBuilder::new().flexible(true).from_reader(GzDecoder::new(file));
+        for row in rows.records() {
+            let row = row.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let id = row.get(0).unwrap_or_default();
+            let at = places.get(id).copied().unwrap_or_else(|| {
+                places.insert(id.to_owned(), ages.len());
+                ages.push(Vec::new());
+                ages.len() - 1
+            });
+            if name == "events.csv.gz" {
+                ages[at].extend(row.get(1).and_then(|age| age.trim().parse::<f64>().ok()));
+            }
+        }
+    }
+    let latest = ages.iter().flatten().copied().filter(|age| age.is_finite()).fold(0.0, f64::max);
+    let name = folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());
+    let horizon = horizon((latest * 1e3) as Millis, table);
+    let cascades = ages.iter().map(|ages| Cascade::new(ages, horizon)).collect();
+    Set { name, cascades, horizon, truth: None }
+}
+
+/// Collections end at an age; what came later is not known. It is taken for the first end of a bracket (or whole day)
+/// that no event lies beyond: a set that ends at 6.99 days was collected for 7.
+fn horizon(latest: Millis, table: &AgeTable) -> Millis {
+    const DAY: Millis = 86_400_000;
+    latest.div_euclid(DAY).saturating_add(1).saturating_mul(DAY).min(table.lifetime())
+}
+
+/// Items whose rate is m × g(u), m log-normal with a spread of e on both sides, and events at random by it.
+pub fn made_up(count: usize, table: &AgeTable) -> Set {
+    let horizon = table.lifetime();
+    let age_s: Vec<f64> =
+        [0.0, 0.05, 0.3, 1.0, 4.0, 12.0, 24.0, 72.0, 168.0, 720.0].map(|hours| hours * 3_600.0).to_vec();
+    let count_at = vec![0.0, 6.0, 30.0, 65.0, 120.0, 160.0, 185.0, 215.0, 230.0, 245.0];
+    let curve = Curve { scale_s: 60.0, age_s, count: count_at };
+    let mut random = Random::seeded(11);
+    let mut cascades = Vec::new();
+    let mut multipliers = Vec::new();
+    for _ in 0..count {
+        let multiplier = random.normal().exp();
+        let mut ages = Vec::new();
+        // In the time of a process of rate 1, whose clock is the count: the age is found by halving.
+        let mut total = 0.0;
+        loop {
+            total -= random.share().ln() / multiplier;
+            let (mut low, mut high) = (0.0, horizon as f64 / 1e3);
+            if total >= curve.count(high) {
+                break;
+            }
+            for _ in 0..50 {
+                let middle = f64::midpoint(low, high);
+                if curve.count(middle) < total { low = middle } else { high = middle }
+            }
+            ages.push(high);
+        }
+        cascades.push(Cascade::new(&ages, horizon));
+        multipliers.push(multiplier);
+    }
+    Set { name: "synthetic".into(), cascades, horizon, truth: Some((multipliers, curve)) }
+}
+
+impl Set {
+    /// Two halves, drawn by a seed.
+    pub fn halves(&self, seed: u64) -> (Self, Self) {
+        let mut places: Vec<usize> = (0..self.cascades.len()).collect();
+        Random::seeded(seed).shuffle(&mut places);
+        let (train, test) = places.split_at(places.len() / 2);
+        (self.of(train), self.of(test))
+    }
+
+    fn of(&self, places: &[usize]) -> Self {
+        let cascades = places.iter().map(|at| self.cascades[*at].clone()).collect();
+        let truth = self.truth.as_ref().map(|(all, curve)| (places.iter().map(|at| all[*at]).collect(), curve.clone()));
+        Self { name: self.name.clone(), cascades, horizon: self.horizon, truth }
+    }
+}

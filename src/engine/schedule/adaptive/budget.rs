@@ -1,0 +1,143 @@
+//! Budget of an adaptive schedule: as many calls as the age table would spend on the same items. Pure.
+//!
+//! A population differs from the one that the coefficients come from, by up to a factor of two in what it spends. So
+//! each answer adds four numbers to the day's [`Spending`], and once a day [`Normaliser::after`] corrects the price
+//! and the level by a part of what was off. Faster controllers oscillated: a price acts on calls only after an
+//! interval, and intervals are up to days long.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::Millis;
+use crate::engine::schedule::age::AgeTable;
+
+/// Calls that the age table would make for an item between two ages, ms. Beyond the last bracket there are none.
+#[must_use]
+pub fn table_calls(table: &AgeTable, from: Millis, to: Millis) -> f64 {
+    let (mut lower, mut calls) = (0, 0.0);
+    for bracket in table.brackets() {
+        let span = to.min(bracket.under).saturating_sub(from.max(lower));
+        calls += span.max(0) as f64 / bracket.lane.patience as f64;
+        lower = bracket.under;
+    }
+    calls
+}
+
+/// What a day's answers add up to. Each item's time is in it exactly once, from one answer to the next, so that items
+/// which are refreshed often do not count for more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spending {
+    /// Calls demanded: those made, where each is made when it is due.
+    pub calls: f64,
+    /// Calls that the age table would have made.
+    pub table_calls: f64,
+    /// Events that the answers showed.
+    pub events: f64,
+    /// Events that average items would have had.
+    pub average_events: f64,
+}
+
+impl Spending {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            table_calls: self.table_calls + other.table_calls,
+            events: self.events + other.events,
+            average_events: self.average_events + other.average_events,
+        }
+    }
+}
+
+/// What the days have taught: kept by the caller, one for a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Normaliser {
+    /// Factor on the price of a call.
+    pub price: f64,
+    /// Events of the average item here, as a multiple of the average item of the coefficients' file.
+    pub level: f64,
+}
+
+impl Default for Normaliser {
+    fn default() -> Self {
+        Self { price: 1.0, level: 1.0 }
+    }
+}
+
+/// Share of a day's error that is corrected.
+const DAMPED: f64 = 0.6;
+/// A day corrects the price at most by this factor.
+const STEP: f64 = 4.0;
+/// Neither factor leaves this range, in either direction.
+const RANGE: f64 = 1e6;
+/// A day with fewer of the table's calls says too little.
+const FEWEST_CALLS: f64 = 50.0;
+/// A level from fewer expected events would be noise.
+const FEWEST_EVENTS: f64 = 20.0;
+
+impl Normaliser {
+    /// After a day's answers. `share`: what may be spent, as a multiple of the table's calls. Calls go as price^-½,
+    /// so their error is squared; with the level, the rates themselves go up, and the price goes with them.
+    #[must_use]
+    pub fn after(self, day: &Spending, share: f64) -> Self {
+        let wanted = day.table_calls * share;
+        if !(wanted.is_finite() && wanted >= FEWEST_CALLS && day.calls >= 0.0) {
+            return self;
+        }
+        let off = (day.calls / wanted).max(1e-3);
+        let price = off.powf(2.0 * DAMPED).clamp(1.0 / STEP, STEP);
+        let enough = day.average_events >= FEWEST_EVENTS && day.events >= FEWEST_EVENTS;
+        let level = if enough { day.events / day.average_events } else { self.level };
+        let level = (level / self.level).powf(DAMPED);
+        let within = |factor: f64, old: f64| if factor.is_finite() { factor.clamp(1.0 / RANGE, RANGE) } else { old };
+        Self { price: within(self.price * price, self.price), level: within(self.level * level, self.level) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOUR: Millis = 3_600_000;
+
+    fn table() -> AgeTable {
+        "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()
+    }
+
+    #[test]
+    fn the_tables_calls_are_its_intervals() {
+        let table = table();
+        assert!((table_calls(&table, 0, HOUR) - 10.2).abs() < 1e-9);
+        assert!((table_calls(&table, 2 * HOUR, 5 * HOUR) - 3.0).abs() < 1e-9);
+        assert_eq!(table_calls(&table, 5 * HOUR, 2 * HOUR), 0.0);
+        assert_eq!(table_calls(&table, i64::MAX - 1, i64::MAX), 0.0);
+        assert_eq!(table_calls(&table, i64::MIN, 0), 0.0);
+    }
+
+    #[test]
+    fn nothing_is_learnt_from_nothing() {
+        let start = Normaliser::default();
+        assert_eq!(start.after(&Spending::default(), 1.0), start);
+        let broken = Spending { calls: f64::NAN, table_calls: f64::NAN, events: f64::NAN, average_events: f64::NAN };
+        assert_eq!(start.after(&broken, 1.0), start);
+        assert_eq!(start.after(&Spending { table_calls: 1e3, calls: 1e3, ..Spending::default() }, 0.0), start);
+    }
+
+    proptest! {
+        #[test]
+        fn days_bring_the_calls_to_the_budget(spends in 0.2..5.0f64, level in 0.01..100.0f64, share in 0.25..2.0f64) {
+            // A population whose calls go as price^-1/2, with rates `level` times those of the file.
+            let mut normaliser = Normaliser::default();
+            let mut off = 0.0;
+            for _ in 0..12 {
+                off = spends / (normaliser.price * normaliser.level).sqrt() * level.sqrt();
+                let day = Spending { calls: 1e3 * off, table_calls: 1e3, events: 1e4 * level, average_events: 1e4 };
+                normaliser = normaliser.after(&day, share);
+            }
+            prop_assert!((off / share - 1.0).abs() < 0.02, "{off} {share}");
+            prop_assert!((normaliser.level / level - 1.0).abs() < 0.02);
+        }
+    }
+}

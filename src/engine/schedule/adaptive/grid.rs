@@ -1,0 +1,102 @@
+//! Grid of intervals: the lanes of an adaptive schedule. Pure.
+//!
+//! Any interval is possible, but each lane costs each claim and each schedule something. So the lanes stand on a
+//! geometric grid, one or two to an octave, and an item goes into the lane nearest below its interval. Its due time
+//! stays exact: the lane's patience decides only who goes first when there are too few calls, and is off by less than
+//! one step.
+
+use crate::base::clock::{self, Millis};
+use crate::engine::lane::Lane;
+
+/// Lanes in geometric steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// Rising patiences, ms.
+    patiences: Vec<Millis>,
+}
+
+/// The step that a mantissa is written in: two to an octave are 1, 1.4, 2, 2.8 … times the first.
+const FINEST: u32 = 4;
+
+impl Grid {
+    /// Lanes from `shortest` to `longest`, both ms and at least 1 ms, `per_octave` (1 to 4) for each doubling. The
+    /// first lane is `shortest` itself; the last one is not longer than `longest`.
+    #[must_use]
+    pub fn new(shortest: Millis, longest: Millis, per_octave: u32) -> Self {
+        let shortest = shortest.max(1);
+        let per_octave = per_octave.clamp(1, FINEST);
+        let mut patiences = vec![shortest];
+        for step in 1..=64 * per_octave {
+            let patience = rounded(shortest as f64 * (f64::from(step) / f64::from(per_octave)).exp2());
+            if patience > longest.max(shortest) {
+                break;
+            }
+            if patiences.last().is_some_and(|last| *last < patience) {
+                patiences.push(patience);
+            }
+        }
+        Self { patiences }
+    }
+
+    /// All lanes, the shortest first.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> {
+        self.patiences.iter().map(|patience| lane(*patience))
+    }
+
+    /// The lane of an interval, ms: the longest one that is not longer. What is shorter than the grid goes into the
+    /// first lane.
+    #[must_use]
+    pub fn lane(&self, interval: Millis) -> Lane {
+        let at = self.patiences.partition_point(|patience| *patience <= interval);
+        lane(self.patiences.get(at.saturating_sub(1)).copied().unwrap_or(1))
+    }
+}
+
+/// Whole seconds from ten seconds on, whole minutes from ten minutes on, and so on: names stay short.
+fn rounded(ms: f64) -> Millis {
+    let unit = match ms {
+        ms if ms < 10_000.0 => 1.0,
+        ms if ms < 600_000.0 => 1_000.0,
+        ms if ms < 36_000_000.0 => 60_000.0,
+        _ => 600_000.0,
+    };
+    // Below 2^63: the grid ends at 100 years, and a cast saturates.
+    ((ms / unit).round() * unit) as Millis
+}
+
+/// Named by its interval, `~5m` or `~1h24m`: "about every". The mark keeps it apart from the lanes of the age table,
+/// which are named by an age.
+fn lane(patience: Millis) -> Lane {
+    let text = humantime::format_duration(clock::span(patience)).to_string();
+    let name: String = text.split_whitespace().collect();
+    Lane::new(format!("~{name}"), clock::span(patience))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_intervals() {
+        let grid = Grid::new(20_000, 86_400_000, 1);
+        let names: Vec<String> = grid.lanes().map(|lane| lane.name.to_string()).collect();
+        assert_eq!(names[..6], ["~20s", "~40s", "~1m20s", "~2m40s", "~5m20s", "~11m"]);
+        assert_eq!(names.len(), 13, "{names:?}");
+        assert_eq!(Grid::new(60_000, 60_000, 2).lanes().count(), 1);
+        assert_eq!(Grid::new(0, -5, 0).lanes().next().map(|lane| lane.patience), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn an_interval_is_at_most_a_step_above_its_lane(interval in 20_000i64..86_000_000, per_octave in 1u32..5) {
+            let grid = Grid::new(20_000, 86_400_000, per_octave);
+            let lane = grid.lane(interval);
+            prop_assert!(lane.patience <= interval);
+            let step = (1.0 / f64::from(per_octave)).exp2();
+            prop_assert!(interval as f64 <= lane.patience as f64 * step * 1.06, "{interval} {lane:?}");
+            prop_assert!(grid.lanes().any(|other| other == lane));
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Adaptive schedule: the next refresh of an item by its own history, at the cost of the age table. Pure: no input or
+//! output, no clock, no state in the process.
+//!
+//! Between two refreshes an item's stored counts miss what happens. What they miss is Σ over events of (next refresh
+//! − event), in event seconds. To make that least for a number of calls, each item is refreshed when the expectation
+//! of what it misses, ∫ (u − last answer) × λ̂(u) du, reaches a price μ, the same for all items. [`Model`] estimates
+//! λ̂ from counts; the price comes from the age table ([`Adaptive::new`]) and is corrected once a day ([`budget`]);
+//! [`grid`] has the lanes.
+//!
+//! Units: ages and times in ms since the epoch or s where a name ends in `_s`; counts in weighted events
+//! ([`weighted`]); rates in events per second; prices in event seconds per call.
+
+pub mod budget;
+pub mod curve;
+pub mod grid;
+pub mod model;
+pub mod train;
+
+use std::sync::Arc;
+
+use self::budget::{Normaliser, Spending, table_calls};
+use self::grid::Grid;
+use self::model::{Counts, Model, sane};
+use crate::base::clock::{FUTURE_TOLERANCE_MS, Millis};
+use crate::engine::lane::Lane;
+use crate::engine::schedule::age::{AgeTable, Bracket};
+
+/// One answer with counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Answer {
+    /// When it was given, ms since the epoch.
+    pub at: Millis,
+    /// Its weighted count ([`weighted`]), events.
+    pub count: f64,
+}
+
+/// What is known of an item.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct History {
+    /// When it was made, ms since the epoch. `None`: nothing is estimated, and the age table's last bracket has it.
+    pub created_at: Option<Millis>,
+    /// The last answer. `None`: it is taken for an average item.
+    pub last: Option<Answer>,
+    /// The answer before. `None`: the last one was the first; the item began with a count of 0.
+    pub before: Option<Answer>,
+    /// Recent events as stored with the answer before ([`Decision::recent`]). `None`: guessed from the counts.
+    pub recent: Option<f64>,
+}
+
+/// Sum of counts, each with its weight, events. A missing count adds nothing; `None` if all are missing. Of a count
+/// that an answer leaves out, pass the stored one, or the sum would fall and rise again.
+#[must_use]
+pub fn weighted(counts: &[(Option<i64>, f64)]) -> Option<f64> {
+    let known = counts.iter().filter_map(|(count, weight)| count.map(|count| sane(count as f64) * sane(*weight)));
+    known.fold(None, |sum, count| Some(sum.unwrap_or(0.0) + count))
+}
+
+/// Under a hard quota an adaptive schedule demands a little more than it: then the queue's order decides what is
+/// worth a call, rather than chance. `cargo bench -- freshness` found 1.25 best of 0.8 to 1.5, at a half and a
+/// quarter of the table.
+pub const OF_A_HARD_QUOTA: f64 = 1.25;
+
+/// What the operator sets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Calls, as a multiple of the age table's.
+    pub share: f64,
+    /// The shortest interval of a bracket, as a share of the age table's.
+    pub shortest: f64,
+    /// The longest interval of a bracket, as a multiple of the age table's.
+    pub longest: f64,
+    /// Lanes for each doubling of the interval, 1 to 4.
+    pub lanes_per_octave: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { share: 1.0, shortest: 1.0 / 9.0, longest: 8.0, lanes_per_octave: 1 }
+    }
+}
+
+/// When an item is due, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Its lane; its patience is at most one step of the grid below the interval.
+    pub lane: Lane,
+    /// From now to its due time, exact, ms; 0 if that has passed.
+    pub delay: Millis,
+    /// From its last answer to its due time, ms.
+    pub interval: Millis,
+    /// Its multiplier: its rate, as a multiple of the average item's at its age.
+    pub multiplier: f64,
+    /// Its estimated rate now, events per second; `None` where its age is not known.
+    pub rate_per_s: Option<f64>,
+    /// Recent events at the last answer: to be stored with it. `None` where there was no count.
+    pub recent: Option<f64>,
+}
+
+/// The schedule.
+#[derive(Debug, Clone)]
+pub struct Adaptive {
+    table: AgeTable,
+    model: Arc<Model>,
+    options: Options,
+    normaliser: Normaliser,
+    grid: Grid,
+    price: f64,
+}
+
+/// Steps of the integral over a life.
+const STEPS: u32 = 240;
+
+impl Adaptive {
+    /// A schedule with the budget of that table. Its price is reckoned here, in well below a millisecond.
+    #[must_use]
+    pub fn new(table: AgeTable, model: Arc<Model>, options: Options, normaliser: Normaliser) -> Self {
+        let options = Options {
+            share: if options.share.is_finite() { options.share.clamp(1e-3, 1e3) } else { 1.0 },
+            shortest: if options.shortest.is_finite() { options.shortest.clamp(1e-3, 1.0) } else { 1.0 },
+            longest: if options.longest.is_finite() { options.longest.clamp(1.0, 1e3) } else { 1.0 },
+            ..options
+        };
+        let patiences = || table.brackets().iter().map(|bracket| bracket.lane.patience as f64);
+        let shortest = patiences().fold(f64::INFINITY, f64::min) * options.shortest;
+        let longest = patiences().fold(1.0, f64::max) * options.longest;
+        let grid = Grid::new(shortest as Millis, longest as Millis, options.lanes_per_octave);
+        let mut schedule = Self { table, model, options, normaliser, grid, price: 0.0 };
+        schedule.price = schedule.base_price() * normaliser.price * normaliser.level;
+        schedule
+    }
+
+    /// The price of a call in force, event seconds.
+    #[must_use]
+    pub fn price(&self) -> f64 {
+        self.price
+    }
+
+    /// All lanes that it may use, the shortest first.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> {
+        self.grid.lanes()
+    }
+
+    /// The shortest and the longest interval in a bracket, ms.
+    #[must_use]
+    pub fn bounds(&self, bracket: &Bracket) -> (Millis, Millis) {
+        let every = bracket.lane.patience as f64;
+        (((every * self.options.shortest) as Millis).max(1), ((every * self.options.longest) as Millis).max(1))
+    }
+
+    /// Calls of an average item in its whole life, at a price.
+    fn calls_at(&self, price: f64) -> f64 {
+        let scale = self.model.curve.scale_s;
+        let mut calls = 0.0;
+        let mut lower = 0.0;
+        for bracket in self.table.brackets() {
+            let upper = bracket.under as f64 / 1e3;
+            let (shortest, longest) = self.bounds(bracket);
+            let step = ((upper + scale) / (lower + scale)).ln() / f64::from(STEPS);
+            for at in 0..STEPS {
+                let age = (lower + scale) * ((f64::from(at) + 0.5) * step).exp() - scale;
+                let interval = (2.0 * price / self.model.curve.rate(age)).sqrt();
+                calls += (age + scale) * step / interval.clamp(shortest as f64 / 1e3, longest as f64 / 1e3);
+            }
+            lower = upper;
+        }
+        calls
+    }
+
+    /// The price at which an average item of the model's file makes as many calls as the budget has, by the training's
+    /// factor from average to real ones.
+    fn base_price(&self) -> f64 {
+        let table = table_calls(&self.table, 0, self.table.lifetime());
+        let wanted = table * self.options.share / self.model.spend;
+        // Calls fall with the price: halve the range of its logarithm.
+        let (mut low, mut high) = (-30.0f64, 60.0f64);
+        for _ in 0..60 {
+            let middle = f64::midpoint(low, high);
+            if self.calls_at(middle.exp()) > wanted { low = middle } else { high = middle }
+        }
+        high.exp()
+    }
+
+    /// Ages and counts of an item that was made then.
+    fn counts(created_at: Millis, history: &History) -> Option<Counts> {
+        let age_s = |at: Millis| at.saturating_sub(created_at).max(0) as f64 / 1e3;
+        let last = history.last?;
+        // An answer "before" that is not before says nothing.
+        let before = history.before.filter(|before| before.at < last.at);
+        let (before_s, count) = before.map_or((0.0, 0.0), |before| (age_s(before.at), sane(before.count)));
+        let recent = before.and(history.recent);
+        Some(Counts { before_s, before: count, last_s: age_s(last.at), last: sane(last.count), recent })
+    }
+
+    /// When an item is due; `None` when its life is over by the age table.
+    #[must_use]
+    pub fn next(&self, history: &History, now: Millis) -> Option<Decision> {
+        self.next_at(history, now, None)
+    }
+
+    /// The same for an item whose multiplier is known, as in a simulation.
+    #[must_use]
+    pub fn next_at(&self, history: &History, now: Millis, known: Option<f64>) -> Option<Decision> {
+        let last = history.last.map_or(now, |answer| answer.at.min(now));
+        let Some(created_at) = history.created_at else {
+            let interval = self.table.brackets().last()?.lane.patience;
+            let delay = last.saturating_add(interval).saturating_sub(now).max(0);
+            let lane = self.grid.lane(interval);
+            return Some(Decision { lane, delay, interval, multiplier: 1.0, rate_per_s: None, recent: None });
+        };
+        let age = now.saturating_sub(created_at);
+        let is_skewed = age < -FUTURE_TOLERANCE_MS && history.last.is_none();
+        let bracket = self.table.brackets().iter().find(|bracket| age < bracket.under).filter(|_| !is_skewed)?;
+        let counts = Self::counts(created_at, history);
+        let recent = counts.map(|counts| self.model.recent(&counts));
+        let level = self.normaliser.level;
+        let learnt = counts.zip(recent).map_or(1.0, |(counts, recent)| {
+            self.model.multiplier(counts.last_s, &self.model.features(&counts, recent, level))
+        });
+        let multiplier = known.filter(|known| known.is_finite() && *known > 0.0).unwrap_or(learnt);
+        let since_s = last.saturating_sub(created_at).max(0) as f64 / 1e3;
+        let (shortest, longest) = self.bounds(bracket);
+        let latest_s = since_s + longest as f64 / 1e3;
+        let reached_s = self.model.curve.reach(since_s, self.price / (level * multiplier), latest_s);
+        let interval = (((reached_s - since_s) * 1e3) as Millis).clamp(shortest, longest);
+        // The last refresh is at the end of the life, not long after it.
+        let end = self.table.lifetime().saturating_sub(last.saturating_sub(created_at)).max(shortest);
+        let interval = interval.min(end);
+        let rate = self.model.curve.rate(age.max(0) as f64 / 1e3) * level * multiplier;
+        let delay = last.saturating_add(interval).saturating_sub(now).max(0);
+        Some(Decision { lane: self.grid.lane(interval), delay, interval, multiplier, rate_per_s: Some(rate), recent })
+    }
+
+    /// What the last answer adds to the day's spending: one call, and what table and average item would have had
+    /// since the answer before. An item whose age is not known adds nothing.
+    ///
+    /// `due`: when it was due, ms since the epoch. A call that was made late, as there were too few, or early, as
+    /// there were some to spare, counts as elapsed ÷ interval: the normaliser holds what is demanded to the budget.
+    /// If it held what is made, a quota below the budget would lower the price for ever, and spare calls would raise
+    /// it for ever.
+    #[must_use]
+    pub fn spending(&self, history: &History, due: Option<Millis>) -> Spending {
+        let (Some(created_at), Some(last)) = (history.created_at, history.last) else {
+            return Spending::default();
+        };
+        let to = last.at.saturating_sub(created_at).max(0);
+        let before = history.before.filter(|before| before.at < last.at);
+        // A young item's first answer stands for its life so far, an old one's for one interval of the table: it came
+        // in late, and could not have been refreshed before.
+        let every = || self.table.update_delay(created_at, last.at).unwrap_or(0);
+        let is_young = self.table.brackets().first().is_some_and(|bracket| to <= self.bounds(bracket).1);
+        let came = || if is_young { 0 } else { to.saturating_sub(every()) };
+        let from = before.map_or_else(came, |before| before.at.saturating_sub(created_at)).max(0);
+        let counted = before.map_or(0.0, |before| before.count);
+        let is_covered = before.is_some() || from == 0;
+        let covered = |events: f64| if is_covered { sane(events) } else { 0.0 };
+        let since = before.map_or(created_at.saturating_add(from), |before| before.at);
+        let planned = due.map_or(0, |due| due.saturating_sub(since));
+        let elapsed = last.at.saturating_sub(since);
+        Spending {
+            calls: if planned > 0 && elapsed > 0 { elapsed as f64 / planned as f64 } else { 1.0 },
+            table_calls: table_calls(&self.table, from, to),
+            events: covered(last.count - counted),
+            average_events: covered(self.model.curve.events(from as f64 / 1e3, to as f64 / 1e3)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTE: Millis = 60_000;
+    const HOUR: Millis = 60 * MINUTE;
+    const DAY: Millis = 24 * HOUR;
+    const MADE: Millis = 1_700_000_000_000;
+
+    fn schedule(share: f64) -> Adaptive {
+        let table = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
+        let options = Options { share, ..Options::default() };
+        Adaptive::new(table, Arc::new(Model::embedded().unwrap()), options, Normaliser::default())
+    }
+
+    fn history(last: (Millis, f64), before: Option<(Millis, f64)>) -> History {
+        let answer = |(age, count)| Answer { at: MADE + age, count };
+        History { created_at: Some(MADE), last: Some(answer(last)), before: before.map(answer), recent: None }
+    }
+
+    #[test]
+    fn a_busy_item_is_refreshed_more_often_than_a_quiet_one() {
+        let schedule = schedule(1.0);
+        let at = |count| {
+            let history = history((6 * HOUR, count), Some((5 * HOUR, count * 0.9)));
+            schedule.next(&history, MADE + 6 * HOUR).unwrap()
+        };
+        let (quiet, busy) = (at(10.0), at(5_000.0));
+        assert!(busy.interval * 3 < quiet.interval, "{busy:?} {quiet:?}");
+        assert!(busy.rate_per_s > quiet.rate_per_s && busy.recent > quiet.recent);
+    }
+
+    #[test]
+    fn an_increment_counts_more_than_the_count() {
+        let schedule = schedule(1.0);
+        let interval = |before| {
+            schedule.next(&history((6 * HOUR, 300.0), Some((5 * HOUR, before))), MADE + 6 * HOUR).unwrap().interval
+        };
+        assert!(interval(200.0) < interval(299.0));
+        // A count that falls is an increment of none.
+        assert_eq!(interval(300.0), interval(1e9));
+    }
+
+    #[test]
+    fn what_is_not_known_is_average() {
+        let schedule = schedule(1.0);
+        let none = schedule.next(&History::default(), MADE).unwrap();
+        assert_eq!((none.interval, none.rate_per_s), (DAY, None));
+        let unasked = History { created_at: Some(MADE), ..History::default() };
+        assert!((schedule.next(&unasked, MADE).unwrap().multiplier - 1.0).abs() < 1e-12);
+        assert_eq!(schedule.next(&unasked, MADE + 30 * DAY), None);
+        assert_eq!(schedule.next(&unasked, MADE - HOUR), None);
+        assert_eq!(weighted(&[(None, 1.0), (None, 2.0)]), None);
+        assert_eq!(weighted(&[(Some(3), 1.0), (None, 2.0), (Some(4), 0.5), (Some(-1), 1.0)]), Some(5.0));
+    }
+
+    #[test]
+    fn half_the_budget_is_a_higher_price() {
+        assert!(schedule(0.5).price() > 2.0 * schedule(1.0).price());
+        assert!(schedule(2.0).price() < schedule(1.0).price());
+    }
+
+    #[test]
+    fn the_last_refresh_is_at_the_end_of_the_life() {
+        let history = history((29 * DAY + 20 * HOUR, 5.0), Some((25 * DAY, 5.0)));
+        let decision = schedule(0.1).next(&history, MADE + 29 * DAY + 20 * HOUR).unwrap();
+        assert_eq!(decision.delay, 4 * HOUR);
+    }
+
+    proptest! {
+        #[test]
+        fn any_history_has_an_interval_within_the_bounds(
+            age in -DAY..40 * DAY,
+            counts in (prop::num::f64::ANY, prop::num::f64::ANY),
+            recent in prop::option::of(prop::num::f64::ANY),
+            back in -DAY..DAY,
+            after in 0..DAY,
+            share in 0.1..10.0f64,
+        ) {
+            let schedule = schedule(share);
+            let mut history = history((age, counts.0), Some((age - back, counts.1)));
+            history.recent = recent;
+            let now = MADE + age + after;
+            let bracket = schedule.table.brackets().iter().find(|bracket| age + after < bracket.under);
+            let decision = schedule.next(&history, now);
+            prop_assert_eq!(decision.is_some(), bracket.is_some());
+            if let (Some(decision), Some(bracket)) = (decision, bracket) {
+                let (shortest, longest) = schedule.bounds(bracket);
+                prop_assert!(decision.interval >= shortest && decision.interval <= longest);
+                prop_assert!(decision.delay >= 0 && decision.delay <= decision.interval);
+                prop_assert!(decision.lane.patience <= decision.interval.max(20_000));
+                prop_assert!(decision.recent.is_some_and(|recent| recent.is_finite() && recent >= 0.0));
+                prop_assert!(decision.rate_per_s.is_some_and(|rate| rate.is_finite() && rate > 0.0));
+            }
+            let spending = schedule.spending(&history, Some(now));
+            prop_assert!(spending.calls.is_finite() && spending.calls >= 0.0 && spending.table_calls >= 0.0);
+            prop_assert!(spending.events.is_finite() && spending.average_events.is_finite());
+        }
+
+        #[test]
+        fn more_events_never_mean_a_longer_interval_by_much(count in 0.0..1e6f64, more in 1.0..1e6f64) {
+            let schedule = schedule(1.0);
+            let interval = |count| {
+                schedule.next(&history((DAY, count), Some((20 * HOUR, count * 0.95))), MADE + DAY).unwrap().interval
+            };
+            prop_assert!(interval(count + more) as f64 <= interval(count) as f64 * 1.01);
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! Training of a [`Model`]: from the events of many items to a decay curve and coefficients. Pure.
+//!
+//! What a wrong rate costs is known: an item whose rate is λ and which is refreshed as if it were λ̂ costs λ λ̂^-½ +
+//! λ̂^½, times a constant, per unit of time (missed events and calls at their price). That is least at λ̂ = E λ and
+//! convex in ln λ̂, so it is what is minimised, rather than a Poisson likelihood, which lets the few busiest items
+//! decide. The samples are the decisions of the schedule itself, so it is trained on the intervals that it makes:
+//! train, run, train again.
+
+use std::sync::Arc;
+
+use super::budget::{Normaliser, table_calls};
+use super::curve::Curve;
+use super::model::{Counts, FEATURES, Model};
+use super::{Adaptive, Answer, History, Options};
+use crate::base::clock::Millis;
+use crate::engine::schedule::age::AgeTable;
+
+/// Events of one item.
+#[derive(Debug, Clone, Default)]
+pub struct Cascade {
+    /// Ages of its events, ms, rising.
+    events: Vec<Millis>,
+    /// Sums of the ages before each event and after the last.
+    sums: Vec<f64>,
+}
+
+impl Cascade {
+    /// From the ages of events, s, in any order. What is not after the item itself, at or beyond `horizon` or no
+    /// number is left out. Equal ages are events of their own.
+    #[must_use]
+    pub fn new(ages_s: &[f64], horizon: Millis) -> Self {
+        let ages = ages_s.iter().filter(|age| age.is_finite()).map(|age| (age * 1e3) as Millis);
+        let mut events: Vec<Millis> = ages.filter(|age| *age > 0 && *age < horizon).collect();
+        events.sort_unstable();
+        let mut sums = vec![0.0];
+        for event in &events {
+            sums.push(sums[sums.len() - 1] + *event as f64);
+        }
+        Self { events, sums }
+    }
+
+    /// Ages of its events, ms, rising.
+    #[must_use]
+    pub fn events(&self) -> &[Millis] {
+        &self.events
+    }
+
+    /// Its count at an age, ms.
+    #[must_use]
+    pub fn count(&self, age: Millis) -> f64 {
+        self.events.partition_point(|event| *event <= age) as f64
+    }
+
+    /// Σ (to − event) over its events after `from` and not after `to`, event seconds.
+    #[must_use]
+    pub fn missed(&self, from: Millis, to: Millis) -> f64 {
+        let place = |age: Millis| self.events.partition_point(|event| *event <= age);
+        let (first, last) = (place(from), place(to).max(place(from)));
+        ((last - first) as f64 * to as f64 - (self.sums[last] - self.sums[first])) / 1e3
+    }
+}
+
+/// Calls and misses of some items.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tally {
+    /// Calls.
+    pub calls: f64,
+    /// Missed, event seconds.
+    pub missed: f64,
+}
+
+/// Lives one item: it is refreshed whenever `next` says, from its age 0 to `horizon`, ms. A last call closes the life;
+/// what is missed is summed up to the horizon, whenever that call is made.
+pub fn live(cascade: &Cascade, horizon: Millis, mut next: impl FnMut(&History) -> (Millis, Option<f64>)) -> Tally {
+    let mut history = History { created_at: Some(0), ..History::default() };
+    let mut tally = Tally::default();
+    let mut at = 0;
+    while at < horizon {
+        let (interval, recent) = next(&history);
+        let due = at + interval.max(1);
+        tally.calls += 1.0;
+        tally.missed += cascade.missed(at, due.min(horizon));
+        history.before = history.last;
+        history.recent = recent;
+        history.last = Some(Answer { at: due, count: cascade.count(due) });
+        at = due;
+    }
+    tally
+}
+
+/// Lives items by a schedule, each alone.
+#[must_use]
+pub fn run(cascades: &[Cascade], horizon: Millis, schedule: &Adaptive) -> Tally {
+    let mut sum = Tally::default();
+    for cascade in cascades {
+        let tally = live(cascade, horizon, |history| decide(schedule, history, horizon));
+        sum = Tally { calls: sum.calls + tally.calls, missed: sum.missed + tally.missed };
+    }
+    sum
+}
+
+fn decide(schedule: &Adaptive, history: &History, horizon: Millis) -> (Millis, Option<f64>) {
+    let now = history.last.map_or(0, |answer| answer.at);
+    schedule.next(history, now).map_or((horizon, None), |decision| (decision.interval, decision.recent))
+}
+
+/// How to train.
+#[derive(Debug, Clone)]
+pub struct Training {
+    /// The age table, whose calls are the budget.
+    pub table: AgeTable,
+    /// Bounds and share.
+    pub options: Options,
+    /// Up to which age the events are known, ms; at most the table's lifetime is used.
+    pub horizon: Millis,
+    /// For [`Model::source`].
+    pub source: String,
+    /// For [`Model::command`].
+    pub command: String,
+    /// For [`Model::fade`].
+    pub fade: f64,
+    /// For [`Model::least`] and [`Model::greatest`].
+    pub multipliers: (f64, f64),
+}
+
+impl Training {
+    /// By the settings that did best in `cargo bench -- freshness`.
+    #[must_use]
+    pub fn new(table: AgeTable, horizon: Millis) -> Self {
+        let (source, command) = (String::new(), String::new());
+        Self { table, options: Options::default(), horizon, source, command, fade: 2.0, multipliers: (0.25, 100.0) }
+    }
+}
+
+/// Why there is nothing to learn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooLittle {
+    /// Too few items, or too few events.
+    #[error("training needs at least 10 items with 200 events in all; there are {items} with {events}")]
+    Items {
+        /// Items that have events.
+        items: usize,
+        /// Their events.
+        events: usize,
+    },
+}
+
+/// Width of the decay curve's knots, and of the ages of coefficients.
+const KNOT: f64 = 1.6;
+const BAND: f64 = 3.5;
+/// The first of each, s.
+const FIRST_KNOT_S: f64 = 60.0;
+const FIRST_BAND_S: f64 = 300.0;
+/// Rounds of "run, then fit".
+const ROUNDS: usize = 3;
+
+impl Training {
+    /// Trains a model.
+    ///
+    /// # Errors
+    /// If there is too little to learn from.
+    pub fn train(&self, cascades: &[Cascade]) -> Result<Model, TooLittle> {
+        let with = cascades.iter().filter(|cascade| !cascade.events.is_empty());
+        let (items, events) = with.fold((0, 0), |(items, events), with| (items + 1, events + with.events.len()));
+        if items < 10 || events < 200 {
+            return Err(TooLittle::Items { items, events });
+        }
+        let horizon = self.horizon.clamp(1, self.table.lifetime());
+        let curve = self.curve(cascades, horizon);
+        let known = Self { table: self.table.until(horizon), ..self.clone() };
+        let (least, greatest) = self.multipliers;
+        let horizon_s = horizon as f64 / 1e3;
+        let age_s: Vec<f64> = std::iter::successors(Some(FIRST_BAND_S), |age| Some(age * BAND))
+            .take_while(|age| *age < horizon_s)
+            .collect();
+        let age_s = if age_s.is_empty() { vec![FIRST_BAND_S] } else { age_s };
+        let coefficients = vec![[0.0, 0.5, 0.2, 0.2]; age_s.len()];
+        let (source, command) = (self.source.clone(), self.command.clone());
+        let model = Model {
+            source,
+            command,
+            fade: self.fade,
+            least,
+            greatest,
+            spend: 1.0,
+            age_s,
+            coefficients,
+            curve,
+            recent_at: vec![],
+        };
+        let mut model = model.prepared();
+        let wanted = cascades.len() as f64 * table_calls(&known.table, 0, horizon);
+        let mut price = 1.0;
+        for _ in 0..ROUNDS {
+            let (schedule, found) = known.priced(cascades, horizon, &model, price, wanted);
+            price = found;
+            let samples = samples(cascades, horizon, &schedule, &model);
+            fit(&mut model, &samples);
+        }
+        let (schedule, _) = known.priced(cascades, horizon, &model, price, wanted);
+        model.spend = wanted / cascades.len() as f64 / schedule.calls_at(schedule.price());
+        Ok(model)
+    }
+
+    /// The schedule at the price that spends `wanted` calls.
+    fn priced(&self, cascades: &[Cascade], horizon: Millis, model: &Model, from: f64, wanted: f64) -> (Adaptive, f64) {
+        let model = Arc::new(model.clone());
+        let mut price = from;
+        loop {
+            let normaliser = Normaliser { price, level: 1.0 };
+            let schedule = Adaptive::new(self.table.clone(), model.clone(), self.options, normaliser);
+            let off = run(cascades, horizon, &schedule).calls / wanted;
+            // Within the bounds of the intervals not any number of calls can be had: it ends there.
+            if (off - 1.0).abs() < 0.005 || !(1e-9..1e9).contains(&price) {
+                return (schedule, price);
+            }
+            price *= off.powi(2).clamp(0.05, 20.0);
+        }
+    }
+
+    /// The mean count by age, and beyond the horizon the tail that the last knots suggest.
+    fn curve(&self, cascades: &[Cascade], horizon: Millis) -> Curve {
+        let horizon_s = horizon as f64 / 1e3;
+        let (mut age_s, mut count) = (vec![0.0], vec![0.0f64]);
+        let inner = std::iter::successors(Some(FIRST_KNOT_S), |age| Some(age * KNOT));
+        let ages = inner.take_while(|age| age * KNOT.sqrt() < horizon_s).chain([horizon_s]);
+        for age in ages {
+            let at = (age * 1e3) as Millis;
+            let mean = cascades.iter().map(|cascade| cascade.count(at)).sum::<f64>() / cascades.len() as f64;
+            let before = count[count.len() - 1];
+            // No events at all between two ages: next to none, so that rates stay above 0.
+            let least = before * 1e-6 + 1e-9;
+            age_s.push(age);
+            count.push(mean.max(before + least));
+        }
+        let end = count.len() - 1;
+        let slope = |at: usize| {
+            (count[at] - count[at - 1]) / ((age_s[at] + FIRST_KNOT_S) / (age_s[at - 1] + FIRST_KNOT_S)).ln()
+        };
+        let back = 4.min(end - 1);
+        let falls = if back == 0 { 1.0 } else { (slope(end) / slope(end - back)).powf(1.0 / back as f64) };
+        let mut step = slope(end) * KNOT.ln();
+        let lifetime_s = self.table.lifetime() as f64 / 1e3;
+        while age_s[age_s.len() - 1] < lifetime_s {
+            step *= falls.clamp(0.3, 1.0);
+            age_s.push(age_s[age_s.len() - 1] * KNOT);
+            count.push(count[count.len() - 1] + step);
+        }
+        Curve { scale_s: FIRST_KNOT_S, age_s, count }
+    }
+}
+
+/// A decision, and what came of it.
+struct Sample {
+    features: [f64; FEATURES],
+    age_s: f64,
+    /// Events until the next refresh, as a multiple of the average item's.
+    found: f64,
+    /// Its share in the cost: √(time × average events).
+    weight: f64,
+}
+
+fn samples(cascades: &[Cascade], horizon: Millis, schedule: &Adaptive, model: &Model) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for cascade in cascades {
+        live(cascade, horizon, |history| {
+            let (interval, recent) = decide(schedule, history, horizon);
+            if let (Some(counts), Some(recent)) = (Adaptive::counts(0, history), recent) {
+                samples.extend(sample(cascade, horizon, model, &counts, recent, interval));
+            }
+            (interval, recent)
+        });
+    }
+    samples
+}
+
+fn sample(
+    cascade: &Cascade,
+    horizon: Millis,
+    model: &Model,
+    counts: &Counts,
+    recent: f64,
+    interval: Millis,
+) -> Option<Sample> {
+    let from = (counts.last_s * 1e3).round() as Millis;
+    let to = (from + interval).min(horizon);
+    let span_s = (to - from) as f64 / 1e3;
+    let average = model.curve.events(counts.last_s, to as f64 / 1e3);
+    let events = cascade.count(to) - cascade.count(from);
+    let features = model.features(counts, recent, 1.0);
+    let sample =
+        || Sample { features, age_s: counts.last_s, found: events / average, weight: (span_s * average).sqrt() };
+    (average > 0.0 && span_s > 0.0).then(sample)
+}
+
+/// Strength of the pull of neighbouring ages' coefficients to each other, and of all to 0, per unit of weight.
+const SMOOTH: f64 = 1e-3;
+const SMALL: f64 = 1e-6;
+
+/// Newton's method: the loss is convex.
+fn fit(model: &mut Model, samples: &[Sample]) {
+    let size = model.age_s.len() * FEATURES;
+    let total: f64 = samples.iter().map(|sample| sample.weight).sum();
+    for _ in 0..20 {
+        let (mut slope, mut bend) = (vec![0.0; size], vec![0.0; size * size]);
+        for sample in samples {
+            add(model, sample, &mut slope, &mut bend);
+        }
+        let old: Vec<f64> = model.coefficients.iter().flatten().copied().collect();
+        for at in 0..size {
+            slope[at] += SMALL * total * old[at];
+            bend[at * size + at] += SMALL * total;
+            let next = at + FEATURES;
+            if next < size {
+                let pull = SMOOTH * total;
+                slope[at] += pull * (old[at] - old[next]);
+                slope[next] -= pull * (old[at] - old[next]);
+                for (row, column, by) in [(at, at, pull), (next, next, pull), (at, next, -pull), (next, at, -pull)] {
+                    bend[row * size + column] += by;
+                }
+            }
+        }
+        let step = solve(bend, slope);
+        let mut largest = 0.0f64;
+        for (coefficient, step) in model.coefficients.iter_mut().flatten().zip(step) {
+            let step = step.clamp(-1.0, 1.0);
+            *coefficient -= step;
+            largest = largest.max(step.abs());
+        }
+        if largest < 1e-6 {
+            break;
+        }
+    }
+}
+
+/// Adds the first and second derivatives of a sample's loss.
+fn add(model: &Model, sample: &Sample, slope: &mut [f64], bend: &mut [f64]) {
+    let size = slope.len();
+    let mut inputs = [(0, 0.0); 2 * FEATURES];
+    let mut ln_rate = 0.0;
+    for (half, (at, weight)) in model.weights(sample.age_s).into_iter().enumerate() {
+        for (feature, value) in sample.features.iter().enumerate() {
+            inputs[half * FEATURES + feature] = (at * FEATURES + feature, weight * value);
+            ln_rate += model.coefficients[at][feature] * weight * value;
+        }
+    }
+    let half = (ln_rate.clamp(-10.0, 10.0) / 2.0).exp();
+    let (missed, calls) = (sample.found / half, half);
+    let (first, second) = (sample.weight * 0.5 * (calls - missed), sample.weight * 0.25 * (calls + missed));
+    for (row, by) in inputs {
+        slope[row] += first * by;
+        for (column, other) in inputs {
+            bend[row * size + column] += second * by * other;
+        }
+    }
+}
+
+/// Solves a symmetric positive system by Cholesky's method.
+fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
+    let size = right.len();
+    for row in 0..size {
+        for column in 0..=row {
+            let known: f64 = (0..column).map(|at| matrix[row * size + at] * matrix[column * size + at]).sum();
+            let rest = matrix[row * size + column] - known;
+            matrix[row * size + column] =
+                if row == column { rest.max(1e-12).sqrt() } else { rest / matrix[column * size + column] };
+        }
+    }
+    for row in 0..size {
+        let known: f64 = (0..row).map(|at| matrix[row * size + at] * right[at]).sum();
+        right[row] = (right[row] - known) / matrix[row * size + row];
+    }
+    for row in (0..size).rev() {
+        let known: f64 = (row + 1..size).map(|at| matrix[at * size + row] * right[at]).sum();
+        right[row] = (right[row] - known) / matrix[row * size + row];
+    }
+    right
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Millis = 86_400_000;
+
+    fn table() -> AgeTable {
+        "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h".parse().unwrap()
+    }
+
+    /// Items whose rates fall as 1 / age: half of them busy, half quiet.
+    fn items() -> Vec<Cascade> {
+        let item = |at: u32| {
+            let count = if at.is_multiple_of(2) { 20 } else { 400 };
+            let ages: Vec<f64> = (0..count)
+                .map(|event| 60.0 * (f64::from(event * 7 + at % 7) / f64::from(count * 7) * 9.0).exp())
+                .collect();
+            Cascade::new(&ages, 7 * DAY)
+        };
+        (0..60).map(item).collect()
+    }
+
+    #[test]
+    fn bad_ages_are_left_out_and_equal_ones_count() {
+        let cascade = Cascade::new(&[5.0, -3.0, 2.0, 2.0, f64::NAN, 0.0, 1e9], 10_000);
+        assert_eq!(cascade.events(), [2_000, 2_000, 5_000]);
+        assert!((cascade.missed(0, 6_000) - 9.0).abs() < 1e-9);
+        assert!((cascade.missed(2_000, 6_000) - 1.0).abs() < 1e-9);
+        assert_eq!(cascade.missed(6_000, 2_000), 0.0);
+    }
+
+    #[test]
+    fn too_little_is_refused() {
+        let few = vec![Cascade::new(&[1.0], DAY); 3];
+        let error = Training::new(table(), DAY).train(&few).unwrap_err();
+        assert_eq!(error, TooLittle::Items { items: 3, events: 3 });
+    }
+
+    #[test]
+    fn a_trained_model_is_read_back_spends_its_budget_and_misses_less() {
+        let (items, table) = (items(), table());
+        let model = Training::new(table.clone(), 7 * DAY).train(&items).unwrap();
+        assert_eq!(Model::parse(&model.text()).unwrap(), model);
+        let schedule = Adaptive::new(table.clone(), Arc::new(model), Options::default(), Normaliser::default());
+        let learnt = run(&items, 7 * DAY, &schedule);
+        let by_table = |history: &History| {
+            let age = history.last.map_or(0, |answer| answer.at);
+            (table.update_delay(0, age).unwrap_or(DAY), None)
+        };
+        let tallies = items.iter().map(|item| live(item, 7 * DAY, by_table));
+        let plain = tallies
+            .fold(Tally::default(), |sum, one| Tally { calls: sum.calls + one.calls, missed: sum.missed + one.missed });
+        assert!((learnt.calls / plain.calls - 1.0).abs() < 0.05, "{learnt:?} {plain:?}");
+        assert!(learnt.missed < 0.8 * plain.missed, "{learnt:?} {plain:?}");
+    }
+}
