@@ -34,6 +34,7 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let namespace = start.pipeline()?.namespace();
+        app::store_is_there(&start.settings)?;
         let (store, _) = app::store_as_it_is(&start.settings).await?;
         let moment = |span| Expired::Before(clock::wall_ms().saturating_sub(clock::millis(span)));
         let which = [self.older_than.map(moment), self.deleted.then_some(Expired::Deleted)];

@@ -326,7 +326,7 @@ async fn the_dead_are_retried_and_dropped_by_who_has_the_token() {
     let refused: [(Pairs<'_>, Pairs<'_>, u16, &str); 6] = [
         (&right, elsewhere[0], 403, "another site"),
         (&right, elsewhere[1], 403, "another site"),
-        (&[("id", &ids[0]), ("token", "canary-wrong")], &own, 403, "not the token"),
+        (&[("id", &ids[0]), ("token", "canary-wrong")], &own, 403, "wrong token"),
         (&[("id", &ids[0])], &own, 400, "the fields id and token"),
         (&[("id", "<script>"), ("token", TOKEN)], &own, 400, "not a digit"),
         (&[("id", "1460323737035677698"), ("token", TOKEN)], &own, 409, "neither the queue nor the store"),

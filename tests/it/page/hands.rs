@@ -15,7 +15,7 @@ async fn the_token_is_asked_once_and_then_everything_goes() {
     browser.click("#hands summary").await;
     browser.type_into("form[action='/pause'] input[name=reason]", "the database moves").await;
     browser.click("form[action='/pause'] button").await;
-    browser.until_text("#problem", "wants the token", |text| text.contains("give the token")).await;
+    browser.until_text("#problem", "wants the token", |text| text.contains("enter the token")).await;
     assert_eq!(paused(&stage).await, None);
 
     browser.open(&stage.url("/")).await;
@@ -38,7 +38,7 @@ async fn the_token_is_asked_once_and_then_everything_goes() {
     // The page that it leads to is the same one; the log tells.
     let log = || std::fs::read_to_string(stage.log("ops.log")).unwrap();
     until_true("each act is in the log", PATIENCE, async || {
-        ["paused it", "resumed it", "made a post due"].iter().all(|act| log().contains(act))
+        ["paused on the page", "resumed on the page", "post made due"].iter().all(|act| log().contains(act))
     })
     .await;
     assert!(!log().contains(TOKEN), "{}", log());
