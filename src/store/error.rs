@@ -156,6 +156,9 @@ pub(super) fn compare(applied: &[i64], known: &Migrator) -> Result<(), StoreErro
 
 #[cfg(test)]
 mod tests {
+    use sqlx::sqlite::SqliteConnectOptions;
+    use sqlx::{Connection, SqliteConnection};
+
     use super::*;
 
     #[test]
@@ -178,12 +181,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("notes.txt"), "no database, though long enough for a header".repeat(9))
             .unwrap();
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("notes.txt"));
-        let mut connection = sqlx::Connection::connect_with(&options).await.unwrap_or_else(|error| panic!("{error}"));
-        let refused: sqlx::Error = sqlx::query("SELECT * FROM tweet")
-            .execute(&mut connection as &mut sqlx::SqliteConnection)
-            .await
-            .unwrap_err();
+        let options = SqliteConnectOptions::new().filename(folder.path().join("notes.txt"));
+        let read = async {
+            let mut connection = SqliteConnection::connect_with(&options).await?;
+            sqlx::query("SELECT * FROM tweet").execute(&mut connection).await
+        };
+        let refused = read.await.unwrap_err();
         let said = StoreError::from(refused).to_string();
         assert!(said.contains("no SQLite database: restore a backup (file is not a database)"), "{said}");
         assert_eq!(words_for_sqlite(5, "a failure of another call ended the transaction of both"), None);
