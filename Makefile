@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions clients exports fuzz demo
+.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
 
 test: services format clippy doc unit faults load
 
@@ -69,7 +69,7 @@ soak:
 	  NETWORK_SEED=$$RANDOM cargo test --locked $(FEATURES) --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
 	done
 
-lint: manifests image redis-versions clients exports
+lint: manifests image redis-versions clients exports first-hour
 	command -v cargo-deny >/dev/null || cargo install --locked --debug cargo-deny
 	cargo deny check bans licenses sources
 
@@ -90,6 +90,10 @@ clients:
 # What `export` writes, read by pyarrow and DuckDB, in packages of PyPI.
 exports:
 	.ci/exports
+
+# What a new user does first, with a real Redis and PostgreSQL.
+first-hour:
+	.ci/first-hour
 
 # The properties are those of tests/it/fuzz.rs, which `make test` holds for a few seconds.
 fuzz:

@@ -280,6 +280,8 @@ impl Lifecycle for PostgresStore {
         // its time. The migrator's advisory lock lets one process migrate while the others wait, and
         // ends with the connection, whatever happens.
         let mut connection = self.pool.connect_options().connect().await?;
+        // Its notice that a table exists already is none of the user's business.
+        sqlx::query("SET client_min_messages = warning").execute(&mut connection).await?;
         let migrated = MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(StoreError::from);
         // It is going away in any case.
         drop(connection.close().await);

@@ -440,7 +440,11 @@ fn a_credential_that_cannot_be_is_one_line_that_names_the_key() {
         ("", &[app, token, bearer_token], &["main.token is of no use", "app"]),
         ("", &[user, key, consumer_secret, token, token_secret, bearer_token], &["main.bearer_token is of no use"]),
         ("", &[app, key, bearer_token], &["both", "main.bearer_token", "consumer keys"]),
-        ("", &[app, key, ("twitter.credentials.main.consumer_secret", "canary two")], &["main.consumer_secret holds"]),
+        (
+            "",
+            &[app, key, ("twitter.credentials.main.consumer_secret", "canary two")],
+            &["main.consumer_secret contains"],
+        ),
     ];
     cases.extend(missing);
     let both_forms = [app, key, ("twitter.credentials.main.consumer_key_file", empty)];
