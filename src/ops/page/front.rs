@@ -9,9 +9,10 @@ use maud::{Markup, PreEscaped, html};
 
 use super::layout::Document;
 use super::pages::{Front, Page, Part, now};
-use super::words::{error, relative};
+use super::words::relative;
 use super::{polled, state_sections, time_sections};
 use crate::base::clock;
+use crate::base::humanize::one_line;
 use crate::engine::queue::Buried;
 use crate::ops::{Answer, Seen};
 
@@ -123,7 +124,7 @@ fn said(sentence: &str) -> (&str, Option<&str>) {
 
 fn headline(seen: &Seen) -> Markup {
     let answer = Answer::of(seen);
-    let sentence = error(&answer.sentence);
+    let sentence = one_line(&answer.sentence); // as `status` and the metrics have it
     html! {
         div.answer #headline {
             p #answer data-state=(answer.state) {

@@ -22,7 +22,7 @@ use super::site::Site;
 use super::tweet::{self, no_post};
 use super::words::{error, relative, time};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::grouped;
+use crate::base::humanize::{grouped, one_line};
 use crate::ops::{Answer, Seen, Snapshot};
 use crate::quota::CredentialStatus;
 
@@ -141,7 +141,7 @@ impl Site {
     async fn overview(&self, seen: &[Seen]) -> Front {
         let answer = self.answer(seen);
         let headline = html! {
-            div.answer #headline { p #answer data-state=(answer.state) { span { (error(&answer.sentence)) } } }
+            div.answer #headline { p #answer data-state=(answer.state) { span { (one_line(&answer.sentence)) } } }
         };
         let mut parts = vec![("headline".into(), headline.into_string())];
         for (at, (page, seen)) in self.pages.iter().zip(seen).enumerate() {
@@ -165,7 +165,7 @@ fn card(id: &str, name: &str, address: &str, seen: &Seen) -> Markup {
     html! {
         section.panel.card id=(id) aria-labelledby=(title) {
             h2 id=(title) { a href=(address) { (name) } }
-            p.verdict data-state=(answer.state) { span { (error(&answer.sentence)) } }
+            p.verdict data-state=(answer.state) { span { (one_line(&answer.sentence)) } }
             @match &seen.snapshot {
                 Some(snapshot) => {
                     @if seen.outage.is_some() {
