@@ -20,6 +20,8 @@ mod servers;
 #[path = "../tests/it/support/mod.rs"]
 mod support;
 
+use std::path::PathBuf;
+
 use report::Report;
 
 /// How much of it.
@@ -42,7 +44,7 @@ impl Size {
 }
 
 /// By name.
-async fn run(name: &str, size: Size) -> Option<Report> {
+async fn run(name: &str, size: Size, cascades: &freshness::Given) -> Option<Report> {
     Some(match name {
         "queue_cycle" => queue_cycle::run(size).await,
         "elsewhere" => queue_cycle::elsewhere(size).await,
@@ -51,7 +53,7 @@ async fn run(name: &str, size: Size) -> Option<Report> {
         "hydrate" => hydrate::run(size).await,
         "export" => export::run(size).await,
         "fill" => fill::run(size).await,
-        "freshness" => freshness::run(size).await,
+        "freshness" => freshness::run(size, cascades.clone()).await,
         "memory" => memory::run(size).await,
         _ => return None,
     })
@@ -63,11 +65,11 @@ const ALL: [&str; 9] =
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {
     // cargo bench says --bench, cargo test does not.
-    let (mut options, mut names) = (Vec::new(), Vec::new());
+    let (mut options, mut names, mut cascades) = (Vec::new(), Vec::new(), freshness::Given::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         if argument == "--data" {
-            drop(arguments.next()); // a folder of cascades: freshness reads it
+            cascades.folders.extend(arguments.next().map(PathBuf::from));
         } else if argument.starts_with("--") {
             options.push(argument);
         } else {
@@ -75,12 +77,13 @@ async fn main() -> std::process::ExitCode {
         }
     }
     let size = if options.iter().any(|option| option == "--bench") { Size::Full } else { Size::Smoke };
+    cascades.train = options.iter().any(|option| option == "--train");
     let record = options.iter().any(|option| option == "--record");
     if names.is_empty() {
         names = ALL.map(str::to_owned).to_vec();
     }
     for name in names {
-        let Some(report) = run(&name, size).await else {
+        let Some(report) = run(&name, size, &cascades).await else {
             println!("there is no bench {name:?}: {}", ALL.join(", "));
             return std::process::ExitCode::from(64);
         };

@@ -6,6 +6,10 @@ use std::fs::File;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
+use rand::distr::Open01;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::schedule::adaptive::curve::Curve;
 use twitter_updater::engine::schedule::adaptive::train::Cascade;
@@ -20,39 +24,6 @@ pub struct Set {
     pub horizon: Millis,
     /// Multiplier and curve of the true rate, where they were made by one.
     pub truth: Option<(Vec<f64>, Curve)>,
-}
-
-/// A small generator, the same on every machine (`SplitMix64`).
-#[derive(Debug, Clone)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn seeded(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to 1, neither included.
-    pub fn share(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
-    pub fn normal(&mut self) -> f64 {
-        (-2.0 * self.share().ln()).sqrt() * (std::f64::consts::TAU * self.share()).cos()
-    }
-
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for at in (1..items.len()).rev() {
-            items.swap(at, (self.next() % (at as u64 + 1)) as usize);
-        }
-    }
 }
 
 /// Reads a folder. Items without events are items, too: `cascades.csv.gz` names them.
@@ -97,16 +68,18 @@ pub fn made_up(count: usize, table: &AgeTable) -> Set {
         [0.0, 0.05, 0.3, 1.0, 4.0, 12.0, 24.0, 72.0, 168.0, 720.0].map(|hours| hours * 3_600.0).to_vec();
     let count_at = vec![0.0, 6.0, 30.0, 65.0, 120.0, 160.0, 185.0, 215.0, 230.0, 245.0];
     let curve = Curve { scale_s: 60.0, age_s, count: count_at };
-    let mut random = Random::seeded(11);
+    let mut random = StdRng::seed_from_u64(11);
     let mut cascades = Vec::new();
     let mut multipliers = Vec::new();
     for _ in 0..count {
-        let multiplier = random.normal().exp();
+        // A normal number, by the method of Box and Muller.
+        let [one, other]: [f64; 2] = [random.sample(Open01), random.sample(Open01)];
+        let multiplier = ((-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()).exp();
         let mut ages = Vec::new();
         // In the time of a process of rate 1, whose clock is the count: the age is found by halving.
         let mut total = 0.0;
         loop {
-            total -= random.share().ln() / multiplier;
+            total -= random.sample::<f64, _>(Open01).ln() / multiplier;
             let (mut low, mut high) = (0.0, horizon as f64 / 1e3);
             if total >= curve.count(high) {
                 break;
@@ -127,7 +100,7 @@ impl Set {
     /// Two halves, drawn by a seed.
     pub fn halves(&self, seed: u64) -> (Self, Self) {
         let mut places: Vec<usize> = (0..self.cascades.len()).collect();
-        Random::seeded(seed).shuffle(&mut places);
+        places.shuffle(&mut StdRng::seed_from_u64(seed));
         let (train, test) = places.split_at(places.len() / 2);
         (self.of(train), self.of(test))
     }

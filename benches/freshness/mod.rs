@@ -1,4 +1,4 @@
-//! How much of what happens the stored counts miss, by schedule: cascades of real items are replayed in simulated time.
+//! Interactions that the stored counts miss, by schedule: replays cascades of real items in simulated time.
 
 mod data;
 mod policy;
@@ -32,29 +32,22 @@ table's calls holds, in the queue's order; what is unused for 15 minutes is lost
 Best table: the age table times one factor, or the age table held back by the quota, whichever missed less.
 Square root: intervals by the average decay, without learning. Each figure: mean of five splits into halves.";
 
-/// Folders given by `--data`.
-fn folders() -> Vec<PathBuf> {
-    let mut arguments = std::env::args();
-    let mut folders = Vec::new();
-    while let Some(argument) = arguments.next() {
-        if let Some(folder) = argument.strip_prefix("--data=") {
-            folders.push(folder.into());
-        } else if argument == "--data" {
-            folders.extend(arguments.next().map(PathBuf::from));
-        }
-    }
-    folders
+/// What it is given: folders of cascades (`--data FOLDER`), and whether a model is trained from them (`--train`).
+#[derive(Debug, Clone, Default)]
+pub struct Given {
+    pub folders: Vec<PathBuf>,
+    pub train: bool,
 }
 
-pub async fn run(size: Size) -> Report {
+pub async fn run(size: Size, given: Given) -> Report {
     // Hours of simulated time take seconds of a processor: not on a thread that others wait for.
-    tokio::task::spawn_blocking(move || measure(size)).await.unwrap()
+    tokio::task::spawn_blocking(move || measure(size, &given)).await.unwrap()
 }
 
-fn measure(size: Size) -> Report {
+fn measure(size: Size, given: &Given) -> Report {
     let table: AgeTable = AGES.parse().unwrap();
-    let sets: Vec<Set> = folders().iter().map(|folder| data::read(folder, &table)).collect();
-    if std::env::args().any(|argument| argument == "--train") {
+    let sets: Vec<Set> = given.folders.iter().map(|folder| data::read(folder, &table)).collect();
+    if given.train {
         write(&sets, &table);
     }
     let splits = size.pick(SPLITS, 1);
@@ -200,7 +193,7 @@ fn known_rates(size: Size, table: &AgeTable) -> Table {
         let plain = replay(&test, &mut Policy::table(table, 1.0), None);
         let best = replay(&test, &mut Policy::known(table, &truth, quota, &known), None);
         let adaptive = replay(&test, &mut Policy::adaptive(table, &model, quota), None);
-        // What is missed goes as 1 / calls: both as if they had made the same.
+        // Missed interactions are proportional to 1 / calls, so both are compared at the same number of calls.
         let off = change(adaptive.missed * adaptive.calls, best.missed * best.calls);
         let mut row = vec![json!(test.cascades.len()), json!(quota)];
         row.extend([plain.missed, best.missed, adaptive.missed, off].map(|value| json!(value)));

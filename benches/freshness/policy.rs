@@ -8,11 +8,11 @@ use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, History, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
 
-/// Who decides when an item is refreshed.
+/// A schedule under comparison.
 pub enum Policy {
     /// The age table, its intervals times a factor.
     Table { table: AgeTable, factor: f64 },
-    /// What has a price that is corrected once a day.
+    /// An adaptive schedule, whose price is corrected once a day.
     Priced {
         table: AgeTable,
         model: Arc<Model>,

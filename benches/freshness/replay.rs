@@ -8,12 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::adaptive::train::Cascade;
 use twitter_updater::engine::schedule::adaptive::{Answer, History};
 
-use super::data::{Random, Set};
+use super::data::Set;
 use super::policy::Policy;
 
 const DAY: Millis = 86_400_000;
@@ -108,7 +111,7 @@ fn copies(set: &Set) -> usize {
 type Arrival = (Millis, usize, bool);
 
 /// Who comes when; and from when to when calls count.
-fn arrivals(set: &Set, random: &mut Random) -> (Vec<Arrival>, (Millis, Millis)) {
+fn arrivals(set: &Set, random: &mut StdRng) -> (Vec<Arrival>, (Millis, Millis)) {
     let copies = copies(set);
     let count = set.cascades.len() * copies;
     let before = (set.horizon / DAY + NORMALISER_DAYS) / MEASURED_DAYS + 1;
@@ -117,9 +120,9 @@ fn arrivals(set: &Set, random: &mut Random) -> (Vec<Arrival>, (Millis, Millis)) 
     let mut all = Vec::new();
     for turn in 0..=before + after {
         let mut order: Vec<usize> = (0..count).map(|at| at % set.cascades.len()).collect();
-        random.shuffle(&mut order);
+        order.shuffle(random);
         for (at, cascade) in order.into_iter().enumerate() {
-            let share = (at as f64 + random.share()) / count as f64;
+            let share = (at as f64 + random.random::<f64>()) / count as f64;
             all.push((turn * cycle + (share * cycle as f64) as Millis, cascade, turn == before));
         }
     }
@@ -130,7 +133,7 @@ fn arrivals(set: &Set, random: &mut Random) -> (Vec<Arrival>, (Millis, Millis)) 
 
 /// Lives a population by that policy. `quota`: calls a day at most, if any.
 pub fn replay(set: &Set, policy: &mut Policy, quota: Option<f64>) -> Outcome {
-    let mut random = Random::seeded(5);
+    let mut random = StdRng::seed_from_u64(5);
     let (arrivals, measured) = arrivals(set, &mut random);
     let mut run = Run {
         cascades: &set.cascades,

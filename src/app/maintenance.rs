@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::heartbeat::BEAT_EVERY;
-use crate::base::clock::{self, Millis};
+use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, joined};
 use crate::ingest::{Living, Moment, Refresh, Which};
-use crate::ops::prune::{Pruned, prune};
+use crate::ops::prune::{Pruned, expired, prune};
 use crate::pipelines::refresh::wave::{self, Wave, last_wave};
-use crate::store::{Expired, Store};
+use crate::store::Store;
 
 /// A worker whose heartbeat is older than this is not counted on.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
@@ -114,8 +114,8 @@ pub struct Retention {
     pub store: Arc<dyn Store>,
     /// The worker's name.
     pub name: String,
-    /// How long a post stays after its last answer; zero: for ever.
-    pub kept_for: Duration,
+    /// How long a post stays after its last answer; `None`: for ever.
+    pub kept_for: Option<Duration>,
     /// Whether those go, too, that their authors have deleted.
     pub deleted: bool,
 }
@@ -130,20 +130,18 @@ impl Retention {
     }
 
     async fn remove(&self, stop: &Stop) -> bool {
-        let now = clock::wall_ms();
-        let old = Expired::Before(now.saturating_sub(clock::millis(self.kept_for)));
-        let which = [(!self.kept_for.is_zero()).then_some(old), self.deleted.then_some(Expired::Deleted)];
-        for which in which.into_iter().flatten() {
-            match prune(&self.store, self.queue.namespace(), which, stop, |_| {}).await {
-                Ok(Pruned { removed: 0, .. }) => {}
-                Ok(Pruned { removed, .. }) => tracing::info!(removed, "expired posts are removed"),
-                Err(error) => {
-                    tracing::warn!(error = %error, "expired posts cannot be removed yet");
-                    return false;
-                }
+        let which = expired(self.kept_for, self.deleted);
+        match prune(&*self.store, self.queue.namespace(), &which, stop, |_| {}).await {
+            Ok(Pruned { removed: 0, .. }) => true,
+            Ok(Pruned { removed, .. }) => {
+                tracing::info!(removed, "expired posts are removed");
+                true
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "expired posts cannot be removed yet");
+                false
             }
         }
-        true
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 
+use super::store_is_there;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
@@ -51,7 +52,7 @@ pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
 /// # Errors
 /// As of [`open_store`].
 pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
-    there_is_a_file(settings).await?;
+    store_is_there(settings).with_context(|| unusable_store(settings))?;
     let whole = connect(settings, Duration::ZERO).await?;
     whole.check().await.with_context(|| unusable_store(settings))?;
     Ok(whole)
@@ -79,15 +80,8 @@ async fn connect(settings: &Settings, statement_timeout: Duration) -> Result<Arc
 /// # Errors
 /// It is down, or there is no such file.
 pub async fn store_as_it_is(settings: &Settings) -> Result<StoreAndPositions> {
-    there_is_a_file(settings).await?;
+    store_is_there(settings).with_context(|| unusable_store(settings))?;
     connect_store(settings).await
-}
-
-async fn there_is_a_file(settings: &Settings) -> Result<()> {
-    if settings.store.backend == StoreBackend::Sqlite {
-        tokio::fs::metadata(&settings.store.sqlite.path).await.with_context(|| unusable_store(settings))?;
-    }
-    Ok(())
 }
 
 /// Reads the details of posts that an earlier version stored out of their raw objects. Interrupted, it goes on where it

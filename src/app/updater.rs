@@ -113,13 +113,13 @@ pub async fn open_updater(
     };
     let starter = starter(&items, queue.clone(), Some(store.clone()), schedule.clone());
     let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
-    let retention = Retention {
-        queue: queue.clone(),
-        store: store.clone(),
-        name: name.clone(),
-        kept_for: settings.store.retention,
-        deleted: settings.store.on_deleted == OnDeleted::Remove,
-    };
+    let kept_for = Some(settings.store.retention).filter(|span| !span.is_zero());
+    let deleted = settings.store.on_deleted == OnDeleted::Remove;
+    // Nothing walks the store every day where nothing is to be removed.
+    let retention = (kept_for.is_some() || deleted).then(|| {
+        let (queue, store, name) = (queue.clone(), store.clone(), name.clone());
+        Retention { queue, store, name, kept_for, deleted }.run(stop.clone()).boxed()
+    });
     let refresh = Refresh { rebuild: rebuild_of(settings, &items, queue.clone(), store.clone(), schedule) };
     let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * settings.updater.lease) };
     let counted = move |round: &DrainRound| {
@@ -127,12 +127,12 @@ pub async fn open_updater(
         metrics.counters.incoming_refused.add(round.refused as usize);
     };
     let token = stop.token();
-    let beside = vec![
+    let mut beside = vec![
         tuning.follow(in_force.clone(), stop.clone()).boxed(),
         async move { drain.run(token, DRAIN_EVERY, counted).await }.boxed(),
-        retention.run(stop.clone()).boxed(),
         maintenance.run(stop).boxed(),
     ];
+    beside.extend(retention);
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
 }
 

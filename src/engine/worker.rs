@@ -184,8 +184,8 @@ struct Work {
     turn: Option<OwnedMutexGuard<ClaimState>>,
 }
 
-/// Returns true if a job is in isolation: batches of suspects are halved until each is alone, and whether it is to
-/// blame shows when it is alone in the worker, too.
+/// Returns true if a job is in isolation. Batches of suspects are halved until each suspect is alone; whether it is to blame
+/// shows when it is alone in the worker, too.
 fn is_isolated(batch: &Batch) -> bool {
     matches!(&batch.jobs[..], [job] if job.deliveries > 0)
 }

@@ -1,9 +1,10 @@
 //! Removal of expired posts: their lookups have ended, and their last answer is old or their author has deleted them.
 
-use std::sync::Arc;
+use std::time::Duration;
 
+use crate::base::clock;
 use crate::base::shutdown::Stop;
-use crate::store::{Expired, Listing, Result, Store};
+use crate::store::{Expired, Listed, Listing, Result, Store};
 
 /// Rows that are read, and removed, at once.
 const PAGE: u32 = 1_000;
@@ -17,14 +18,22 @@ pub struct Pruned {
     pub removed: u64,
 }
 
-/// Removes the expired posts of one pipeline, page by page; each page is a transaction. After an interruption, run it again.
+/// The posts to remove now: those whose last answer is older than that, and those that their authors have deleted.
+#[must_use]
+pub fn expired(older_than: Option<Duration>, deleted: bool) -> Vec<Expired> {
+    let before = |span| Expired::Before(clock::wall_ms().saturating_sub(clock::millis(span)));
+    older_than.map(before).into_iter().chain(deleted.then_some(Expired::Deleted)).collect()
+}
+
+/// Removes the expired posts of one pipeline, page by page; each page is a transaction of its own for each kind. After an
+/// interruption, run it again.
 ///
 /// # Errors
 /// The store is down. What was removed before stays removed.
 pub async fn prune(
-    store: &Arc<dyn Store>,
+    store: &dyn Store,
     namespace: &str,
-    which: Expired,
+    which: &[Expired],
     stop: &Stop,
     mut progress: impl FnMut(&Pruned),
 ) -> Result<Pruned> {
@@ -35,11 +44,13 @@ pub async fn prune(
         let Some(last) = page.last() else { break };
         below = Some(last.id.clone());
         done.ended += page.len() as u64;
-        // The store has the last word: a row may live again by now.
-        let is_young = |checked_at| matches!(which, Expired::Before(moment) if checked_at >= Some(moment));
-        let old = page.into_iter().filter(|row| !is_young(row.checked_at)).map(|row| row.id).collect::<Vec<_>>();
-        if !old.is_empty() {
-            done.removed += store.remove(namespace, which, &old).await?;
+        for which in which {
+            // The store has the last word: a row may live again by now.
+            let is_young = |row: &&Listed| matches!(which, Expired::Before(at) if row.checked_at >= Some(*at));
+            let old: Vec<String> = page.iter().filter(|row| !is_young(row)).map(|row| row.id.clone()).collect();
+            if !old.is_empty() {
+                done.removed += store.remove(namespace, *which, &old).await?;
+            }
         }
         progress(&done);
     }

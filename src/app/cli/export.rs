@@ -52,7 +52,6 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let pipeline = start.pipeline()?;
-        app::store_is_there(&start.settings)?;
         let export = self.export(&start.settings, &pipeline).await?;
         let display = ProgressDisplay::new(&self.table, None);
         let progress = |rows| display.show_count(rows, "rows");

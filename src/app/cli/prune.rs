@@ -6,11 +6,9 @@ use anyhow::{Result, bail};
 
 use super::{Options, write_answer};
 use crate::app;
-use crate::base::clock;
 use crate::base::humanize::grouped;
 use crate::ingest::ProgressDisplay;
-use crate::ops::prune::{Pruned, prune};
-use crate::store::Expired;
+use crate::ops::prune::{Pruned, expired, prune};
 
 /// Remove old or deleted posts whose lookups have ended from the store, with their history.
 #[derive(Debug, clap::Args)]
@@ -34,24 +32,17 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let namespace = start.pipeline()?.namespace();
-        app::store_is_there(&start.settings)?;
         let (store, _) = app::store_as_it_is(&start.settings).await?;
-        let moment = |span| Expired::Before(clock::wall_ms().saturating_sub(clock::millis(span)));
-        let which = [self.older_than.map(moment), self.deleted.then_some(Expired::Deleted)];
         let display = ProgressDisplay::rows("prune");
         let show = |done: &Pruned| display.show_rows(done.ended, &format!("{} removed", grouped(done.removed)));
-        let mut all = Pruned::default();
-        for which in which.into_iter().flatten() {
-            let done = prune(&store, &namespace, which, &start.stop, show).await?;
-            all = Pruned { ended: all.ended.max(done.ended), removed: all.removed + done.removed };
-        }
+        let done = prune(&*store, &namespace, &expired(self.older_than, self.deleted), &start.stop, show).await?;
         display.finish();
         if start.stop.is_draining() {
-            bail!("stopped after {} posts were removed; the same command goes on", grouped(all.removed));
+            bail!("stopped after {} posts were removed; the same command goes on", grouped(done.removed));
         }
-        let (removed, ended) = (grouped(all.removed), grouped(all.ended));
+        let (removed, ended) = (grouped(done.removed), grouped(done.ended));
         let text = format!("removed {removed} of {ended} posts whose lookups have ended");
-        write_answer(self.json, &all, &text)?;
+        write_answer(self.json, &done, &text)?;
         Ok(0)
     }
 }

@@ -64,16 +64,22 @@ impl AgeTable {
         Self { brackets }
     }
 
-    /// The lane of an item made at `created_at`, both in ms since the epoch; `None` when its life is
+    /// The bracket of an item made at `created_at`, both in ms since the epoch; `None` when its life is
     /// over, or when it is dated more than a minute into the future (up to a minute is clock skew
     /// and counts as age 0).
     #[must_use]
-    pub fn lane(&self, created_at: Millis, now: Millis) -> Option<&Lane> {
+    pub fn bracket(&self, created_at: Millis, now: Millis) -> Option<&Bracket> {
         let age = now.saturating_sub(created_at);
         if age < -FUTURE_TOLERANCE_MS {
             return None;
         }
-        self.brackets.iter().find(|bracket| age < bracket.under).map(|bracket| &bracket.lane)
+        self.brackets.iter().find(|bracket| age < bracket.under)
+    }
+
+    /// Its lane.
+    #[must_use]
+    pub fn lane(&self, created_at: Millis, now: Millis) -> Option<&Lane> {
+        self.bracket(created_at, now).map(|bracket| &bracket.lane)
     }
 
     /// The delay until the next update of that item, in ms; `None` is the specification's `-1`.

@@ -258,7 +258,7 @@ impl Dead {
         words: Option<&str>,
         mut on_refused: impl FnMut(&str, &str),
     ) -> Result<Tally, StarterError> {
-        let is_meant = |reason: &str| holds(reason, words);
+        let is_meant = holding(words);
         let namespace = self.queue.namespace();
         let mut tally = Tally::default();
         let mut below: Option<String> = None;
@@ -433,10 +433,10 @@ fn is_dead(standing: Option<&Standing>) -> bool {
     standing.is_some_and(|standing| standing.state == TweetState::Dead)
 }
 
-/// Whether a reason holds these words, in capitals or not. Every one does where there are none.
-#[must_use]
-pub fn holds(reason: &str, words: Option<&str>) -> bool {
-    words.is_none_or(|words| reason.to_lowercase().contains(&words.to_lowercase()))
+/// Tells whether a reason contains these words, in capitals or not. Without words, every reason does.
+pub fn holding(words: Option<&str>) -> impl Fn(&str) -> bool + use<> {
+    let words = words.map(str::to_lowercase);
+    move |reason| words.as_ref().is_none_or(|words| reason.to_lowercase().contains(words))
 }
 
 /// When and why it was buried, where one of the places is the grave.

@@ -20,7 +20,7 @@ use super::words::{count, cut, error, relative};
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
 use crate::ingest::StarterError;
-use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally, holds};
+use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally, holding};
 
 /// Rows on a page, as long as there are so many.
 const ROWS: usize = 50;
@@ -274,11 +274,12 @@ impl Page {
 
 /// The rows of a page. Another follows only where it has rows, or where it would take too long to see.
 async fn rows(dead: &Dead, shown: &Shown) -> Result<DeadPage, StarterError> {
+    let is_meant = holding(shown.words.as_deref());
     let mut page = DeadPage { dead: Vec::new(), next: Some(shown.from.clone()) };
     for _ in 0..READS {
         let Some(at) = &page.next else { break };
         let DeadPage { dead: mut rows, next } = dead.page(at, READ).await?;
-        rows.retain(|row| holds(&row.reason, shown.words.as_deref()));
+        rows.retain(|row| is_meant(&row.reason));
         if page.dead.len() >= ROWS && !rows.is_empty() {
             break;
         }

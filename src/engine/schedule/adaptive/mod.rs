@@ -21,7 +21,7 @@ use std::sync::Arc;
 use self::budget::{Normaliser, Spending, table_calls};
 use self::grid::Grid;
 use self::model::{Counts, Model, sane};
-use crate::base::clock::{FUTURE_TOLERANCE_MS, Millis};
+use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 
@@ -45,6 +45,13 @@ pub struct History {
     pub before: Option<Answer>,
     /// Recent events as stored with the answer before ([`Decision::recent`]). `None`: guessed from the counts.
     pub recent: Option<f64>,
+}
+
+impl History {
+    /// The answer before the last one. One that is not earlier says nothing.
+    fn earlier(&self) -> Option<Answer> {
+        self.before.filter(|before| self.last.is_some_and(|last| before.at < last.at))
+    }
 }
 
 /// Sum of counts, each with its weight, events. A missing count adds nothing; `None` if all are missing. Of a count
@@ -110,14 +117,19 @@ pub struct Adaptive {
 /// Steps of the integral over a life.
 const STEPS: u32 = 240;
 
+/// An option within its bounds; 1 where it is no number.
+fn within(option: f64, least: f64, most: f64) -> f64 {
+    if option.is_finite() { option.clamp(least, most) } else { 1.0 }
+}
+
 impl Adaptive {
     /// A schedule with the budget of that table. Its price is reckoned here, in well below a millisecond.
     #[must_use]
     pub fn new(table: AgeTable, model: Arc<Model>, options: Options, normaliser: Normaliser) -> Self {
         let options = Options {
-            share: if options.share.is_finite() { options.share.clamp(1e-3, 1e3) } else { 1.0 },
-            shortest: if options.shortest.is_finite() { options.shortest.clamp(1e-3, 1.0) } else { 1.0 },
-            longest: if options.longest.is_finite() { options.longest.clamp(1.0, 1e3) } else { 1.0 },
+            share: within(options.share, 1e-3, 1e3),
+            shortest: within(options.shortest, 1e-3, 1.0),
+            longest: within(options.longest, 1.0, 1e3),
             ..options
         };
         let patiences = || table.brackets().iter().map(|bracket| bracket.lane.patience as f64);
@@ -184,8 +196,7 @@ impl Adaptive {
     fn counts(created_at: Millis, history: &History) -> Option<Counts> {
         let age_s = |at: Millis| at.saturating_sub(created_at).max(0) as f64 / 1e3;
         let last = history.last?;
-        // An answer "before" that is not before says nothing.
-        let before = history.before.filter(|before| before.at < last.at);
+        let before = history.earlier();
         let (before_s, count) = before.map_or((0.0, 0.0), |before| (age_s(before.at), sane(before.count)));
         let recent = before.and(history.recent);
         Some(Counts { before_s, before: count, last_s: age_s(last.at), last: sane(last.count), recent })
@@ -208,8 +219,9 @@ impl Adaptive {
             return Some(Decision { lane, delay, interval, multiplier: 1.0, rate_per_s: None, recent: None });
         };
         let age = now.saturating_sub(created_at);
-        let is_skewed = age < -FUTURE_TOLERANCE_MS && history.last.is_none();
-        let bracket = self.table.brackets().iter().find(|bracket| age < bracket.under).filter(|_| !is_skewed)?;
+        // An item that has answered exists, whatever its date says.
+        let seen = if history.last.is_some() { now.max(created_at) } else { now };
+        let bracket = self.table.bracket(created_at, seen)?;
         let counts = Self::counts(created_at, history);
         let recent = counts.map(|counts| self.model.recent(&counts));
         let level = self.normaliser.level;
@@ -243,7 +255,7 @@ impl Adaptive {
             return Spending::default();
         };
         let to = last.at.saturating_sub(created_at).max(0);
-        let before = history.before.filter(|before| before.at < last.at);
+        let before = history.earlier();
         // A young item's first answer stands for its life so far, an old one's for one interval of the table: it came
         // in late, and could not have been refreshed before.
         let every = || self.table.update_delay(created_at, last.at).unwrap_or(0);
