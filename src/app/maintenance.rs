@@ -1,5 +1,6 @@
 //! Maintenance by every updater. Every few seconds it checks for a wave of misses, corrects due times out of bounds, and after
-//! a wave has the posts looked up again that it made unavailable. Once a day it removes expired posts.
+//! a wave has the posts looked up again that it made unavailable. Each minute it adds the last one to its hour, and once a day
+//! it removes expired posts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,8 @@ impl Maintenance {
     /// Works until the process is to stop. A queue or a store that is out is tried again the next time.
     pub async fn run(self, stop: Stop) {
         let mut minutes = Vec::new();
+        // The minute up to which the hours are summed.
+        let mut summed: Option<Millis> = None;
         // When the last wave ended that is done with. Its beginning would not do: of a wave longer than the queue's
         // minutes the first one that is kept is later each minute.
         let mut cleared: Option<Millis> = None;
@@ -50,6 +53,15 @@ impl Maintenance {
                 }
                 Ok(_) => {}
                 Err(error) => tracing::debug!(error = %error, "no maintenance: the queue does not answer"),
+            }
+            let minute = minutes.last().map(|minute: &Minute| minute.at_ms);
+            if minute != summed {
+                match self.queue.sum_hours().await {
+                    Ok(()) => summed = minute,
+                    Err(error) => {
+                        tracing::debug!(error = %error, "the hours are not summed: the queue does not answer")
+                    }
+                }
             }
             stop.sleep(BEAT_EVERY).await;
         }

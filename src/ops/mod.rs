@@ -41,7 +41,7 @@ pub use self::probes::router;
 pub use self::reader::{Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
 pub use self::snapshot::{
-    Coming, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, ids_per_request, moments,
+    Coming, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments,
 };
 pub use self::terms::Terms;
 pub use self::whole_queue::WholeQueue;

@@ -271,19 +271,6 @@ impl Snapshot {
     pub fn seconds_of(&self, minute: &Minute) -> f64 {
         (self.at_ms() - minute.at_ms).clamp(1_000, MINUTE_MS) as f64 / 1e3
     }
-
-    /// How often per second that was counted in that minute, in the part of it that has gone.
-    #[must_use]
-    pub fn per_second(&self, minute: &Minute, counter: &str) -> f64 {
-        minute.count(counter) as f64 / self.seconds_of(minute)
-    }
-}
-
-/// Ids in each call that gave outcomes in that minute; `None` where there was none.
-#[must_use]
-pub fn ids_per_request(minute: &Minute) -> Option<f64> {
-    let calls = minute.count("requests") - minute.count("requests_failed");
-    (calls > 0).then(|| minute.count("looked_up") as f64 / calls as f64)
 }
 
 impl Freshness {
@@ -399,25 +386,16 @@ mod tests {
 
     #[test]
     fn a_rate_is_that_of_the_seconds_gone() {
-        let counted = [("claimed", 300)];
-        let minutes = vec![minute(60_000, &counted), minute(120_000, &counted)];
+        let minutes = vec![minute(60_000, &[]), minute(120_000, &[])];
         let at = |now_ms| {
             let stats = Stats { now_ms, ..Stats::default() };
             let snapshot = snapshot(Reading { stats, minutes: minutes.clone(), ..Reading::default() });
-            [0, 1].map(|minute| snapshot.per_second(&snapshot.minutes[minute], "claimed"))
+            [0, 1].map(|minute| 300.0 / snapshot.seconds_of(&snapshot.minutes[minute]))
         };
         assert_eq!(at(150_000), [5.0, 10.0]);
         assert_eq!(at(120_010), [5.0, 300.0], "of the first second, all of it");
         // The minute has begun since the queue said its time.
         assert_eq!(at(119_990), [300.0 / 59.99, 300.0]);
-        assert_eq!(snapshot(Reading::default()).per_second(&minute(0, &[]), "claimed"), 0.0);
-    }
-
-    #[test]
-    fn ids_per_request_are_those_of_calls_that_gave_outcomes() {
-        let of = |counters: &[_]| ids_per_request(&minute(0, counters));
-        assert_eq!(of(&[("requests", 12), ("requests_failed", 2), ("looked_up", 970)]), Some(97.0));
-        assert_eq!((of(&[]), of(&[("requests", 2), ("requests_failed", 2)])), (None, None));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod hostile;
 mod live;
 mod looks;
 mod namespaces;
+mod past;
 mod polled;
 mod search;
 mod stop;

@@ -21,10 +21,10 @@ use std::time::Duration;
 use twitter_updater::base::backend::redis::{RedisOptions, RedisPool, Tls};
 use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{
-    Administration, Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Fence, Inbox, Incoming, Inspection, Job, Jobs,
-    Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, PAGE_LIMIT, Place, Promoted, Queue,
-    QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample, Scheduled, Settled, Verdict, Workers,
-    suspect_limit, worker_of,
+    Administration, Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
+    Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, PAGE_LIMIT, Place,
+    Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample, Scheduled, Settled, Verdict,
+    Workers, suspect_limit, worker_of,
 };
 
 use self::figures::*;
@@ -136,6 +136,7 @@ contract!(
     the_dead_are_listed_page_by_page,
     what_comes_due_is_counted_by_lane,
     minutes_are_told_one_by_one,
+    minutes_are_added_to_their_hours_once,
     a_lease_names_the_worker_that_holds_it,
     random_commands_leave_each_id_in_one_place,
     large_batches_work,

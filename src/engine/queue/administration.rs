@@ -30,4 +30,10 @@ pub trait Administration: Send + Sync + std::fmt::Debug {
     /// queue's clock: the clock stepped back, due times that look wrong may be right, and an answer would be older than
     /// the stored one.
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64>;
+
+    /// Adds the minutes that are over to their hours. Each minute is added once, however often and by however many
+    /// processes this is called: call it about once a minute, and before the queue no longer has the minutes
+    /// ([`MINUTES_KEPT`](super::MINUTES_KEPT)). Where the clock stepped back by up to two hours, the minutes that come a second
+    /// time are left out.
+    async fn sum_hours(&self) -> Result<()>;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::{Lane, LaneDue, Minute, Order, Result};
+use super::{Hour, Lane, LaneDue, Minute, Order, Result};
 use crate::base::clock::Millis;
 
 /// The place of an id.
@@ -200,6 +200,10 @@ pub trait Inspection: Send + Sync + std::fmt::Debug {
     /// The last `count` minutes, [`MINUTES_KEPT`](super::MINUTES_KEPT) at the most: the oldest first, the current one last. One in which
     /// nothing was done is there, and empty.
     async fn minutes(&self, count: u32) -> Result<Vec<Minute>>;
+
+    /// The hours of the last `count` of which anything is known, [`HOURS_KEPT`](super::HOURS_KEPT) at the most: the oldest first. They
+    /// are as new as the last [`sum_hours`](super::Administration::sum_hours).
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>>;
 
     /// Every place each id is in, in the order asked. More than one place for an id is an error of
     /// ours; none means it was never scheduled, or its life has ended.

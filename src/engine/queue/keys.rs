@@ -25,6 +25,9 @@
 //! | `{ns}:stats` | HASH | counters since the beginning |
 //! | `{ns}:rate:<minute>` | HASH | the same counters of one minute since the epoch; expires |
 //! | `{ns}:lateness:<minute>` | HASH | upper bound, ms → ids that were claimed so late, of one minute; expires |
+//! | `{ns}:hour:<hour>` | HASH | the same counters of one hour since the epoch, and `minutes`: how many were added; expires |
+//! | `{ns}:hour:lateness:<hour>` | HASH | upper bound, ms → ids that were claimed so late, of one hour; expires |
+//! | `{ns}:hour:until` | STRING | the last minute since the epoch that was added to its hour; expires |
 //! | `{ns}:workers` | ZSET | worker → last heartbeat, ms since the epoch |
 //! | `{ns}:worker:<id>` | HASH | the worker's own report; expires |
 //! | `{ns}:paused` | STRING | the reason; while the key exists, no ids are claimed |

@@ -1,4 +1,4 @@
-//! The queue over time: the ids that come due, and the counts by minute.
+//! The queue over time: the ids that come due, and the counts by minute and by hour.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,15 @@ pub const MINUTES_KEPT: u32 = 120;
 
 /// A minute, ms.
 pub const MINUTE_MS: Millis = 60_000;
+
+/// Hours of counters that a queue keeps, the current one included: 31 days.
+pub const HOURS_KEPT: u32 = 31 * 24;
+
+/// An hour, ms.
+pub const HOUR_MS: Millis = 60 * MINUTE_MS;
+
+/// The name under which backends keep [`Hour::minutes`] beside the counters of the hour.
+pub(super) const MINUTES: &str = "minutes";
 
 /// The number of due ids of a lane over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -38,6 +47,28 @@ impl Minute {
     #[must_use]
     pub fn count(&self, counter: &str) -> i64 {
         self.counters.get(counter).copied().unwrap_or(0)
+    }
+}
+
+/// The sums of the minutes of an hour.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Hour {
+    /// Its start, ms since the epoch.
+    pub at_ms: Millis,
+    /// The minutes that were added: less than 60 in the current hour, in the first one of a queue, and where no updater ran
+    /// for so long that the queue no longer had the minutes.
+    pub minutes: u32,
+    /// As of [`Minute`].
+    pub counters: BTreeMap<String, i64>,
+    /// As of [`Minute`].
+    pub lateness: Lateness,
+}
+
+impl Hour {
+    /// An hour as it is kept: the number of minutes is one of the counters.
+    pub(super) fn kept(at_ms: Millis, mut counters: BTreeMap<String, i64>, lateness: Lateness) -> Self {
+        let minutes = counters.remove(MINUTES).unwrap_or(0);
+        Self { at_ms, minutes: u32::try_from(minutes).unwrap_or(0), counters, lateness }
     }
 }
 

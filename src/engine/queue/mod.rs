@@ -82,7 +82,7 @@ pub use self::jobs::{
     Adopted, Batch, Claim, ClaimRequest, Fence, Job, Jobs, MAX_ID_BYTES, NewJob, Promoted, Scheduled, Settled, Verdict,
     check_id, rank, suspect_limit, worker_of,
 };
-pub use self::minutes::{LaneDue, MINUTE_MS, MINUTES_KEPT, Minute, joined};
+pub use self::minutes::{HOUR_MS, HOURS_KEPT, Hour, LaneDue, MINUTE_MS, MINUTES_KEPT, Minute, joined};
 pub use self::redis::RedisQueue;
 pub use self::workers::Workers;
 pub use crate::base::backend::BackendError as QueueError;

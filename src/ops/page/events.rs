@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::assets::VERSION;
 use super::ids::PostId;
 use super::pages::{Page, Part, now};
+use super::past::{Range, unknown_range};
 use super::words::without_times;
 use crate::base::clock::Millis;
 use crate::engine::health::Health;
@@ -33,10 +34,12 @@ const TWEET_EVERY: Duration = Duration::from_secs(3);
 /// What is sent.
 pub(super) type Sent = Result<Event, axum::Error>;
 
-/// What is watched: a tweet, or the front page.
+/// What is watched: a tweet, or the front page with so much of the past.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     tweet: Option<String>,
+    #[serde(default)]
+    range: Range,
 }
 
 /// What a page puts into place.
@@ -52,7 +55,9 @@ struct Snapshot<'a> {
 
 /// `GET /events`
 pub(super) async fn stream(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
-    let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?tweet=ID\n").into_response() };
+    let Ok(Query(asked)) = asked else {
+        return (StatusCode::BAD_REQUEST, format!("{}, or ?tweet=ID\n", unknown_range())).into_response();
+    };
     let tweet = match asked.tweet.as_deref().map(PostId::parse).transpose() {
         Ok(tweet) => tweet,
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
@@ -60,7 +65,7 @@ pub(super) async fn stream(State(page): State<Arc<Page>>, asked: Result<Query<As
     let (health, places) = (page.whole.health.clone(), page.in_common.places.clone());
     answer(&health, &places, |place| match tweet {
         Some(id) => tweet_events(page, id, place).boxed(),
-        None => front_events(page, place).boxed(),
+        None => front_events(page, asked.range, place).boxed(),
     })
 }
 
@@ -111,11 +116,11 @@ impl<Of, Source> Watcher<Of, Source> {
     }
 }
 
-fn front_events(page: Arc<Page>, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
+fn front_events(page: Arc<Page>, range: Range, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
     let mut seen = page.reader.watch();
     // What was read already is sent at once.
     seen.mark_changed();
-    stream::unfold(Watcher::new(page, seen, place), async |mut watcher| {
+    stream::unfold((Watcher::new(page, seen, place), range), async |(mut watcher, range)| {
         let seen = loop {
             watcher.source.changed().await.ok()?;
             let seen = watcher.source.borrow_and_update().clone();
@@ -123,9 +128,9 @@ fn front_events(page: Arc<Page>, place: OwnedSemaphorePermit) -> impl Stream<Ite
                 break seen;
             }
         };
-        let front = watcher.of.made(&seen).await;
+        let front = watcher.of.with_range(&seen, range).await;
         let event = watcher.event(front.at, now(&seen), &front.parts);
-        Some((event, watcher))
+        Some((event, (watcher, range)))
     })
 }
 

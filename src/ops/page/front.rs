@@ -2,31 +2,45 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, PreEscaped, html};
+use serde::Deserialize;
 
-use super::layout::Document;
+use super::layout::{Document, problem};
 use super::pages::{Front, Page, Part, now};
-use super::words::relative;
+use super::past::{Past, Range, unknown_range};
+use super::routes::Routes;
+use super::words::{error, relative};
 use super::{polled, state_sections, time_sections};
 use crate::base::clock;
 use crate::base::humanize::one_line;
-use crate::engine::queue::Buried;
-use crate::ops::{Answer, Seen};
+use crate::engine::queue::{Buried, MINUTE_MS, QueueError};
+use crate::ops::{Answer, Seen, Snapshot};
 
 /// The last dead that are read: their reasons are among the last errors,
 const LATEST: u32 = 50;
 /// and so many of them are named.
 const NAMED: usize = 5;
 
-/// `GET /`
-pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
+/// How much of the past is asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    range: Range,
+}
+
+/// `GET /?range=`
+pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+    let status = if asked.is_ok() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    let Asked { range } = asked.map(|Query(asked)| asked).unwrap_or_default();
     let seen = page.reader.look().await;
-    let front = page.made(&seen).await;
+    let front = page.with_range(&seen, range).await;
     let content = html! {
         h1.unseen { (page.routes.title("Is everything fresh?")) }
+        @if status == StatusCode::BAD_REQUEST { (problem(&format!("{}. Shown is the last hour.", unknown_range()))) }
         @let (answer, sections) = front.parts.split_at(1);
         @for (_, part) in answer { (PreEscaped(part)) }
         // What is read aloud when the answer becomes another; the answer itself is replaced with each figure.
@@ -34,14 +48,46 @@ pub(super) async fn show(State(page): State<Arc<Page>>) -> Response {
         div.grid { @for (_, part) in sections { (PreEscaped(part)) } }
         (page.hands())
     };
-    let (title, events, asked) = ("Overview".to_owned(), Some(page.routes.to("/events")), String::new());
+    let (title, asked) = ("Overview".to_owned(), String::new());
+    let events = Some(page.routes.to_events_of_range(range.word()));
     Document { routes: &page.routes, title, here: "/", at: front.at, now: now(&seen), events, asked, content }
-        .answer(StatusCode::OK)
+        .answer(status)
 }
 
 impl Page {
+    /// The front page with these figures and that range of the past.
+    pub(super) async fn with_range(&self, seen: &Seen, range: Range) -> Arc<Front> {
+        let front = self.made(seen).await;
+        let Some(snapshot) = seen.snapshot.as_ref().filter(|_| range != Range::Hour) else { return front };
+        let past = self.past(range, snapshot).await;
+        let section = |id: &str| match (id, &past) {
+            ("lateness", Ok(past)) => Some(time_sections::lateness(past, None, &self.routes)),
+            ("flow", Ok(past)) => Some(time_sections::flow(past, &self.routes)),
+            ("lateness", Err(why)) => Some(unreadable("lateness", "Lateness", range, why, &self.routes)),
+            ("flow", Err(why)) => Some(unreadable("flow", "Flow", range, why, &self.routes)),
+            _ => None,
+        };
+        let part = |(id, html): &(Part, String)| {
+            (id.clone(), section(id).map_or_else(|| html.clone(), PreEscaped::into_string))
+        };
+        Arc::new(Front { at: front.at, parts: front.parts.iter().map(part).collect() })
+    }
+
+    /// That range of the past, read once a minute for all who watch.
+    async fn past(&self, range: Range, snapshot: &Snapshot) -> Result<Arc<Past>, QueueError> {
+        let minute = snapshot.at_ms().div_euclid(MINUTE_MS);
+        let mut known = self.past.lock().await;
+        if let Some((_, past)) = known.get(&range).filter(|(read, _)| *read == minute) {
+            return Ok(past.clone());
+        }
+        let hours = self.whole.queue.hours(range.hours()).await?;
+        let past = Arc::new(Past::by_hour(range, &hours, snapshot.at_ms()));
+        known.insert(range, (minute, past.clone()));
+        Ok(past)
+    }
+
     /// The front page with these figures, made once for all who watch.
-    pub(super) async fn made(&self, seen: &Seen) -> Arc<Front> {
+    async fn made(&self, seen: &Seen) -> Arc<Front> {
         let same = |last: &Seen| {
             let snapshot = match (&last.snapshot, &seen.snapshot) {
                 (Some(last), Some(snapshot)) => Arc::ptr_eq(last, snapshot),
@@ -72,9 +118,10 @@ impl Page {
             let mut add = |id: &'static str, section: Markup| parts.push((id.into(), section.into_string()));
             add("freshness", state_sections::freshness(snapshot));
             add("quota", state_sections::quota(snapshot));
-            add("lateness", time_sections::lateness(snapshot));
+            let (past, oldest_ms) = (Past::by_minute(snapshot), snapshot.status.stats.oldest_lateness_ms);
+            add("lateness", time_sections::lateness(&past, Some(oldest_ms), &self.routes));
             add("coming", time_sections::coming(snapshot));
-            add("flow", time_sections::flow(snapshot));
+            add("flow", time_sections::flow(&past, &self.routes));
             add("workers", state_sections::workers(snapshot));
             add("dead", state_sections::dead(snapshot, &latest[..latest.len().min(NAMED)], &self.routes));
             add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await);
@@ -113,6 +160,17 @@ impl Page {
             *known = (dead, latest);
         }
         known.1.clone()
+    }
+}
+
+/// A section whose past cannot be read.
+fn unreadable(id: &str, name: &str, range: Range, why: &QueueError, routes: &Routes) -> Markup {
+    html! {
+        section.panel id=(id) aria-label=(name) {
+            h2 { (name) }
+            (Past::none(range).ranges(routes, id))
+            p.lead.bad { "The last " (range.name()) " cannot be read now: " (error(&why.to_string())) }
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! | address | what |
 //! |---|---|
-//! | `GET /` | the whole queue, its quota, its workers |
+//! | `GET /` | the whole queue, its quota, its workers; lateness and flow of `?range=1h`, `24h`, `7d` or `30d` |
 //! | `GET /tweet?id=` | a tweet, by its id or its address on the web |
 //! | `GET /dead?reason=` | the dead, a page after the other; those whose reason holds these words |
 //! | `POST /dead/retry`, `/dead/drop` | does it to one; form fields `id` and `token` |
 //! | `POST /dead/retry-all`, `/dead/drop-all` | to all, or to those of a reason; fields `words`, `sure` and `token` |
 //! | `POST /pause`, `/resume` | nothing is asked of the API until it goes on; form fields `reason` and `token` |
 //! | `POST /refresh` | makes a tweet due now; form fields `id` and `token` |
-//! | `GET /events` | what has changed of the front page, or of `?tweet=`, as server-sent events |
+//! | `GET /events` | what has changed of the front page, of `?range=`, or of `?tweet=`, as server-sent events |
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
 //! Where there are several namespaces, each has these below `/n/<namespace>`, all but what the pages load, which is one
@@ -31,6 +31,7 @@ mod layout;
 mod original;
 mod overview;
 mod pages;
+mod past;
 mod polled;
 mod router;
 mod routes;

@@ -1,6 +1,7 @@
 //! The pages of one namespace: what they are made from, and what of them is kept for all who watch.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -9,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::errors::Errors;
 use super::guesses::Guesses;
+use super::past::{Past, Range};
 use super::routes::Routes;
 use super::sessions::Sessions;
 use super::young::Young;
@@ -52,6 +54,8 @@ pub(super) struct Page {
     _reading: AbortOnDropHandle<()>,
     /// The front page, as it was made last for all who watch.
     pub made: Mutex<Option<(Seen, Arc<Front>)>>,
+    /// The past by range, as it was read in a minute, ms since the epoch.
+    pub past: Mutex<HashMap<Range, (Millis, Arc<Past>)>>,
     /// The last that were buried, when there were so many.
     pub latest: Mutex<(u64, Vec<Buried>)>,
     pub young: Young,
@@ -90,6 +94,7 @@ impl Page {
             reader,
             _reading: AbortOnDropHandle::new(reading),
             made: Mutex::default(),
+            past: Mutex::default(),
             latest: Mutex::default(),
             young: Young::default(),
             errors: Errors::default(),

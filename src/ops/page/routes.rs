@@ -46,6 +46,16 @@ impl Routes {
         self.to(&format!("/tweet?id={}", escaped(id)))
     }
 
+    /// That section of the front page, with so much of the past.
+    pub(super) fn to_range(&self, range: &str, section: &str) -> String {
+        self.to(&format!("/?range={range}#{section}"))
+    }
+
+    /// Where the front page goes on, with so much of the past.
+    pub(super) fn to_events_of_range(&self, range: &str) -> String {
+        self.to(&format!("/events?range={range}"))
+    }
+
     /// The list of the dead, with these values in its query.
     pub(super) fn to_dead(&self, query: &[(&str, &str)]) -> String {
         let query: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();

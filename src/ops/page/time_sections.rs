@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use super::chart::{Axis, Chart, Ink, PARTS, Series, Shape};
+use super::past::{FROM_NOW, Past, minutes};
+use super::routes::Routes;
 use super::words::{count, plain, time};
 use crate::base::clock::Millis;
 use crate::base::humanize::grouped;
-use crate::engine::lateness::Lateness;
-use crate::engine::queue::Minute;
-use crate::ops::snapshot::{Coming, MINUTES_SHOWN, Snapshot, ids_per_request};
+use crate::ops::snapshot::{Coming, MINUTES_SHOWN, Snapshot};
 
 /// Where an axis of lateness has a word, ms.
 const LATENESS: [f64; 12] =
@@ -17,41 +17,33 @@ const LATENESS: [f64; 12] =
 const BETWEEN: [f64; 8] = [3.0, 30.0, 300.0, 3e3, 30e3, 180e3, 1_800e3, 10_800e3];
 /// How many are few.
 const FEW: usize = 4;
-/// What an axis of minutes measures.
-const FROM_NOW: &str = "time from now";
-/// How many minutes an axis may show, and how many lie between two of its words: as many as there is something
-/// to be seen in.
-const RANGES: [(u32, usize); 4] = [(5, 1), (15, 5), (30, 10), (MINUTES_SHOWN, 15)];
-
-/// `#lateness`
-pub(super) fn lateness(snapshot: &Snapshot) -> Markup {
-    let mut hour = Lateness::default();
-    snapshot.minutes.iter().for_each(|minute| hour.merge(&minute.lateness));
+/// `#lateness`. `oldest_ms`: the lateness of the oldest due id, where that is told as well.
+pub(super) fn lateness(past: &Past, oldest_ms: Option<Millis>, routes: &Routes) -> Markup {
+    let (all, name) = (past.lateness(), past.range.name());
     html! {
         section.panel #lateness aria-labelledby="lateness-name" {
             h2 #lateness-name { "Lateness" }
-            @if let (Some(p50), Some(p99)) = (hour.quantile(0.5), hour.quantile(0.99)) {
+            (past.ranges(routes, "lateness"))
+            @if let (Some(p50), Some(p99)) = (all.quantile(0.5), all.quantile(0.99)) {
                 p.lead { "How long after its due time an id was claimed" }
-                (lateness_chart(&snapshot.minutes, p50, p99).markup())
-                (facts(&[
-                    ("Median", time(p50)),
-                    ("p99", time(p99)),
-                    ("Oldest due now", time(snapshot.status.stats.oldest_lateness_ms)),
-                ]))
-                p.note.quiet { "Of " (grouped(hour.ids())) " ids claimed within the hour" }
+                (lateness_chart(past, p50, p99).markup())
+                @let oldest = oldest_ms.map(|late| ("Oldest due now", time(late)));
+                (facts([("Median", time(p50)), ("p99", time(p99))].into_iter().chain(oldest)))
+                p.note.quiet { "Of " (grouped(all.ids())) " ids claimed in the last " (name) }
+                (past.note())
             } @else {
-                p.lead.none { "No ids were claimed in the last hour." }
+                p.lead.none { "No ids were claimed in the last " (name) "." }
             }
         }
     }
 }
 
-fn lateness_chart(minutes: &[Minute], p50: Millis, p99: Millis) -> Chart {
+fn lateness_chart(past: &Past, p50: Millis, p99: Millis) -> Chart {
     let series = |name: &str, ink, share| Series {
         name: name.to_owned(),
         ink,
         shape: Shape::Line,
-        points: past(minutes, |minute| minute.lateness.quantile(share).map(|late| late as f64)),
+        points: past.points(|step| step.lateness.quantile(share).map(|late| late as f64)),
     };
     let series = vec![series("p99", Ink::First, 0.99), series("p50", Ink::Second, 0.5)];
     let values =
@@ -67,48 +59,20 @@ fn lateness_chart(minutes: &[Minute], p50: Millis, p99: Millis) -> Chart {
     }
     Chart {
         gist: format!(
-            "Lateness at the claim, by minute, on a logarithmic axis: over the last hour p50 {}, p99 {}",
+            "Lateness at the claim, by {}, on a logarithmic axis: over the last {} p50 {}, p99 {}",
+            past.range.step(),
+            past.range.name(),
             time(p50),
             time(p99)
         ),
-        x: minutes_past(minutes),
+        x: past.axis(),
         y: Axis::logarithmic("lateness", start..end, words.into_iter().map(|at| (at, time(at as Millis))).collect()),
         series,
         marks: Vec::new(),
     }
 }
 
-/// The range that holds so many minutes.
-fn range(minutes: usize) -> (u32, usize) {
-    let fits = |(shown, _): &(u32, usize)| *shown as usize >= minutes;
-    RANGES.into_iter().find(fits).unwrap_or(RANGES[RANGES.len() - 1])
-}
-
-/// The minutes from the first on in which anything was done, the current one last.
-fn lived(minutes: &[Minute]) -> &[Minute] {
-    let idle = minutes.iter().take_while(|minute| minute.counters.is_empty() && minute.lateness.ids() == 0).count();
-    let (shown, _) = range(minutes.len() - idle);
-    // A line goes from minute to minute: one more than there is between them.
-    &minutes[minutes.len().saturating_sub(shown as usize + 1)..]
-}
-
-/// A point per minute, by how many minutes ago it was; none where there is nothing to show.
-fn past(minutes: &[Minute], of: impl Fn(&Minute) -> Option<f64>) -> Vec<(f64, f64)> {
-    let minutes = lived(minutes);
-    let ago = |at: usize| at as f64 + 1.0 - minutes.len() as f64;
-    minutes.iter().enumerate().map(|(at, minute)| (ago(at), of(minute).unwrap_or(f64::NAN))).collect()
-}
-
-fn minutes_past(minutes: &[Minute]) -> Axis {
-    let (shown, apart) = range(lived(minutes).len().saturating_sub(1));
-    let words = (0..=shown).step_by(apart).map(|ago| match ago {
-        0 => (0.0, "now".to_owned()),
-        ago => (-f64::from(ago), format!("−{ago}m")),
-    });
-    Axis::even(FROM_NOW, -f64::from(shown)..0.0, words.collect())
-}
-
-fn facts(facts: &[(&str, String)]) -> Markup {
+fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
     html! {
         dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
     }
@@ -129,7 +93,7 @@ pub(super) fn coming(snapshot: &Snapshot) -> Markup {
             } @else {
                 p.lead.none { "No ids are due within an hour." }
             }
-            (facts(&[
+            (facts([
                 ("Due now", grouped(stats.due)),
                 ("Within 5 minutes", grouped(within(5))),
                 ("Within the hour", grouped(hour)),
@@ -159,7 +123,7 @@ fn coming_chart(coming: &[Coming]) -> Chart {
     }
     let most = sums.iter().max().copied().unwrap_or(0);
     let last = sums.iter().rposition(|ids| *ids > 0).map_or(0, |last| last + 1);
-    let (shown, apart) = range(last);
+    let (shown, apart) = minutes(last);
     let words = (0..=shown).step_by(apart).map(|minute| match minute {
         0 => (0.0, "now".to_owned()),
         minute => (f64::from(minute), format!("+{minute}m")),
@@ -180,59 +144,74 @@ fn coming_chart(coming: &[Coming]) -> Chart {
 }
 
 /// `#flow`
-pub(super) fn flow(snapshot: &Snapshot) -> Markup {
-    let minutes = &snapshot.minutes;
-    let sum = |names: &[&str]| -> u64 {
-        let counts = minutes.iter().flat_map(|minute| names.iter().map(|name| minute.count(name)));
-        counts.map(|count| u64::try_from(count).unwrap_or(0)).sum()
-    };
-    let hour = Minute {
-        counters: ["requests", "requests_failed", "looked_up"]
-            .map(|name| (name.to_owned(), sum(&[name]) as i64))
-            .into(),
-        ..Minute::default()
-    };
+pub(super) fn flow(past: &Past, routes: &Routes) -> Markup {
+    let counted = |name: &str| past.count(&[name]);
     let done = [
-        ("Scheduled", sum(&["scheduled"])),
-        ("Looked up", sum(&["looked_up"])),
-        ("Updated", sum(&["found", "withheld"])),
-        ("Unavailable", sum(&["unavailable"])),
-        ("Ended", sum(&["finished"])),
-        ("Buried", sum(&["buried"])),
+        ("Scheduled", past.count(&["scheduled"])),
+        ("Looked up", past.count(&["looked_up"])),
+        ("Updated", past.count(&["found", "withheld"])),
+        ("Unavailable", past.count(&["unavailable"])),
+        ("Ended", past.count(&["finished"])),
+        ("Buried", past.count(&["buried"])),
     ];
+    let (requests, failed) = (counted("requests"), counted("requests_failed"));
     html! {
         section.panel #flow aria-labelledby="flow-name" {
             h2 #flow-name { "Flow" }
+            (past.ranges(routes, "flow"))
             p.lead {
-                "Last hour: " strong { (count(sum(&["requests"]), "request")) }
-                @if let Some(ids) = ids_per_request(&hour) { " of " strong { (plain(ids)) } " ids" }
-                @let failed = sum(&["requests_failed"]);
+                "Last " (past.range.name()) ": " strong { (count(requests, "request")) }
+                @if let Some(ids) = ids_per_request(requests, failed, counted("looked_up")) {
+                    " of " strong { (plain(ids)) } " ids"
+                }
                 @if failed > 0 { ", " strong.bad { (grouped(failed)) " failed" } }
             }
-            (flow_chart(snapshot).markup())
-            (facts(&done.map(|(name, number)| (name, grouped(number)))))
+            (flow_chart(past).markup())
+            (facts(done.map(|(name, number)| (name, grouped(number)))))
+            (past.note())
         }
     }
 }
 
-fn flow_chart(snapshot: &Snapshot) -> Chart {
+/// Ids in each request that gave outcomes; `None` where there was none.
+fn ids_per_request(requests: u64, failed: u64, looked_up: u64) -> Option<f64> {
+    let answered = requests.saturating_sub(failed);
+    (answered > 0).then(|| looked_up as f64 / answered as f64)
+}
+
+/// In which time a rate is at least 1, as far as there is one: its seconds and its name.
+fn rate_unit(per_second: f64) -> (f64, &'static str) {
+    let units = [(1.0, "second"), (60.0, "minute"), (3_600.0, "hour")];
+    let is_large = |(seconds, _): &(f64, &str)| per_second * seconds >= 1.0;
+    units.into_iter().find(is_large).unwrap_or(if per_second > 0.0 { units[2] } else { units[0] })
+}
+
+fn flow_chart(past: &Past) -> Chart {
     let series = |name: &str, counter: &str, ink| Series {
         name: name.to_owned(),
         ink,
         shape: Shape::Line,
-        points: past(&snapshot.minutes, |minute| Some(snapshot.per_second(minute, counter))),
+        points: past.points(|step| step.per_second(counter)),
     };
-    let series = vec![
+    let mut series = vec![
         series("looked up", "looked_up", Ink::First),
         series("rescheduled", "rescheduled", Ink::Second),
         series("scheduled", "scheduled", Ink::Third),
     ];
-    let most = series.iter().flat_map(|series| &series.points).map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let now = series.iter().filter_map(|series| Some(format!("{} {}", plain(series.points.last()?.1), series.name)));
+    let rates = series.iter().flat_map(|series| &series.points).map(|(_, rate)| *rate);
+    let most = rates.filter(|rate| !rate.is_nan()).fold(0.0, f64::max);
+    let (seconds, unit) = rate_unit(most);
+    series.iter_mut().flat_map(|series| &mut series.points).for_each(|(_, rate)| *rate *= seconds);
+    let now = series.iter().filter_map(|series| {
+        let (_, rate) = series.points.last().filter(|(_, rate)| !rate.is_nan())?;
+        Some(format!("{} {}", plain(*rate), series.name))
+    });
+    let now = now.collect::<Vec<_>>().join(", ");
+    let now = if now.is_empty() { "unknown".to_owned() } else { now };
     Chart {
-        gist: format!("Ids per second over the last hour; now {}", now.collect::<Vec<_>>().join(", ")),
-        x: minutes_past(&snapshot.minutes),
-        y: Axis::up_to("ids per second", most),
+        gist: format!("Ids per {unit} over the last {}, by {}; now {now}", past.range.name(), past.range.step()),
+        x: past.axis(),
+        y: Axis::up_to(&format!("ids per {unit}"), most * seconds),
         series,
         marks: Vec::new(),
     }
@@ -241,7 +220,7 @@ fn flow_chart(snapshot: &Snapshot) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Stats};
+    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
     use crate::ops::{Reading, Terms};
     use crate::providers::twitter_v1::CAPABILITIES;
 
@@ -253,7 +232,7 @@ mod tests {
     }
 
     /// So many idle minutes, then these.
-    fn minutes(idle: usize, then: &[(&str, i64)]) -> Vec<Minute> {
+    fn minutes_of(idle: usize, then: &[(&str, i64)]) -> Vec<Minute> {
         let all = idle + then.len();
         let mut minutes: Vec<Minute> = (0..all)
             .map(|at| Minute { at_ms: NOW - (all - 1 - at) as Millis * MINUTE_MS, ..Minute::default() })
@@ -266,18 +245,36 @@ mod tests {
 
     #[test]
     fn an_axis_of_minutes_begins_where_something_was_done() {
+        let points = |minutes: Vec<Minute>| {
+            Past::by_minute(&snapshot(Reading { minutes, ..Reading::default() })).points(|_| None).len()
+        };
         for (idle, shown) in [(58, 6), (40, 31), (30, 31), (0, 60)] {
-            let minutes = minutes(idle, &vec![("requests", 1); 60 - idle]);
-            assert_eq!(lived(&minutes).len(), shown, "{idle}");
+            assert_eq!(points(minutes_of(idle, &vec![("requests", 1); 60 - idle])), shown, "{idle}");
         }
-        assert_eq!(lived(&[]).len(), 0);
-        assert_eq!(minutes_past(&[]), minutes_past(&minutes(60, &[])));
+        assert_eq!(points(Vec::new()), 0);
+        let axis = |minutes| Past::by_minute(&snapshot(Reading { minutes, ..Reading::default() })).axis();
+        assert_eq!(axis(Vec::new()), axis(minutes_of(60, &[])));
+    }
+
+    #[test]
+    fn a_slow_flow_is_told_by_the_minute_or_the_hour() {
+        let units = [0.0, 2.0, 1.0, 0.5, 1.0 / 3_000.0, 1e-9].map(|rate| rate_unit(rate).1);
+        assert_eq!(units, ["second", "second", "second", "minute", "hour", "hour"]);
+    }
+
+    #[test]
+    fn ids_per_request_are_those_of_calls_that_gave_outcomes() {
+        assert_eq!(ids_per_request(12, 2, 970), Some(97.0));
+        assert_eq!((ids_per_request(0, 0, 0), ids_per_request(2, 2, 0)), (None, None));
     }
 
     #[test]
     fn nothing_at_all_is_shown_without_a_flaw() {
         let snapshot = snapshot(Reading::default());
-        let all = [lateness(&snapshot), coming(&snapshot), flow(&snapshot)].map(Markup::into_string).concat();
+        let (past, routes) = (Past::by_minute(&snapshot), Routes::default());
+        let all = [lateness(&past, Some(0), &routes), coming(&snapshot), flow(&past, &routes)]
+            .map(Markup::into_string)
+            .concat();
         for says in ["No ids were claimed", "No ids are due", "0 requests"] {
             assert!(all.contains(says), "{says}: {all}");
         }
@@ -314,11 +311,11 @@ mod tests {
 
     #[test]
     fn a_minute_in_which_nothing_was_claimed_is_a_gap() {
-        let mut minutes = minutes(0, &[("claims", 1); 60]);
+        let mut minutes = minutes_of(0, &[("claims", 1); 60]);
         minutes[3].lateness.add(40, 99);
         minutes[50].lateness.add(5_000, 1);
         let snapshot = snapshot(Reading { minutes, ..Reading::default() });
-        let markup = lateness(&snapshot).into_string();
+        let markup = lateness(&Past::by_minute(&snapshot), Some(0), &Routes::default()).into_string();
         assert!(markup.contains("p50 48ms, p99 48ms") || markup.contains("p99 6s"), "{markup}");
         assert_eq!(markup.matches("<circle").count(), 4, "two minutes, each alone, on two lines: {markup}");
         assert!(!markup.contains("NaN"), "{markup}");

@@ -10,7 +10,9 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{CounterSet, Counters};
-use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue};
+use twitter_updater::engine::queue::{
+    Claim, ClaimRequest, HOUR_MS, HOURS_KEPT, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue,
+};
 use twitter_updater::ingest::Lanes;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
@@ -67,7 +69,7 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     let (provider, health) = ("twitter".to_owned(), Arc::new(Health::default()));
     let terms = Reloadable::new(terms);
     let whole = Arc::new(WholeQueue {
-        queue,
+        queue: queue.clone(),
         provider,
         ledger,
         names,
@@ -132,6 +134,38 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     assert!(p50 < 100.0, "{took:?}");
     // A busy machine lets scripts wait, and that counts as theirs.
     assert!(scripts < 0.02, "{scripts}");
+    a_month_of_hours(&*queue, &mut raw).await;
+}
+
+/// What it costs to add minutes to their hours, to keep a month of them, and to read it once.
+async fn a_month_of_hours(queue: &dyn Queue, raw: &mut MultiplexedConnection) {
+    let before = Spent::read(raw).await;
+    queue.sum_hours().await.unwrap();
+    let summed = Spent::read(raw).await.since(&before);
+    let this = now(raw).await / HOUR_MS;
+    let hour = queue.hours(2).await.unwrap().swap_remove(0);
+    let kept = hour.at_ms / HOUR_MS;
+    for of in (this - Millis::from(HOURS_KEPT) + 1..=this).filter(|of| *of < kept) {
+        let mut copy = redis::pipe();
+        for of_hours in ["hour", "hour:lateness"] {
+            copy.cmd("COPY").arg(format!("{TAG}:{of_hours}:{kept}")).arg(format!("{TAG}:{of_hours}:{of}"));
+        }
+        copy.exec_async(raw).await.unwrap();
+    }
+    let before = Spent::read(raw).await;
+    assert!(queue.hours(HOURS_KEPT).await.unwrap().len() >= HOURS_KEPT as usize - 1);
+    let read = Spent::read(raw).await.since(&before);
+    let mut bytes = 0;
+    for of_hours in ["hour", "hour:lateness"] {
+        let key = format!("{TAG}:{of_hours}:{kept}");
+        bytes += redis::cmd("MEMORY").arg("USAGE").arg(key).query_async::<u64>(raw).await.unwrap();
+    }
+    println!(
+        "an hour of minutes is summed in {:.2} ms of Redis's time; a month of hours is read in {:.1} ms and takes {} KB",
+        summed.scripts * 1e3,
+        read.scripts * 1e3,
+        bytes * u64::from(HOURS_KEPT) / 1_000
+    );
 }
 
 async fn fill(queue: &dyn Queue, lanes: &[Lane], raw: &mut MultiplexedConnection) {

@@ -73,6 +73,7 @@ async fn pages(stage: &Stage) -> Vec<(&'static str, String)> {
     let dead = stage.bury(12, "its request failed eight times alone: HTTP 500").await;
     vec![
         ("front", "/".to_owned()),
+        ("front-week", "/?range=7d".to_owned()),
         ("tweet", format!("/tweet?id={id}")),
         ("problem", "/tweet?id=nonsense".to_owned()),
         ("dead", "/dead".to_owned()),

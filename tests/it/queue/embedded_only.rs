@@ -65,3 +65,31 @@ async fn what_was_refused_is_bounded() {
     queue.refuse_incoming(&[("y y".into(), "why".into())]).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().incoming_refused, 2);
 }
+
+#[tokio::test]
+async fn past_minutes_are_summed_by_the_hour_and_hours_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let queue = EmbeddedQueue::open(&file, "test", Duration::from_secs(20)).await.unwrap();
+    let raw = SqlitePool::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    let plant = async |minute: Millis, ids: i64| {
+        let counter =
+            "INSERT INTO queue_counter VALUES ('test', ?, 'requests', ?) ON CONFLICT DO UPDATE SET value = value + 1";
+        sqlx::query(counter).bind(minute).bind(ids).execute(&raw).await.unwrap();
+        let late = "INSERT INTO queue_lateness VALUES ('test', ?, 5, ?) ON CONFLICT DO UPDATE SET ids = ids + 1";
+        sqlx::query(late).bind(minute).bind(ids).execute(&raw).await.unwrap();
+    };
+    planted_minutes_are_summed(&queue, plant).await;
+    // A month later.
+    for old in [
+        "UPDATE queue_hour SET hour = hour - 31 * 24",
+        "UPDATE queue_hour_lateness SET hour = hour - 31 * 24",
+        "UPDATE queue_namespace SET hours_until = hours_until - 31 * 24 * 60",
+    ] {
+        sqlx::query(old).execute(&raw).await.unwrap();
+    }
+    queue.sum_hours().await.unwrap();
+    let oldest: i64 = sqlx::query_scalar("SELECT min(hour) FROM queue_hour").fetch_one(&raw).await.unwrap();
+    assert!(oldest > wall_ms() / HOUR_MS - i64::from(HOURS_KEPT), "{oldest}");
+    assert!(queue.hours(HOURS_KEPT).await.unwrap().len() <= 4);
+}

@@ -73,6 +73,65 @@ pub(super) async fn minutes_are_told_one_by_one(world: World) {
     assert_eq!(sum.counters, since_ever, "nothing is older than these minutes");
 }
 
+/// All of these together, and how many minutes they are made of.
+async fn hours_together(queue: &dyn Queue) -> (Minute, u32) {
+    let hours = queue.hours(1_000).await.unwrap();
+    assert!(hours.iter().all(|hour| hour.at_ms % HOUR_MS == 0 && (1..=60).contains(&hour.minutes)), "{hours:?}");
+    assert!(hours.is_sorted_by_key(|hour| hour.at_ms));
+    let part = |hour: &Hour| Minute { counters: hour.counters.clone(), lateness: hour.lateness.clone(), at_ms: 0 };
+    (together(&hours.iter().map(part).collect::<Vec<_>>()), hours.iter().map(|hour| hour.minutes).sum())
+}
+
+/// The current minute is not in them, and one may end meanwhile.
+fn are_kept(minutes: u32) -> bool {
+    (MINUTES_KEPT - 1..=MINUTES_KEPT + 1).contains(&minutes)
+}
+
+pub(super) async fn minutes_are_added_to_their_hours_once(world: World) {
+    let queue = &*world.one;
+    assert_eq!((queue.hours(1_000).await.unwrap(), queue.hours(0).await.unwrap()), (vec![], vec![]));
+    let before = queue.stats().await.unwrap().now_ms / MINUTE_MS;
+    queue.heartbeat("w1", &[], &[("requests", 2)], &lateness(&[(5, 3)])).await.unwrap();
+    for _ in 0..3 {
+        let (one, two) = tokio::join!(world.one.sum_hours(), world.two.sum_hours());
+        (one.unwrap(), two.unwrap());
+    }
+    let (sum, minutes) = hours_together(&*world.two).await;
+    assert!(are_kept(minutes), "{minutes}");
+    let is_same_minute = queue.stats().await.unwrap().now_ms / MINUTE_MS == before;
+    // It has not ended, so it is in no hour yet.
+    assert!(sum.count("requests") == 0 || !is_same_minute && sum.count("requests") == 2, "{sum:?}");
+    let known = queue.hours(3).await.unwrap();
+    assert_eq!(queue.hours(1).await.unwrap().first(), known.last().filter(|hour| hour.at_ms >= before / 60 * HOUR_MS));
+}
+
+/// `plant` writes into a minute since the epoch that so many ids were claimed 5 ms late, as many requests.
+pub(super) async fn planted_minutes_are_summed(queue: &dyn Queue, plant: impl AsyncFn(Millis, i64)) {
+    let this = queue.stats().await.unwrap().now_ms / MINUTE_MS;
+    let planted = [(1, 3), (60, 5), (61, 7), (118, 11)];
+    for (ago, ids) in planted {
+        plant(this - ago, ids).await;
+    }
+    plant(this - 130, 100).await; // no longer kept
+    let expected = |hour: Millis| -> i64 {
+        planted.iter().filter(|(ago, _)| (this - ago) / 60 == hour / HOUR_MS).map(|(_, ids)| ids).sum()
+    };
+    for _ in 0..2 {
+        queue.sum_hours().await.unwrap();
+        let hours = queue.hours(4).await.unwrap();
+        for hour in &hours {
+            let requests = hour.counters.get("requests").copied().unwrap_or(0);
+            assert_eq!((requests, hour.lateness.ids() as i64), (expected(hour.at_ms), requests), "{hours:?}");
+            assert!(!hour.counters.contains_key("minutes"));
+        }
+        let (sum, minutes) = hours_together(queue).await;
+        assert!(sum.count("requests") == 26 && are_kept(minutes), "{sum:?} {minutes}");
+        assert_eq!(sum.lateness, lateness(&[(5, 26)]));
+        // Of a minute that was added: it is not read again.
+        plant(this - 1, 1_000).await;
+    }
+}
+
 pub(super) async fn a_lease_names_the_worker_that_holds_it(world: World) {
     let queue = &*world.one;
     schedule(queue, &young(), 0, &["1", "2"]).await;

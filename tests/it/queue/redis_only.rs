@@ -1,6 +1,7 @@
 //! What only Redis can get wrong.
 
 use super::*;
+use crate::support::stepping_clock::SteppingClock;
 
 pub fn world(redis: &TestRedis) -> (RedisQueue, String) {
     let namespace = namespace();
@@ -303,4 +304,57 @@ async fn what_was_refused_is_bounded_in_number_and_time() {
 
 fn clock_ms(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap()
+}
+
+#[tokio::test]
+async fn past_minutes_are_summed_by_the_hour_and_hours_expire() {
+    let redis = TestRedis::shared();
+    let (queue, prefix) = world(redis);
+    let raw = redis.connection().await;
+    let plant = async |minute: Millis, ids: i64| {
+        for (hash, field) in [("rate", "requests"), ("lateness", "5")] {
+            let mut plant = redis::cmd("HINCRBY");
+            plant.arg(format!("{prefix}{hash}:{minute}")).arg(field).arg(ids);
+            let _: i64 = plant.query_async(&mut raw.clone()).await.unwrap();
+        }
+    };
+    planted_minutes_are_summed(&queue, plant).await;
+    let keys: Vec<String> =
+        redis::cmd("KEYS").arg(format!("{prefix}hour:*")).query_async(&mut raw.clone()).await.unwrap();
+    assert!(keys.len() >= 5, "{keys:?}");
+    for key in keys {
+        let seconds: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw.clone()).await.unwrap();
+        assert!((2_678_000..=2_678_400).contains(&seconds), "{key}: {seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn no_minute_is_added_twice_where_the_clock_stepped_back() {
+    let clock = SteppingClock::new();
+    let redis = TestRedis::start_by(&clock.program(), &[]);
+    let (queue, _) = world(&redis);
+    let requests = async || -> i64 {
+        queue.sum_hours().await.unwrap();
+        queue.hours(HOURS_KEPT).await.unwrap().iter().filter_map(|hour| hour.counters.get("requests")).sum()
+    };
+    let request = async || queue.heartbeat("w1", &[], &[("requests", 1)], &Lateness::default()).await.unwrap();
+    request().await;
+    clock.step(60);
+    assert_eq!(requests().await, 1);
+    // The same minute once more: it was added.
+    clock.step(0);
+    request().await;
+    assert_eq!(requests().await, 1);
+    clock.step(180);
+    request().await;
+    clock.step(240);
+    assert_eq!(requests().await, 2);
+    // A clock that was years ahead stops nothing.
+    clock.step(100_000_000);
+    requests().await;
+    clock.step(400);
+    let before = requests().await;
+    request().await;
+    clock.step(460);
+    assert_eq!(requests().await, before + 1);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
     Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
@@ -191,6 +191,11 @@ impl Inspection for LinkedQueue {
         self.call(async move { queue.minutes(count).await }).await
     }
 
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.hours(count).await }).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         let ids = ids.to_vec();
         pass_on!(self.queue.locate(ids))
@@ -202,6 +207,11 @@ impl Administration for LinkedQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         let queue = self.queue.clone();
         self.call(async move { queue.mend(slack, limit).await }).await
+    }
+
+    async fn sum_hours(&self) -> Result<(), QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.sum_hours().await }).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs,
+    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs,
     LaneDue, Lateness, Minute, NewJob, Place, Promoted, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
     Workers,
 };
@@ -570,6 +570,10 @@ impl Inspection for WatchedQueue {
         self.inner.minutes(count).await
     }
 
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>, QueueError> {
+        self.inner.hours(count).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
@@ -579,6 +583,10 @@ impl Inspection for WatchedQueue {
 impl Administration for WatchedQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         self.inner.mend(slack, limit).await
+    }
+
+    async fn sum_hours(&self) -> Result<(), QueueError> {
+        self.inner.sum_hours().await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

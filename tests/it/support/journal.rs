@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
     Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
@@ -329,6 +329,10 @@ impl Inspection for JournalledQueue {
         self.inner.minutes(count).await
     }
 
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>, QueueError> {
+        self.inner.hours(count).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
@@ -338,6 +342,10 @@ impl Inspection for JournalledQueue {
 impl Administration for JournalledQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         self.inner.mend(slack, limit).await
+    }
+
+    async fn sum_hours(&self) -> Result<(), QueueError> {
+        self.inner.sum_hours().await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

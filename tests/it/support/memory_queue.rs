@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::base::random;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs,
-    LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place, Promoted, QueueError, Sample,
-    Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
+    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
+    Inspection, Job, Jobs, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place, Promoted,
+    QueueError, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -70,6 +70,9 @@ struct Inner {
     counters: BTreeMap<String, i64>,
     /// By their start.
     minutes: BTreeMap<Millis, Minute>,
+    hours: BTreeMap<Millis, Hour>,
+    /// The start of the last minute that was added to its hour.
+    hours_until: Millis,
     incoming: BTreeSet<(Millis, String)>,
     refused: BTreeMap<String, String>,
     drainer: Option<(String, Millis)>,
@@ -370,6 +373,12 @@ impl Inspection for MemoryQueue {
         Ok(starts.map(|at_ms| inner.minutes.get(&at_ms).cloned().unwrap_or_else(|| idle(at_ms))).collect())
     }
 
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>, QueueError> {
+        let (inner, now) = (self.lock(), self.now());
+        let first = now - now.rem_euclid(HOUR_MS) - (Millis::from(count.min(HOURS_KEPT)) - 1) * HOUR_MS;
+        Ok(inner.hours.range(first..).map(|(_, hour)| hour.clone()).collect())
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         let (inner, now) = (self.lock(), self.now());
         let place = |id: &String| match inner.model.place(id) {
@@ -387,6 +396,27 @@ impl Administration for MemoryQueue {
         let mended = inner.model.mend(now, millis(slack), limit);
         inner.count(now, "mended", mended as usize);
         Ok(mended)
+    }
+
+    async fn sum_hours(&self) -> Result<(), QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        let this = inner.minute(now).at_ms;
+        let kept = Millis::from(MINUTES_KEPT) * MINUTE_MS;
+        if (this - MINUTE_MS..=this + kept).contains(&inner.hours_until) {
+            return Ok(());
+        }
+        let first = (inner.hours_until.min(this - MINUTE_MS) + MINUTE_MS).max(this - kept + MINUTE_MS);
+        for at_ms in (first..this).step_by(MINUTE_MS as usize) {
+            let minute = inner.minutes.get(&at_ms).cloned().unwrap_or_default();
+            let hour = at_ms - at_ms.rem_euclid(HOUR_MS);
+            let hour = inner.hours.entry(hour).or_insert_with(|| Hour { at_ms: hour, ..Hour::default() });
+            hour.minutes += 1;
+            minute.counters.iter().for_each(|(name, by)| *hour.counters.entry(name.clone()).or_default() += by);
+            hour.lateness.merge(&minute.lateness);
+        }
+        inner.hours_until = this - MINUTE_MS;
+        inner.hours.retain(|at_ms, _| *at_ms > this - Millis::from(HOURS_KEPT) * HOUR_MS);
+        Ok(())
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

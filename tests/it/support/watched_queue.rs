@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
     Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 
@@ -223,6 +223,10 @@ impl Inspection for WatchedQueue {
         self.inner.minutes(count).await
     }
 
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>, QueueError> {
+        self.inner.hours(count).await
+    }
+
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>, QueueError> {
         self.inner.locate(ids).await
     }
@@ -232,6 +236,10 @@ impl Inspection for WatchedQueue {
 impl Administration for WatchedQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         self.inner.mend(slack, limit).await
+    }
+
+    async fn sum_hours(&self) -> Result<(), QueueError> {
+        self.inner.sum_hours().await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {

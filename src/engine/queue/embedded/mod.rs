@@ -5,6 +5,7 @@
 //! each statement costs a hop to SQLite's thread.
 
 mod claim;
+mod hours;
 mod incoming;
 mod older;
 mod pick;

@@ -7,7 +7,7 @@ use serde_json::json;
 use sqlx::Row;
 
 use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, QueueError, Result, Scheduled, check_ids};
-use super::{DELAYED, EmbeddedQueue, LEASED, Tx};
+use super::{DELAYED, EmbeddedQueue, LEASED, Tx, hours};
 use crate::base::clock::{self, Millis};
 
 /// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
@@ -130,6 +130,10 @@ impl Administration for EmbeddedQueue {
         self.count(&mut tx, now, &[("mended", mended as i64)]).await?;
         tx.commit().await?;
         Ok(mended)
+    }
+
+    async fn sum_hours(&self) -> Result<()> {
+        hours::sum(self).await
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<()> {

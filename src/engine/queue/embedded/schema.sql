@@ -31,7 +31,8 @@ CREATE TABLE IF NOT EXISTS queue_namespace (
     turns         INTEGER NOT NULL DEFAULT 3, -- claims since suspects last had theirs
     paused        TEXT,                       -- a reason; while it is there nothing is claimed
     drainer       TEXT,                       -- the worker that drains queue_incoming
-    drainer_until INTEGER NOT NULL DEFAULT 0
+    drainer_until INTEGER NOT NULL DEFAULT 0,
+    hours_until   INTEGER NOT NULL DEFAULT 0  -- the last minute since the epoch that was added to its hour
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS queue_lane (
@@ -59,6 +60,23 @@ CREATE TABLE IF NOT EXISTS queue_lateness (
     upper     INTEGER NOT NULL, -- so late at the most, ms
     ids       INTEGER NOT NULL,
     PRIMARY KEY (namespace, minute, upper)
+) WITHOUT ROWID;
+
+-- The same of one hour since the epoch; "minutes" says how many minutes were added.
+CREATE TABLE IF NOT EXISTS queue_hour (
+    namespace TEXT    NOT NULL,
+    hour      INTEGER NOT NULL,
+    name      TEXT    NOT NULL,
+    value     INTEGER NOT NULL,
+    PRIMARY KEY (namespace, hour, name)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS queue_hour_lateness (
+    namespace TEXT    NOT NULL,
+    hour      INTEGER NOT NULL,
+    upper     INTEGER NOT NULL, -- so late at the most, ms
+    ids       INTEGER NOT NULL,
+    PRIMARY KEY (namespace, hour, upper)
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS queue_incoming (

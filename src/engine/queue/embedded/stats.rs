@@ -6,10 +6,10 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::super::{
-    Buried, Inspection, LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place, Result,
-    Sample, Stats, WorkerStats, worker_of,
+    Buried, Hour, Inspection, LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place,
+    Result, Sample, Stats, WorkerStats, worker_of,
 };
-use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS};
+use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS, hours};
 use crate::base::clock::{self, Millis};
 
 #[async_trait]
@@ -137,6 +137,10 @@ impl Inspection for EmbeddedQueue {
             }
         }
         Ok(minutes)
+    }
+
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>> {
+        hours::read(self, count).await
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>> {

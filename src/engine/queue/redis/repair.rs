@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{Cmd, Script};
 
-use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, Result, Scheduled, check_ids};
+use super::super::{
+    Administration, Adopted, Fence, HOURS_KEPT, MINUTES_KEPT, PAGE_LIMIT, Result, Scheduled, check_ids,
+};
 use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, Steps, script};
 use crate::base::clock::{self, Millis};
@@ -14,6 +16,7 @@ use crate::base::clock::{self, Millis};
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/forget.lua")));
 static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/mend.lua")));
+static SUM_HOURS: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/sum_hours.lua")));
 
 pub(super) async fn adopt(queue: &RedisQueue, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
     let mut call = Call::new(&ADOPT, &queue.keys.prefix);
@@ -37,6 +40,11 @@ impl Administration for RedisQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64> {
         let mut call = Call::new(&MEND, &self.keys.prefix);
         self.pool.invoke(call.arg(clock::millis(slack)).arg(limit.min(PAGE_LIMIT))).await
+    }
+
+    async fn sum_hours(&self) -> Result<()> {
+        let mut call = Call::new(&SUM_HOURS, &self.keys.prefix);
+        self.pool.invoke::<redis::Value>(call.arg(MINUTES_KEPT).arg(HOURS_KEPT)).await.map(drop)
     }
 
     async fn pause(&self, reason: Option<&str>) -> Result<()> {

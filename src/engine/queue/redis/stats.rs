@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use redis::Script;
 
 use super::super::{
-    Buried, Inspection, Lane, LaneDue, LaneStats, MEND_SLACK, MINUTES_KEPT, Minute, PAGE_LIMIT, Place, QueueError,
-    Result, Sample, Stats, WorkerStats, worker_of,
+    Buried, HOURS_KEPT, Hour, Inspection, Lane, LaneDue, LaneStats, MEND_SLACK, MINUTES_KEPT, Minute, PAGE_LIMIT,
+    Place, QueueError, Result, Sample, Stats, WorkerStats, worker_of,
 };
 use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS, words};
 use crate::base::backend::redis::{Call, NO_WRITES, Steps, script};
@@ -19,6 +19,9 @@ static STATS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!
 static DUE: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/due.lua")));
 static DUE_BY: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/due_by.lua")));
 static MINUTES: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/minutes.lua")));
+static HOURS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/hours.lua")));
+/// How many hours one call reads: about a millisecond of Redis's thread.
+const HOURS_READ: usize = 48;
 static HOLDERS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/holders.lua")));
 
 /// Of a walk over the server's keys: how many a step looks at, and how many steps there are at the most. A Redis of
@@ -86,19 +89,25 @@ impl Inspection for RedisQueue {
     }
 
     async fn minutes(&self, count: u32) -> Result<Vec<Minute>> {
-        type Flat = Vec<(String, String)>;
         let rows: Vec<(Millis, Flat, Flat)> =
             self.pool.invoke(Call::new(&MINUTES, &self.keys.prefix).arg(count.min(MINUTES_KEPT))).await?;
-        let minute = |(at_ms, flat, late): (Millis, Flat, Flat)| {
-            let mut lateness = Lateness::default();
-            for (upper, ids) in late {
-                if let (Ok(upper), Ok(ids)) = (upper.parse(), ids.parse()) {
-                    lateness.add(upper, ids);
-                }
-            }
-            Minute { at_ms, counters: counters(flat), lateness }
-        };
+        let minute = |(at_ms, flat, late)| Minute { at_ms, counters: counters(flat), lateness: lateness(late) };
         Ok(rows.into_iter().map(minute).collect())
+    }
+
+    async fn hours(&self, count: u32) -> Result<Vec<Hour>> {
+        // By their starts: an hour may begin between two calls.
+        let mut hours = BTreeMap::new();
+        let count = count.min(HOURS_KEPT);
+        for last in (0..count).step_by(HOURS_READ) {
+            let first = (last + HOURS_READ as u32).min(count) - 1;
+            let rows: Vec<(Millis, Flat, Flat)> =
+                self.pool.invoke(Call::new(&HOURS, &self.keys.prefix).arg(first).arg(last)).await?;
+            hours.extend(
+                rows.into_iter().map(|(at_ms, flat, late)| (at_ms, Hour::kept(at_ms, counters(flat), lateness(late)))),
+            );
+        }
+        Ok(hours.into_values().collect())
     }
 
     async fn locate(&self, ids: &[String]) -> Result<Vec<Vec<Place>>> {
@@ -193,8 +202,22 @@ impl Inspection for RedisQueue {
     }
 }
 
+/// What HGETALL answers.
+type Flat = Vec<(String, String)>;
+
+/// Flat `upper bound, ids, …`; what is no number is left out.
+fn lateness(flat: Flat) -> Lateness {
+    let mut lateness = Lateness::default();
+    for (upper, ids) in flat {
+        if let (Ok(upper), Ok(ids)) = (upper.parse(), ids.parse()) {
+            lateness.add(upper, ids);
+        }
+    }
+    lateness
+}
+
 /// Flat `name, number, …` as a map; what is no number is left out.
-fn counters(flat: Vec<(String, String)>) -> BTreeMap<String, i64> {
+fn counters(flat: Flat) -> BTreeMap<String, i64> {
     flat.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
 }
 

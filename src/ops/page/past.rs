@@ -1,0 +1,293 @@
+//! The past that the charts show: the last hour by minute, or more of it by hour or day.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::chart::Axis;
+use super::routes::Routes;
+use crate::base::clock::Millis;
+use crate::engine::lateness::Lateness;
+use crate::engine::queue::{HOUR_MS, Hour, Minute};
+use crate::ops::snapshot::{MINUTES_SHOWN, Snapshot};
+
+/// What an axis of the past measures.
+pub(super) const FROM_NOW: &str = "time from now";
+/// How many minutes an axis may show, and how many lie between two of its words: as many as there is something
+/// to be seen in.
+const MINUTES: [(u32, usize); 4] = [(5, 1), (15, 5), (30, 10), (MINUTES_SHOWN, 15)];
+const HOURS_OF_A_DAY: Millis = 24;
+
+/// How much of the past is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+pub(super) enum Range {
+    /// By minute.
+    #[default]
+    #[serde(rename = "1h")]
+    Hour,
+    /// By hour.
+    #[serde(rename = "24h")]
+    Day,
+    /// By hour.
+    #[serde(rename = "7d")]
+    Week,
+    /// By day.
+    #[serde(rename = "30d")]
+    Month,
+}
+
+impl Range {
+    pub const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Week, Self::Month];
+
+    /// As an address has it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Hour => "1h",
+            Self::Day => "24h",
+            Self::Week => "7d",
+            Self::Month => "30d",
+        }
+    }
+
+    /// After "last": `hour`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "24 hours",
+            Self::Week => "7 days",
+            Self::Month => "30 days",
+        }
+    }
+
+    /// What a step is.
+    pub const fn step(self) -> &'static str {
+        match self {
+            Self::Hour => "minute",
+            Self::Day | Self::Week => "hour",
+            Self::Month => "day",
+        }
+    }
+
+    /// How long a step is, in hours; `None`: a minute.
+    const fn step_h(self) -> Option<Millis> {
+        match self {
+            Self::Hour => None,
+            Self::Day | Self::Week => Some(1),
+            Self::Month => Some(HOURS_OF_A_DAY),
+        }
+    }
+
+    /// How many steps lie before the current one, and how many between two words of the axis.
+    const fn steps(self) -> (u32, usize) {
+        match self {
+            Self::Hour => (MINUTES_SHOWN, 15),
+            Self::Day => (24, 6),
+            Self::Week => (7 * 24, 24),
+            Self::Month => (30, 5),
+        }
+    }
+
+    /// How many hours the queue is asked for.
+    pub fn hours(self) -> u32 {
+        let step = self.step_h().and_then(|hours| u32::try_from(hours).ok()).unwrap_or(0);
+        (self.steps().0 + 1) * step
+    }
+}
+
+/// A minute, an hour or a day.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Step {
+    /// The seconds of it that are known; 0 where nothing is.
+    seconds: f64,
+    counters: BTreeMap<String, i64>,
+    /// How late the ids were that were claimed in it.
+    pub lateness: Lateness,
+}
+
+impl Step {
+    /// How often per second that was counted; `None` where nothing is known.
+    pub fn per_second(&self, counter: &str) -> Option<f64> {
+        let count = self.counters.get(counter).copied().unwrap_or(0);
+        (self.seconds > 0.0).then(|| count as f64 / self.seconds)
+    }
+
+    fn add(&mut self, hour: &Hour) {
+        self.seconds += f64::from(hour.minutes) * 60.0;
+        hour.counters.iter().for_each(|(name, by)| *self.counters.entry(name.clone()).or_default() += by);
+        self.lateness.merge(&hour.lateness);
+    }
+}
+
+/// Steps up to the current one, the oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Past {
+    pub range: Range,
+    steps: Vec<Step>,
+}
+
+impl Past {
+    /// Nothing is known of it.
+    pub const fn none(range: Range) -> Self {
+        Self { range, steps: Vec::new() }
+    }
+
+    /// The last hour, minute by minute: each is known, also one in which nothing was done.
+    pub fn by_minute(snapshot: &Snapshot) -> Self {
+        let step = |minute: &Minute| Step {
+            seconds: snapshot.seconds_of(minute),
+            counters: minute.counters.clone(),
+            lateness: minute.lateness.clone(),
+        };
+        Self { range: Range::Hour, steps: snapshot.minutes.iter().map(step).collect() }
+    }
+
+    /// That range, of hours, at `now`, ms since the epoch. Days are those of UTC.
+    pub fn by_hour(range: Range, hours: &[Hour], now: Millis) -> Self {
+        let before = range.steps().0 as usize;
+        let mut steps = vec![Step::default(); before + 1];
+        let length = range.step_h().unwrap_or(1) * HOUR_MS;
+        for hour in hours {
+            let ago = usize::try_from(now.div_euclid(length) - hour.at_ms.div_euclid(length));
+            if let Some(step) = ago.ok().and_then(|ago| steps.get_mut(before.checked_sub(ago)?)) {
+                step.add(hour);
+            }
+        }
+        Self { range, steps }
+    }
+
+    /// Of all steps together.
+    pub fn lateness(&self) -> Lateness {
+        let mut all = Lateness::default();
+        self.steps.iter().for_each(|step| all.merge(&step.lateness));
+        all
+    }
+
+    /// Of all steps together, what these counters say.
+    pub fn count(&self, names: &[&str]) -> u64 {
+        let counts = self.steps.iter().flat_map(|step| names.iter().map(|name| step.counters.get(*name)));
+        counts.flatten().map(|count| u64::try_from(*count).unwrap_or(0)).sum()
+    }
+
+    /// A point per step, by how many steps ago it was; none where there is nothing to show.
+    pub fn points(&self, of: impl Fn(&Step) -> Option<f64>) -> Vec<(f64, f64)> {
+        let steps = self.shown();
+        let ago = |at: usize| at as f64 + 1.0 - steps.len() as f64;
+        steps.iter().enumerate().map(|(at, step)| (ago(at), of(step).unwrap_or(f64::NAN))).collect()
+    }
+
+    /// The axis of the points.
+    pub fn axis(&self) -> Axis {
+        let (shown, apart) = match self.range {
+            Range::Hour => minutes(self.shown().len().saturating_sub(1)),
+            range => range.steps(),
+        };
+        let word = |ago: u32| match (ago, self.range) {
+            (0, _) => "now".to_owned(),
+            (ago, Range::Hour) => format!("−{ago}m"),
+            (ago, Range::Day) => format!("−{ago}h"),
+            (ago, Range::Week) => format!("−{}d", ago / 24),
+            (ago, Range::Month) => format!("−{ago}d"),
+        };
+        let words = (0..=shown).step_by(apart).map(|ago| (0.0 - f64::from(ago), word(ago)));
+        Axis::even(FROM_NOW, -f64::from(shown)..0.0, words.collect())
+    }
+
+    /// Of an hour, the minutes from the first on in which anything was done.
+    fn shown(&self) -> &[Step] {
+        if self.range != Range::Hour {
+            return &self.steps;
+        }
+        let is_idle = |step: &&Step| step.counters.is_empty() && step.lateness.ids() == 0;
+        let idle = self.steps.iter().take_while(is_idle).count();
+        let (shown, _) = minutes(self.steps.len() - idle);
+        // A line goes from minute to minute: one more than there is between them.
+        &self.steps[self.steps.len().saturating_sub(shown as usize + 1)..]
+    }
+
+    /// What a point is, where it is not a minute.
+    pub fn note(&self) -> Markup {
+        let step = self.range.step();
+        html! {
+            @if self.range != Range::Hour {
+                p.note.quiet {
+                    "One point for each " (step) @if self.range == Range::Month { " of UTC" } "; in a gap nothing was recorded"
+                }
+            }
+        }
+    }
+
+    /// Links to each range. `section`: the section they stand in, and come back to.
+    pub fn ranges(&self, routes: &Routes, section: &str) -> Markup {
+        html! {
+            nav.ranges aria-label={ "Time range of " (section) } {
+                @for range in Range::ALL {
+                    a id={ (section) "-" (range.word()) } href=(routes.to_range(range.word(), section))
+                        aria-current=[(range == self.range).then_some("true")] { (range.word()) }
+                }
+            }
+        }
+    }
+}
+
+/// What is said to an address with another range.
+pub(super) fn unknown_range() -> String {
+    let [words @ .., last] = Range::ALL.map(Range::word);
+    format!("There is no such range: ask for ?range= with {} or {last}", words.join(", "))
+}
+
+/// The axis that holds so many minutes.
+pub(super) fn minutes(count: usize) -> (u32, usize) {
+    let fits = |(shown, _): &(u32, usize)| *shown as usize >= count;
+    MINUTES.into_iter().find(fits).unwrap_or(MINUTES[MINUTES.len() - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-01-31 10:30 UTC.
+    const NOW: Millis = 1_769_855_400_000;
+
+    fn hour(ago: Millis, minutes: u32, looked_up: i64) -> Hour {
+        let at_ms = NOW - NOW.rem_euclid(HOUR_MS) - ago * HOUR_MS;
+        Hour { at_ms, minutes, counters: [("looked_up".to_owned(), looked_up)].into(), ..Hour::default() }
+    }
+
+    fn rates(past: &Past) -> Vec<(f64, f64)> {
+        let points = past.points(|step| step.per_second("looked_up"));
+        points.into_iter().filter(|(_, rate)| !rate.is_nan()).collect()
+    }
+
+    #[test]
+    fn an_hour_of_which_nothing_is_known_is_a_gap() {
+        let past =
+            Past::by_hour(Range::Day, &[hour(25, 60, 9), hour(24, 60, 36), hour(3, 30, 36), hour(0, 30, 0)], NOW);
+        assert_eq!(past.points(|_| None).len(), 25);
+        assert_eq!(rates(&past), [(-24.0, 0.01), (-3.0, 0.02), (0.0, 0.0)]);
+        assert_eq!(past.count(&["looked_up"]), 72, "an hour before the range is not in it");
+    }
+
+    #[test]
+    fn a_day_is_one_of_utc() {
+        // The current day has 10 hours and a half, of which ten were recorded.
+        let hours: Vec<Hour> = (1..=34).map(|ago| hour(ago, 60, 3_600)).collect();
+        let past = Past::by_hour(Range::Month, &hours, NOW);
+        assert_eq!(rates(&past), [(-1.0, 1.0), (0.0, 1.0)]);
+        let counted = past.points(|step| step.counters.get("looked_up").map(|count| *count as f64));
+        assert_eq!(counted[29..], [(-1.0, 24.0 * 3_600.0), (0.0, 10.0 * 3_600.0)]);
+    }
+
+    #[test]
+    fn each_range_has_a_name_that_is_read_back() {
+        for range in Range::ALL {
+            let asked: Range = serde_json::from_value(range.word().into()).unwrap();
+            assert_eq!(asked, range);
+            let links = Past::none(range).ranges(&Routes::default(), "flow").into_string();
+            assert_eq!(links.matches("aria-current").count(), 1, "{links}");
+            assert!(links.contains(&format!("href=\"/?range={}#flow\"", range.word())), "{links}");
+        }
+        assert_eq!(Range::ALL.map(Range::hours), [0, 25, 169, 744]);
+        assert!(Range::ALL.iter().all(|range| range.hours() <= crate::engine::queue::HOURS_KEPT));
+    }
+}
