@@ -19,7 +19,7 @@ use crate::Size;
 use crate::report::{Report, Table, machine};
 use crate::support::queue_model::Rules;
 
-const RATES: [f64; 9] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0];
+const RATES: [f64; 11] = [0.62, 1.0, 1.5, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0];
 const WORKERS: [usize; 4] = [1, 4, 16, 64];
 /// Requests, as a multiple of the ideal ones, from so many updates per second on.
 const BAR: (f64, f64) = (1.02, 5.0);
@@ -100,7 +100,7 @@ async fn designs(size: Size, ages: &AgeTable) -> Table {
     let by_interval = Rules { soonest_first: false, ..Rules::default() };
     let soonest = ("over all lanes, up to the first too early", Rules::default());
     let relative = ("relative to the interval", by_interval);
-    for rate in size.pick(vec![2.0, 5.0, 10.0], vec![10.0]) {
+    for rate in size.pick(vec![0.62, 2.0, 5.0, 10.0], vec![10.0]) {
         for ((name, rules), lookahead, ttl) in [
             (relative, 0.02, 5_000),
             (relative, 0.1, 5_000),
@@ -109,6 +109,8 @@ async fn designs(size: Size, ages: &AgeTable) -> Table {
             (soonest, 0.1, 5_000),
             (soonest, 0.25, 5_000),
             (soonest, 0.5, 5_000),
+            (soonest, 0.7, 5_000),
+            (soonest, 0.9, 5_000),
             // Sent as soon as one is due: all of the wait is made up for by lookahead.
             (soonest, 0.1, 100),
             (soonest, 0.25, 100),

@@ -73,7 +73,7 @@ impl Overload {
         let window_ms = plan::WINDOW_S * 1e3;
         let flow = |lane: &LaneStats| {
             let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
-            Flow { rate: lane.delayed as f64 / interval_s, interval_s }
+            Flow { rate: lane.delayed as f64 / interval_s, interval_s, visits: 1.0 }
         };
         // What is looked up in a lane once does not come again.
         let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane));

@@ -12,9 +12,9 @@
 //! **Ids in the queue.** An id is in a bracket's lane for `updates × interval`, so the lane holds tweets
 //! per day × that time in days (Little's law).
 //!
-//! **Lookups.** Requests go out full from about 20 updates per second on; below that `updater.buffer_ttl` and
-//! `updater.lookahead` decide how many ids they carry: [`Fill`] has the formula. It is an estimate, within 15 % of
-//! what workers do up to a lookahead of 0.25, and 18 % too high at worst with 0.3 (`tests/it/plan/fill.rs`).
+//! **Lookups.** Without lookahead requests go out full from about 20 updates per second on, with the default one from about
+//! 1 on; below that `updater.buffer_ttl` and `updater.lookahead` decide how many ids they carry: [`Fill`] has the formula. It
+//! is an estimate, within 15 % of what workers do, and 20 % with a lookahead of 0.3 (`tests/it/plan/fill.rs`).
 //!
 //! Two things are left out. The wait for a request to fill lengthens each interval and lookahead shortens it, so there
 //! are slightly fewer or more updates at low rates. And a tweet that the API does not return is counted as if it were
@@ -135,7 +135,7 @@ pub struct Plan {
     /// The same in 15 minutes.
     pub updates_per_15_min: f64,
     /// The bound on updates with every one of them as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of
-    /// the demand. Early ones take places that are free in requests that go out short; full requests carry none.
+    /// the demand, or as many as the requests have places, if that is less.
     pub updates_per_15_min_at_most: f64,
     /// Ids in a request, on average.
     pub ids_per_lookup: f64,
@@ -208,6 +208,7 @@ fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
     let flow = |(bracket, updates): (&Bracket, u64)| Flow {
         rate: tweets_per_day * updates as f64 / DAY_S,
         interval_s: bracket.lane.patience as f64 / 1e3,
+        visits: updates as f64,
     };
     ages.brackets().iter().zip(walk(ages)).map(flow).collect()
 }
@@ -283,7 +284,9 @@ impl Plan {
             updates_per_tweet,
             updates_per_second,
             updates_per_15_min: updates_per_second * WINDOW_S,
-            updates_per_15_min_at_most: updates_per_second * WINDOW_S / (1.0 - fill.lookahead),
+            updates_per_15_min_at_most: (updates_per_second * WINDOW_S / (1.0 - fill.lookahead))
+                .min(lookups_per_15_min * fill.limit as f64)
+                .max(updates_per_second * WINDOW_S),
             ids_per_lookup,
             lookups_per_second,
             lookups_per_15_min,
@@ -356,11 +359,10 @@ impl fmt::Display for Plan {
         line("tweets per day", self.tweets_per_day, String::new())?;
         line("tweets alive", self.tweets_alive, format!("younger than {} days", figure(self.lifetime_days)))?;
         line("updates per second", self.updates_per_second, String::new())?;
-        line(
-            "updates per 15 min",
-            self.updates_per_15_min,
-            format!("{} at most, with lookahead", figure(self.updates_per_15_min_at_most)),
-        )?;
+        let at_most = figure(self.updates_per_15_min_at_most);
+        let has_more = at_most != figure(self.updates_per_15_min);
+        let at_most = if has_more { format!("{at_most} at most, with lookahead") } else { String::new() };
+        line("updates per 15 min", self.updates_per_15_min, at_most)?;
         line("lookups per second", self.lookups_per_second, format!("of {} ids each", figure(self.ids_per_lookup)))?;
         line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
         line("user credentials", self.user_credentials as f64, format!("of {} calls per 15 min, or", self.calls.user))?;

@@ -93,8 +93,7 @@ pub(super) async fn minutes_are_added_to_their_hours_once(world: World) {
     let before = queue.stats().await.unwrap().now_ms / MINUTE_MS;
     queue.heartbeat("w1", &[], &[("requests", 2)], &lateness(&[(5, 3)])).await.unwrap();
     for _ in 0..3 {
-        let (one, two) = tokio::join!(world.one.sum_hours(), world.two.sum_hours());
-        (one.unwrap(), two.unwrap());
+        tokio::try_join!(world.one.sum_hours(), world.two.sum_hours()).unwrap();
     }
     let (sum, minutes) = hours_together(&*world.two).await;
     assert!(are_kept(minutes), "{minutes}");

@@ -282,7 +282,8 @@ fn calls_a_minute(system: &System, limit: usize) -> f64 {
     let mut flows: BTreeMap<Millis, Flow> = BTreeMap::new();
     for id in &system.ids {
         let interval_s = system.lane(id, system.world.now()).unwrap().patience as f64 / 1_000.0;
-        flows.entry(interval_s as Millis).or_insert(Flow { rate: 0.0, interval_s }).rate += 1.0 / interval_s;
+        flows.entry(interval_s as Millis).or_insert(Flow { rate: 0.0, interval_s, visits: 1.0 }).rate +=
+            1.0 / interval_s;
     }
     let fill = Fill { limit, ..Fill::of(capabilities(), Duration::from_millis(BUFFER_TTL as u64), 0.1) };
     60.0 * fill.requests_per_second(&flows.into_values().collect::<Vec<_>>())

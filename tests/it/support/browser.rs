@@ -183,10 +183,16 @@ impl Browser {
         self.elements(selector).await.into_iter().next().unwrap_or_else(|| panic!("no {selector}"))
     }
 
-    /// Clicks on the first such element.
+    /// Clicks on the first such element. A live page may replace it after it was found: then on the new one.
     pub async fn click(&self, selector: &str) {
-        let element = self.element(selector).await;
-        self.post(&format!("/element/{element}/click"), &json!({})).await;
+        loop {
+            let path = format!("/element/{}/click", self.element(selector).await);
+            let answer = self.answer(Method::POST, &path, Some(&json!({}))).await;
+            if answer["error"] != "stale element reference" {
+                assert!(answer["error"].is_null(), "{selector}: {answer}");
+                return;
+            }
+        }
     }
 
     /// Gives it the focus.

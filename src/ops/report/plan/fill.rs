@@ -4,6 +4,8 @@
 //! and with lookahead `s` also what comes due soon, in the order of the due times, up to the first id that is more than
 //! `s × interval` ahead. That id is the oldest of the next request, which goes out `buffer_ttl` after its due time.
 //!
+//! # A little lookahead
+//!
 //! In lane `i`, with `rᵢ` updates a second, the first id beyond `s × intervalᵢ` comes due after `s × intervalᵢ + Eᵢ`, where
 //! `Eᵢ` is exponential with mean `1 ÷ rᵢ`. So the mean time between two requests is
 //!
@@ -12,11 +14,24 @@
 //! ```
 //!
 //! and a request carries `min(limit, r × T)` of all `r` updates a second. Without lookahead the minimum is `1 ÷ r`, and a
-//! request carries `1 + r × buffer_ttl`. With the default age table the 3-minute lane decides: `T ≈ 5 s + 18 s + 13.5 ÷ r`.
+//! request carries `1 + r × buffer_ttl`. With the default age table and a share of 0.1 the 3-minute lane decides:
+//! `T ≈ 5 s + 18 s + 13.5 ÷ r`. This leaves out that ids of one request come due together one interval later.
 //!
-//! The estimate leaves out that ids of one request come due together one interval later, which makes requests a little
-//! fuller, and that early updates add to the demand. `tests/it/plan/fill.rs` compares it with the claims
-//! of real worker loops in simulated time.
+//! # From about half an interval on
+//!
+//! Then the next request reaches all ids of the lane that the last one took, so they stay together: what ends the wait is
+//! their common due time, or an id that is new in the first lane and comes due before. New ids come at the rate `a`. Ids are
+//! in lane `i` with the probability `pᵢ = 1 − exp(−rᵢ × intervalᵢ)`; the first lane that has any decides. While it is lane
+//! `i`, the time between two requests is
+//!
+//! ```text
+//! Tᵢ = E[min(limit ÷ r, buffer_ttl + s × interval₁ + min(intervalᵢ − s × interval₁, exponential with mean 1 ÷ a))]
+//! ```
+//!
+//! and there are `Σ pᵢ × Π (1 − pⱼ) ÷ Tᵢ` requests a second, `j` over the lanes before `i`.
+//!
+//! Both leave out that early updates add to the demand. `tests/it/plan/fill.rs` compares them with the claims of real
+//! worker loops in simulated time.
 
 use std::time::Duration;
 
@@ -40,6 +55,8 @@ pub struct Flow {
     pub rate: f64,
     /// Its interval, in seconds.
     pub interval_s: f64,
+    /// Updates of an id before it leaves the lane. Where it is not known, 1 is on the safe side.
+    pub visits: f64,
 }
 
 impl Fill {
@@ -69,14 +86,37 @@ impl Fill {
         flows.iter().fold(0.0, |sum, flow| sum + flow.rate) / self.ids_per_request(flows)
     }
 
-    /// Mean seconds between two requests that are not full; `flows` has a rate above 0.
+    /// Mean seconds between two requests, where all that is due fits into one; `flows` has a rate above 0.
     fn between(&self, flows: &[Flow]) -> f64 {
-        let mut beyond: Vec<(f64, f64)> = flows
-            .iter()
-            .filter(|flow| flow.rate > 0.0)
-            .map(|flow| (self.lookahead * flow.interval_s, flow.rate))
-            .collect();
-        beyond.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut flows: Vec<Flow> = flows.iter().filter(|flow| flow.rate > 0.0).copied().collect();
+        flows.sort_by(|a, b| a.interval_s.total_cmp(&b.interval_s));
+        let first = flows[0].interval_s;
+        let keeps_together = self.buffer_ttl.as_secs_f64() + self.lookahead * first >= (1.0 - self.lookahead) * first;
+        if keeps_together && self.lookahead > 0.0 { self.together(&flows) } else { self.apart(&flows) }
+    }
+
+    /// The same where ids that were taken together stay together.
+    fn together(&self, flows: &[Flow]) -> f64 {
+        let rate: f64 = flows.iter().map(|flow| flow.rate).sum();
+        let new = flows[0].rate / flows[0].visits.max(1.0);
+        let reach = self.lookahead * flows[0].interval_s;
+        let (least, full) = (self.buffer_ttl.as_secs_f64() + reach, self.limit.max(1) as f64 / rate);
+        let wait = |at_most: f64| match at_most.min(full - least) {
+            room if room <= 0.0 => full,
+            room => least - (-new * room).exp_m1() / new,
+        };
+        let (mut requests, mut none) = (0.0, 1.0);
+        for flow in flows {
+            let any = -(-flow.rate * flow.interval_s).exp_m1();
+            requests += none * any / wait(flow.interval_s - reach);
+            none *= 1.0 - any;
+        }
+        1.0 / (requests + none / wait(f64::INFINITY))
+    }
+
+    /// The same where they do not.
+    fn apart(&self, flows: &[Flow]) -> f64 {
+        let beyond = flows.iter().map(|flow| (self.lookahead * flow.interval_s, flow.rate));
         // The integral of the probability that no lane has an id beyond its reach yet: from reach to reach it falls
         // exponentially, with the rates of the lanes before.
         let (mut mean, mut none, mut at, mut rate) = (0.0, 1.0, 0.0, 0.0);
@@ -100,13 +140,17 @@ mod tests {
         Fill::of(CAPABILITIES, Duration::from_secs(5), lookahead)
     }
 
+    fn flow(rate: f64, interval_s: f64) -> Flow {
+        Flow { rate, interval_s, visits: 6.0 }
+    }
+
     fn close(value: f64, expected: f64) {
         assert!((value - expected).abs() < 1e-9 * expected, "{value} and not {expected}");
     }
 
     #[test]
     fn without_lookahead_a_request_has_its_first_id_and_what_comes_in_the_wait() {
-        let flows = [Flow { rate: 1.5, interval_s: 180.0 }, Flow { rate: 0.5, interval_s: 3_600.0 }];
+        let flows = [flow(1.5, 180.0), flow(0.5, 3_600.0)];
         close(fill(0.0).ids_per_request(&flows), 11.0);
         close(fill(0.0).requests_per_second(&flows), 2.0 / 11.0);
         assert_eq!(fill(0.0).ids_per_request(&flows.map(|flow| Flow { rate: 50.0, ..flow })), 100.0);
@@ -115,20 +159,37 @@ mod tests {
 
     #[test]
     fn lookahead_adds_the_least_reach() {
-        let alone = Flow { rate: 0.1, interval_s: 180.0 };
+        let alone = flow(0.1, 180.0);
         close(fill(0.1).ids_per_request(&[alone]), 0.1 * (5.0 + 18.0 + 10.0));
         // A lane of 1,000 s joins at 100 s: until then only the first one ends the wait.
-        let slow = Flow { rate: 0.3, interval_s: 1_000.0 };
+        let slow = flow(0.3, 1_000.0);
         let until = (-0.1_f64 * 82.0).exp();
         let wait = 18.0 + (1.0 - until) / 0.1 + until / 0.4;
         close(fill(0.1).ids_per_request(&[slow, alone]), 0.4 * (5.0 + wait));
-        let none = Flow { rate: 0.0, interval_s: 1.0 };
+        let none = flow(0.0, 1.0);
         close(fill(0.1).ids_per_request(&[none, slow, alone]), 0.4 * (5.0 + wait));
     }
 
     #[test]
+    fn ids_of_a_lane_that_is_reached_whole_stay_together() {
+        // Always some in the lane: 5 s and half the interval, and as long again unless a new one comes before.
+        let fast = flow(0.06, 180.0);
+        let (new, any) = (0.01, 1.0 - (-0.06_f64 * 180.0).exp());
+        let wait = |room: f64| 95.0 + (1.0 - (-new * room).exp()) / new;
+        let requests = any / wait(90.0) + (1.0 - any) / wait(f64::INFINITY);
+        close(fill(0.5).requests_per_second(&[fast]), requests);
+        // A lane beside it fills them; full, they hold the limit and no more.
+        let slow = |rate| flow(rate, 86_400.0);
+        let ids = fill(0.5).ids_per_request(&[fast, slow(0.2)]);
+        assert!(ids > 0.26 * 140.0 && ids < 0.26 * 185.0, "{ids}");
+        assert_eq!(fill(0.5).ids_per_request(&[fast, slow(20.0)]), 100.0);
+        let more = [0.2, 0.5, 1.0, 2.0, 5.0].map(|rate| fill(0.5).requests_per_second(&[fast, slow(rate)]));
+        assert!(more.is_sorted(), "{more:?}");
+    }
+
+    #[test]
     fn ids_that_are_charged_are_not_taken_early() {
-        let flows = [Flow { rate: 2.0, interval_s: 180.0 }];
+        let flows = [flow(2.0, 180.0)];
         let of = |charge| {
             Fill::of(crate::providers::lookup::Capabilities { charge, ..CAPABILITIES }, Duration::from_secs(5), 0.1)
         };
