@@ -176,7 +176,8 @@ pub(super) fn flow(past: &Past, routes: &Routes) -> Markup {
 /// Ids in each request that gave outcomes; `None` where there was none.
 fn ids_per_request(requests: u64, failed: u64, looked_up: u64) -> Option<f64> {
     let answered = requests.saturating_sub(failed);
-    (answered > 0).then(|| looked_up as f64 / answered as f64)
+    // A heartbeat may come between a request and its answer.
+    (answered > 0 && looked_up > 0).then(|| looked_up as f64 / answered as f64)
 }
 
 /// In which time a rate is at least 1, as far as there is one: its seconds and its name.

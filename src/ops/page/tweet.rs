@@ -198,7 +198,7 @@ impl Seen {
                     Place::Leased { fence, by } => {
                         "leased" @if let Some(worker) = by { " by " (one_line(worker)) } "; the lease ends " (relative(*fence, self.now, "ago"))
                     }
-                    Place::Dead { at, reason } => { "dead since " (relative(*at, self.now, "ago")) ": " (one_line(reason)) }
+                    Place::Dead { at, reason } => { "dead, buried " (relative(*at, self.now, "ago")) ": " (one_line(reason)) }
                 }
             }
             @if places.is_empty() {
