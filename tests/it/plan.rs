@@ -1,6 +1,6 @@
 //! The plan against a simulation of what it plans for, and against the age table walked step by step.
 
-mod fill;
+pub mod fill;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -4,12 +4,15 @@
 use std::time::Duration;
 
 use twitter_updater::base::clock::{Stopwatch, millis, wall_ms};
+use twitter_updater::config::Settings;
 use twitter_updater::engine::lane::Lane;
 use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, RedisQueue};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 
+use crate::plan::fill::load::Load;
+use crate::plan::fill::{OF_CRON, real};
 use crate::support::process::{Process, variables};
 use crate::support::redis::TestRedis;
 use crate::support::wait::until;
@@ -111,4 +114,24 @@ async fn requests_per_minute(workers: usize, speed: u32) -> (f64, f64) {
     // The answer of the last one may be on its way.
     let requests = (last.requests - first.requests) as f64;
     (requests / minutes, (last.ids - first.ids) as f64 / requests)
+}
+
+/// 20,000 posts by the default age table, at sixty times the speed: an hour is a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_system_makes_fewer_calls_than_a_cron_job_for_each_bracket() {
+    const FASTER: u32 = 60;
+    let ages = "18s: 3s, 60s: 10s, 24m: 1m, 168m: 6m, 12h: 24m".parse().unwrap();
+    let load = Load {
+        rate: 0.62 * f64::from(FASTER),
+        workers: 1,
+        lookahead: Settings::load_with(&[], None, &[]).unwrap().updater.lookahead,
+        linger: BUFFER_TTL / FASTER,
+        warm_up: Duration::from_secs(20),
+        measured: Duration::from_secs(60),
+    };
+    let tally = real::processes(load, &ages).await;
+    let a_day = tally.requests as f64 * 86_400.0 / (load.measured.as_secs_f64() * f64::from(FASTER));
+    println!("{a_day:.0} calls a day of {:.1} ids; a cron job for each bracket: {OF_CRON}", tally.ids_per_request());
+    assert!(a_day <= OF_CRON, "{a_day} calls a day");
+    assert!(tally.updates as f64 > 0.9 * tally.demanded, "{} of {} updates", tally.updates, tally.demanded);
 }

@@ -2,10 +2,13 @@
 
 #[allow(dead_code)] // the rest is the bench's
 #[path = "../../../benches/fill/demand.rs"]
-mod demand;
+pub mod demand;
 #[allow(dead_code)]
 #[path = "../../../benches/fill/load.rs"]
-mod load;
+pub mod load;
+#[allow(dead_code)]
+#[path = "../../../benches/fill/real.rs"]
+pub mod real;
 #[allow(dead_code)]
 #[path = "../../../benches/fill/simulated.rs"]
 mod simulated;
@@ -63,7 +66,7 @@ async fn calls_are_planned_for_every_rate_and_lookahead() {
 }
 
 /// A cron job for each bracket, that looks up 100 ids a request: calls a day for 20,000 posts.
-const OF_CRON: f64 = 1_107.0;
+pub const OF_CRON: f64 = 1_107.0;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_are_full_at_every_size_with_the_default_lookahead() {
