@@ -26,8 +26,8 @@ use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
-/// Rows in one INSERT: 1,000 × 32 values stay below SQLite's 32,766 parameters.
-const ROWS_PER_INSERT: usize = 1_000;
+/// Rows in one INSERT: 900 × 33 values stay below SQLite's 32,766 parameters.
+const ROWS_PER_INSERT: usize = 900;
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrator = sqlx_macros::migrate!("src/store/migrations/sqlite");
@@ -148,7 +148,8 @@ async fn insert(
                 .push_bind(row.details.conversation_id.as_deref())
                 .push_bind(row.details.reply_settings.as_deref())
                 .push_bind(row.details.truncated)
-                .push_bind(row.unreadable.as_deref());
+                .push_bind(row.unreadable.as_deref())
+                .push_bind(row.recent);
         });
         statement.push("\n").push(clause);
         written += statement.build().execute(&mut *transaction).await?.rows_affected();

@@ -306,7 +306,10 @@ impl<J: Judge> Refresher<J> {
         let state = if next.is_none() { TweetState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
         let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, due: delay.into() });
-        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget }, verdict)
+        (
+            Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget, recent: None },
+            verdict,
+        )
     }
 
     /// State and next lookup of an item that is missing; `regular` is where it would go otherwise.

@@ -67,6 +67,7 @@ contract! {
     of_an_id_twice_in_a_batch_the_newest_answer_counts
     history_has_a_row_per_change
     a_count_given_for_the_first_time_is_a_change
+    recent_events_belong_to_the_newest_answer
     the_dead_stay_dead
     burying_twice_keeps_the_first_reason
     the_exhumed_live_again_or_end
@@ -587,6 +588,29 @@ async fn a_count_given_for_the_first_time_is_a_change(store: &dyn Store) {
     };
     let history = store.history(NS, "1").await.unwrap();
     assert_eq!((history.len(), history.last().map(|row| row.metrics)), (6, Some(all)));
+}
+
+async fn recent_events_belong_to_the_newest_answer(store: &dyn Store) {
+    let standing = async || store.standing(NS, &["1".to_owned()]).await.unwrap().remove(0).unwrap();
+    let with = |answer: Observation, recent| Observation { recent, ..answer };
+    saved(store, with(found("1", T, counts(4, 7)), Some(2.5))).await;
+    let known = standing().await;
+    assert_eq!((known.recent, known.metrics, known.checked_at), (Some(2.5), counts(4, 7), Some(T)));
+
+    // Broken is no answer, and an older one changes nothing.
+    saved(store, broken("1", T + 1)).await;
+    save(store, &[with(found("1", T - 1, counts(9, 9)), Some(9.0))]).await;
+    assert_eq!(standing().await, Standing { unreadable: Some("no text".into()), ..known.clone() });
+
+    // The next answer has its own, or none: what was stored belongs to another moment.
+    saved(store, with(found("1", T + 2, counts(5, 7)), Some(1e-300))).await;
+    assert_eq!(standing().await.recent, Some(1e-300));
+    saved(store, found("1", T + 3, counts(5, 8))).await;
+    assert_eq!(standing().await.recent, None);
+    saved(store, with(found("1", T + 4, counts(5, 8)), Some(3.0))).await;
+    saved(store, missing("1", T + 5, 1, T + 5)).await;
+    let missed = standing().await;
+    assert_eq!((missed.recent, missed.metrics), (None, counts(5, 8)));
 }
 
 async fn the_dead_stay_dead(store: &dyn Store) {

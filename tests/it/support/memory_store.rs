@@ -139,6 +139,8 @@ impl Lifecycle for MemoryStore {
             lookups: row.lookups,
             current_id: row.current_id.clone(),
             unreadable: row.unreadable.clone(),
+            metrics: row.metrics,
+            recent: row.recent,
             once: false, // it keeps no ways
         };
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
@@ -287,6 +289,7 @@ impl Posts for MemoryStore {
             let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
             if fresh || !matches!(seen.seen, Seen::Broken(_)) {
                 row.checked_at = Some(seen.answered_at);
+                row.recent = seen.recent;
                 row.lookups += 1;
             }
             row.state = seen.state;

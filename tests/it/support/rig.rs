@@ -471,7 +471,7 @@ impl Rig {
 fn observation(id: &str, ago: Millis, seen: Seen, state: TweetState) -> Observation {
     let answered_at = wall_ms() - ago;
     let next_due = (state != TweetState::Ended).then_some(answered_at + HOUR);
-    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false }
+    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
 /// What was stored of a tweet earlier: nothing the simulator says.
