@@ -12,10 +12,11 @@ use crate::base::clock::{self, Millis};
 use crate::config::{BadConfig, Settings};
 use crate::engine::queue::Job;
 use crate::engine::schedule::age::SameDay;
-use crate::engine::schedule::{ByAge, Schedule};
+use crate::engine::schedule::history::weighted;
+use crate::engine::schedule::{BeforeMidnight, Schedule};
 pub use crate::model::pipeline_id::NAMESPACE;
 use crate::model::pipeline_id::PipelineId;
-use crate::model::post::{Metrics, Tweet};
+use crate::model::post::{Metrics, Tweet, Weights};
 use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Judged, Refresher};
 use crate::providers::lookup::{Capabilities, Charge};
@@ -44,7 +45,7 @@ impl PipelineKind for Posts {
 
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
         let same_day = same_day(settings, self.capabilities(of));
-        Arc::new(ByAge { ages: settings.tweet_age.clone(), same_day })
+        Arc::new(BeforeMidnight { schedule: settings.tweet_age.clone(), same_day })
     }
 
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
@@ -65,7 +66,7 @@ impl PipelineKind for Posts {
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_lookup(&opening.settings, &opening.id.provider, &opening.health).await?;
-        Ok(opening.refresher(lookup, PostJudge))
+        Ok(opening.refresher(lookup, PostJudge::default()))
     }
 }
 
@@ -96,7 +97,10 @@ pub type TweetUpdate = Refresher<PostJudge>;
 
 /// Judges a found post.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PostJudge;
+pub struct PostJudge {
+    /// Weights of the counts, for a schedule that compares answers.
+    pub weights: Weights,
+}
 
 impl Item for Tweet {
     fn id(&self) -> &str {
@@ -105,6 +109,10 @@ impl Item for Tweet {
 
     fn created_at(&self) -> Option<Millis> {
         self.created_at
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.metrics
     }
 
     fn is_withheld(&self) -> bool {
@@ -127,6 +135,17 @@ impl Judge for PostJudge {
             false => tweet.created_at.or(known),
         };
         Judged { created_at, follow: follow_edits(tweet, standing) }
+    }
+
+    fn weigh(&self, counts: &Metrics) -> Option<f64> {
+        let Weights { likes, retweets, replies, quotes, views } = self.weights;
+        weighted(&[
+            (counts.favorite_count, likes),
+            (counts.retweet_count, retweets),
+            (counts.reply_count, replies),
+            (counts.quote_count, quotes),
+            (counts.impression_count, views),
+        ])
     }
 
     async fn save(&self, store: &dyn Store, namespace: &str, answers: &[Observation]) -> Result<Saved, StoreError> {

@@ -51,18 +51,6 @@ fn blank(id: &str, first_seen: Millis) -> StoredTweet {
     StoredTweet { id: id.to_owned(), first_seen, ..StoredTweet::default() }
 }
 
-/// The newer counts, where there are any, over the older.
-fn over(new: Metrics, old: Metrics) -> Metrics {
-    Metrics {
-        retweet_count: new.retweet_count.or(old.retweet_count),
-        favorite_count: new.favorite_count.or(old.favorite_count),
-        reply_count: new.reply_count.or(old.reply_count),
-        quote_count: new.quote_count.or(old.quote_count),
-        bookmark_count: new.bookmark_count.or(old.bookmark_count),
-        impression_count: new.impression_count.or(old.impression_count),
-    }
-}
-
 /// What an answer says of a tweet that is there.
 fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
     let current = follow.or(Some(&tweet.id).filter(|id| **id != row.id));
@@ -71,7 +59,7 @@ fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
         None => tweet.created_at.or(row.created_at),
     };
     row.current_id = current.cloned();
-    row.metrics = over(tweet.metrics, row.metrics);
+    row.metrics = tweet.metrics.or(row.metrics);
     row.text = tweet.text.clone().or(row.text.take());
     row.author_id = tweet.author_id.clone().or(row.author_id.take());
     row.author_name = tweet.author_name.clone().or(row.author_name.take());
@@ -273,7 +261,7 @@ impl Posts for MemoryStore {
             match &seen.seen {
                 Seen::Found(tweet) => {
                     take(row, tweet, seen.follow.as_ref());
-                    counted = Some(over(tweet.metrics, before));
+                    counted = Some(tweet.metrics.or(before));
                 }
                 Seen::Missing { misses, since } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
