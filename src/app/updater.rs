@@ -57,6 +57,7 @@ fn default_name(host: &str, pid: u32, lot: Option<u64>) -> String {
 /// A setting is missing or invalid.
 pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
     let settings = &role.settings;
+    settings.adaptive.model()?;
     let updater = |pipeline: Registered| {
         pipeline.kind.check(&pipeline.id, settings)?;
         credentials(settings, &pipeline.id.provider)?;
