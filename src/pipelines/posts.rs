@@ -51,13 +51,13 @@ impl PipelineKind for Posts {
         match (settings.schedule, settings.adaptive.model()) {
             (ScheduleKind::Adaptive, Ok(model)) => {
                 let schedule = Adaptive::new(ages, model, settings.adaptive.options(), Normaliser::default());
-                Arc::new(BeforeMidnight { schedule, same_day })
+                Arc::new(BeforeMidnight { schedule: Arc::new(schedule), same_day })
             }
-            (ScheduleKind::Age, _) => Arc::new(BeforeMidnight { schedule: ages, same_day }),
+            (ScheduleKind::Age, _) => Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day }),
             // It was checked before: the file has gone since.
             (ScheduleKind::Adaptive, Err(why)) => {
                 tracing::error!(error = %why, "no model: posts go by tweet_age");
-                Arc::new(BeforeMidnight { schedule: ages, same_day })
+                Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day })
             }
         }
     }

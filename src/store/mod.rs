@@ -14,6 +14,7 @@
 //! (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database text cannot
 //! hold, are stored as U+FFFD.
 
+mod budget;
 mod error;
 pub mod export;
 mod positions;
@@ -23,6 +24,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::budget::{Budgets, Learnt};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
@@ -450,7 +452,7 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64>;
 }
 
-/// The store: the lifecycle and what is kept of each kind.
-pub trait Store: Lifecycle + Posts {}
+/// The store: the lifecycle, what is kept of each kind, and corrections of budgets.
+pub trait Store: Lifecycle + Posts + Budgets {}
 
-impl<T: Lifecycle + Posts> Store for T {}
+impl<T: Lifecycle + Posts + Budgets> Store for T {}

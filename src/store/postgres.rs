@@ -4,6 +4,7 @@
 //! trip and its own transaction. Rows are written, and so locked, in the order of their ids, as they stand in the arrays
 //! (`UNNEST` reads these from first to last): two batches that overlap wait for each other and cannot deadlock.
 
+mod budget;
 mod pooler;
 mod positions;
 
@@ -297,7 +298,7 @@ impl Lifecycle for PostgresStore {
         let _: Vec<()> = self
             .rows(|| {
                 sqlx::query(
-                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0",
+                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap, schedule_budget LIMIT 0",
                 )
             })
             .await?;

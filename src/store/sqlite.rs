@@ -3,6 +3,7 @@
 //! Every write is a call to the process's own writer (`base/backend/sqlite`), which takes the file's write lock at the
 //! start of a transaction: one that read first and locked later would have to fail, not wait, when another wrote in between.
 
+mod budget;
 mod positions;
 
 use std::borrow::Cow;
@@ -196,7 +197,7 @@ impl Lifecycle for SqliteStore {
         let applied: Vec<i64> =
             sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(self.readers()).await?;
         compare(&applied, &MIGRATIONS)?;
-        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0")
+        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap, schedule_budget LIMIT 0")
             .execute(self.readers())
             .await
             .map(drop)

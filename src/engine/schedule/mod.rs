@@ -7,6 +7,7 @@ pub mod history;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use self::adaptive::budget::{Normaliser, Spending};
 use self::age::{AgeTable, SameDay};
 use self::history::History;
 use crate::base::clock::Millis;
@@ -59,6 +60,17 @@ pub trait Schedule: Send + Sync + Debug {
         None
     }
 
+    /// Calls and events that an item's last answer adds to the budget of the day; `None` if the schedule has no budget.
+    /// `due`: when it was due, ms since the epoch.
+    fn spending(&self, _item: &Known<'_>, _due: Millis) -> Option<Spending> {
+        None
+    }
+
+    /// The same schedule with these corrections of its budget; `None` if it has no budget.
+    fn corrected(&self, _by: Normaliser) -> Option<Arc<dyn Schedule>> {
+        None
+    }
+
     /// The lane of an interval, ms, that was decided earlier: for an item that the queue has lost. `None`: the lane of
     /// [`next`](Self::next).
     fn lane_of(&self, _interval: Millis) -> Option<Lane> {
@@ -92,6 +104,22 @@ impl<S: Schedule + 'static> Schedules for Reloadable<S> {
 impl Schedules for Reloadable<Arc<dyn Schedule>> {
     fn in_force(&self) -> Arc<dyn Schedule> {
         (*self.load()).clone()
+    }
+}
+
+/// A schedule with the corrections of its budget.
+#[derive(Debug, Clone)]
+pub struct Corrected {
+    /// The schedule, as the settings have it.
+    pub schedule: Reloadable<Arc<dyn Schedule>>,
+    /// The corrections.
+    pub by: Reloadable<Normaliser>,
+}
+
+impl Schedules for Corrected {
+    fn in_force(&self) -> Arc<dyn Schedule> {
+        let schedule = self.schedule.load();
+        schedule.corrected(*self.by.load()).unwrap_or_else(|| (*schedule).clone())
     }
 }
 
@@ -132,14 +160,14 @@ impl Schedule for AgeTable {
 
 /// A schedule, but rather before a midnight than shortly after it.
 #[derive(Debug, Clone)]
-pub struct BeforeMidnight<S> {
+pub struct BeforeMidnight {
     /// The schedule.
-    pub schedule: S,
+    pub schedule: Arc<dyn Schedule>,
     /// When before midnight.
     pub same_day: SameDay,
 }
 
-impl<S: Schedule> Schedule for BeforeMidnight<S> {
+impl Schedule for BeforeMidnight {
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         let (lane, delay) = self.schedule.next(item, now)?;
         Some((lane, self.same_day.delay(now, delay)))
@@ -159,6 +187,15 @@ impl<S: Schedule> Schedule for BeforeMidnight<S> {
 
     fn recent(&self, item: &Known<'_>) -> Option<f64> {
         self.schedule.recent(item)
+    }
+
+    fn spending(&self, item: &Known<'_>, due: Millis) -> Option<Spending> {
+        self.schedule.spending(item, due)
+    }
+
+    fn corrected(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
+        let schedule = self.schedule.corrected(by)?;
+        Some(Arc::new(Self { schedule, same_day: self.same_day }))
     }
 
     fn lane_of(&self, interval: Millis) -> Option<Lane> {

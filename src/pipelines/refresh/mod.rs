@@ -39,6 +39,7 @@ use crate::base::reload::Reloadable;
 use crate::engine::lane::{Lane, ONCE};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Verdict};
+use crate::engine::schedule::adaptive::budget::Spending;
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::ingest::Admitted;
@@ -98,6 +99,8 @@ struct Answers<T> {
     found: usize,
     /// Misses of items that were known to live.
     missed: usize,
+    /// Calls and events of the found ones, for the schedule's budget.
+    spent: Spending,
 }
 
 #[async_trait]
@@ -179,6 +182,9 @@ impl<J: Judge> Refresher<J> {
             done.tally = [(wave::FOUND, judged.found), (wave::MISSED, judged.missed)]
                 .map(|(counter, by)| (counter, i64::try_from(by).unwrap_or(i64::MAX)))
                 .into();
+            if judged.spent != Spending::default() {
+                done.tally.extend(judged.spent.counted());
+            }
             done.verdicts = self.promote(judged);
         }
         for (job, why) in refused {
@@ -212,7 +218,15 @@ impl<J: Judge> Refresher<J> {
             self.store.standing(&self.namespace, &ids).await?
         };
         let (jobs, observations, verdicts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut judged = Answers { jobs, observations, verdicts, named: Named::default(), found: 0, missed: 0 };
+        let mut judged = Answers {
+            jobs,
+            observations,
+            verdicts,
+            named: Named::default(),
+            found: 0,
+            missed: 0,
+            spent: Spending::default(),
+        };
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
             match &outcome {
                 Outcome::Found(item) => {
@@ -228,7 +242,8 @@ impl<J: Judge> Refresher<J> {
                 Outcome::Unavailable if standing.as_ref().is_some_and(Standing::is_known_to_live) => judged.missed += 1,
                 Outcome::Unavailable | Outcome::Broken(_) => {}
             }
-            let (observation, verdict) = self.judge_one(&terms, &job, outcome, standing.as_ref(), at);
+            let (observation, verdict) =
+                self.judge_one(&terms, &job, outcome, standing.as_ref(), at, &mut judged.spent);
             judged.jobs.push(job);
             judged.observations.push(observation);
             judged.verdicts.push(verdict);
@@ -248,6 +263,7 @@ impl<J: Judge> Refresher<J> {
         outcome: Outcome<J::Item>,
         standing: Option<&Standing>,
         at: Millis,
+        spent: &mut Spending,
     ) -> (Observation<J::Item>, Verdict) {
         let counters = &self.metrics.counters;
         let created_at = || self.created_at(&job.id, standing);
@@ -265,6 +281,8 @@ impl<J: Judge> Refresher<J> {
                     false => Known::new(&job.id, judged.created_at),
                 };
                 recent = terms.schedule.recent(&known);
+                let spending = || terms.schedule.spending(&known, job.due).unwrap_or_default();
+                *spent = if once { *spent } else { spent.plus(spending()) };
                 let mut next = next(&known);
                 follow = judged.follow;
                 if let (Some(_), Some((_, delay))) = (&follow, &mut next) {

@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
+use twitter_updater::app::CallBudget;
 use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
-use twitter_updater::engine::schedule::Known;
-use twitter_updater::engine::schedule::Schedule;
+use twitter_updater::engine::lateness::Lateness;
+use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::history::{Answer, History};
+use twitter_updater::engine::schedule::{Known, Schedule, Schedules};
 use twitter_updater::ingest::{Lanes, Rebuild};
 use twitter_updater::model::post::{Metrics, Tweet, TweetId, TweetState};
-use twitter_updater::store::{Seen, Standing};
+use twitter_updater::store::{Learnt, Seen, Standing};
 
 use crate::support::journal::{Call, Trouble};
 use crate::support::postgres;
-use crate::support::rig::{Backends, HOUR, MINUTE, Rig, Setup, adaptive};
+use crate::support::rig::{Backends, DAY, HOUR, MINUTE, Rig, Setup, adaptive};
 
 fn setup() -> Setup {
     Setup { adaptive: true, ages: "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d", ..Setup::default() }
@@ -40,6 +43,7 @@ on_both! {
     a_count_that_an_answer_leaves_out_is_the_stored_one
     after_a_miss_the_counts_of_before_are_of_no_known_time
     what_the_queue_lost_comes_back_to_its_lane
+    a_day_of_too_many_calls_raises_the_price_for_all_workers
 }
 
 /// Its interactions so far, as the simulated world has them.
@@ -176,6 +180,51 @@ async fn what_the_queue_lost_comes_back_to_its_lane(setup: Setup) {
         // Due times are rounded by the clock of the rebuild.
         assert!((after.1 - due).abs() <= 1_000, "{after:?} {due}");
     }
+}
+
+async fn a_day_of_too_many_calls_raises_the_price_for_all_workers(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let ids = rig.there(3, 6 * HOUR);
+    rig.schedule(&ids).await;
+    rig.round().await;
+    let ns = rig.handler.namespace.clone();
+    let counted = async || Spending::of_counters(&rig.queue.stats().await.unwrap().counters);
+    let real = counted().await;
+    assert!(real.calls >= 3.0 && real.table_calls > 0.0, "each answer is counted: {real:?}");
+
+    let plain: Arc<dyn Schedule> = Arc::new(adaptive(&rig.ages()));
+    let worker = |name: &str| {
+        CallBudget::new(rig.queue.clone(), rig.store.clone(), name.to_owned(), Reloadable::new(plain.clone()))
+    };
+    let price = |budget: &CallBudget| budget.schedule.by.load().price;
+    let (one, other) = (worker("a"), worker("b"));
+    for name in ["a", "b"] {
+        rig.queue.heartbeat(name, &[], &[], &Lateness::default()).await.unwrap();
+    }
+    other.look().await.unwrap();
+    assert_eq!(rig.store.learnt(&ns).await.unwrap(), None, "another worker leads");
+    one.look().await.unwrap();
+    let begun = rig.store.learnt(&ns).await.unwrap().unwrap();
+    assert_eq!((begun.price, begun.calls), (1.0, real.calls));
+
+    // A day ago it was, and since then twice as many calls were demanded as the table would have made.
+    let yesterday = Learnt { at: begun.at - DAY, ..begun };
+    assert!(rig.store.learn(&ns, Some(begun.at), &yesterday).await.unwrap());
+    let day = Spending { calls: 2_000.0, table_calls: 1_000.0, ..Spending::default() };
+    rig.queue.heartbeat("a", &[], &day.counted(), &Lateness::default()).await.unwrap();
+    one.look().await.unwrap();
+    let expected = Normaliser::default().after(&day, 1.0).price;
+    assert!(expected > 1.5 && (price(&one) - expected).abs() < 1e-6, "{} {expected}", price(&one));
+    let known = rig.store.learnt(&ns).await.unwrap();
+    one.look().await.unwrap();
+    assert_eq!(rig.store.learnt(&ns).await.unwrap(), known, "once a day");
+
+    // Whoever looks next, also after a restart, goes by it: intervals are longer.
+    other.look().await.unwrap();
+    assert_eq!(price(&other), price(&one));
+    let item = Known::new("1", TweetId::parse(&ids[0]).unwrap().created_at());
+    let delay = |schedule: Arc<dyn Schedule>| schedule.next(&item, wall_ms()).unwrap().1;
+    assert!(delay(other.schedule.in_force()) > delay(plain.clone()));
 }
 
 /// The age schedule reads nothing before it judges; the adaptive one gives its batch back while it cannot.

@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts,
-    Store, StoreError, StoredTweet, Way,
+    Change, Exhumed, Expired, Learnt, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing,
+    StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, way, withheld};
@@ -68,6 +68,7 @@ contract! {
     history_has_a_row_per_change
     a_count_given_for_the_first_time_is_a_change
     recent_events_belong_to_the_newest_answer
+    what_was_learnt_is_replaced_by_one_of_those_who_know_it
     the_dead_stay_dead
     burying_twice_keeps_the_first_reason
     the_exhumed_live_again_or_end
@@ -611,6 +612,20 @@ async fn recent_events_belong_to_the_newest_answer(store: &dyn Store) {
     saved(store, missing("1", T + 5, 1, T + 5)).await;
     let missed = standing().await;
     assert_eq!((missed.recent, missed.metrics), (None, counts(5, 8)));
+}
+
+async fn what_was_learnt_is_replaced_by_one_of_those_who_know_it(store: &dyn Store) {
+    assert_eq!(store.learnt(NS).await.unwrap(), None);
+    let first = Learnt { at: T, price: 1.0, level: 1.0, calls: 7.5, events: 1e12, ..Learnt::default() };
+    assert!(store.learn(NS, None, &first).await.unwrap());
+    assert!(!store.learn(NS, None, &Learnt { at: T + 1, ..first }).await.unwrap(), "another one was first");
+    let second = Learnt { at: T + 5, price: 1.25, average_events: 0.125, ..first };
+    assert!(!store.learn(NS, Some(T + 1), &second).await.unwrap());
+    assert_eq!(store.learnt(NS).await.unwrap(), Some(first));
+    assert!(store.learn(NS, Some(T), &second).await.unwrap());
+    assert!(!store.learn(NS, Some(T), &first).await.unwrap(), "the same again");
+    assert_eq!(store.learnt(NS).await.unwrap(), Some(second));
+    assert_eq!(store.learnt("other").await.unwrap(), None);
 }
 
 async fn the_dead_stay_dead(store: &dyn Store) {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
-    Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Posts, Recorded, Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 type Key = (String, String);
@@ -24,6 +24,7 @@ pub struct MemoryStore {
 struct Inner {
     tweets: BTreeMap<Key, StoredTweet>,
     history: BTreeMap<Key, Vec<MetricsAt>>,
+    learnt: BTreeMap<String, Learnt>,
     /// The error of every call, while there is one.
     down: Option<String>,
 }
@@ -300,5 +301,21 @@ impl Posts for MemoryStore {
 
     async fn fill_details(&self, _details_of: DetailsOf) -> Result<u64, StoreError> {
         Ok(0)
+    }
+}
+
+#[async_trait]
+impl Budgets for MemoryStore {
+    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
+        Ok(self.lock()?.learnt.get(namespace).copied())
+    }
+
+    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
+        let mut inner = self.lock()?;
+        let is_still = inner.learnt.get(namespace).map(|known| known.at) == before;
+        if is_still {
+            inner.learnt.insert(namespace.to_owned(), *learnt);
+        }
+        Ok(is_still)
     }
 }

@@ -76,6 +76,8 @@ pub struct Adaptive {
     options: Options,
     normaliser: Normaliser,
     grid: Grid,
+    /// Before the normaliser.
+    base_price: f64,
     price: f64,
 }
 
@@ -101,9 +103,16 @@ impl Adaptive {
         let shortest = patiences().fold(f64::INFINITY, f64::min) * options.shortest;
         let longest = patiences().fold(1.0, f64::max) * options.longest;
         let grid = Grid::new(shortest as Millis, longest as Millis, options.lanes_per_octave);
-        let mut schedule = Self { table, model, options, normaliser, grid, price: 0.0 };
-        schedule.price = schedule.base_price() * normaliser.price * normaliser.level;
-        schedule
+        let mut schedule = Self { table, model, options, normaliser, grid, base_price: 0.0, price: 0.0 };
+        schedule.base_price = schedule.base_price();
+        schedule.normalised(normaliser)
+    }
+
+    /// The same with another normaliser, in well below a microsecond.
+    #[must_use]
+    pub fn normalised(self, normaliser: Normaliser) -> Self {
+        let price = self.base_price * normaliser.price * normaliser.level;
+        Self { normaliser, price, ..self }
     }
 
     /// The price of a call in force, event seconds.

@@ -1,6 +1,9 @@
 //! The adaptive schedule as its callers know it.
 
+use std::sync::Arc;
+
 use super::Adaptive;
+use super::budget::{Normaliser, Spending};
 use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 use crate::engine::schedule::age::AgeTable;
@@ -32,6 +35,14 @@ impl Schedule for Adaptive {
         Some(self.model.recent(&counts))
     }
 
+    fn spending(&self, item: &Known<'_>, due: Millis) -> Option<Spending> {
+        Some(self.spending(&item.history, Some(due)))
+    }
+
+    fn corrected(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
+        Some(Arc::new(self.clone().normalised(by)))
+    }
+
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
         Some(self.grid.lane(interval))
     }
@@ -51,11 +62,8 @@ impl Schedule for Adaptive {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::engine::schedule::adaptive::Options;
-    use crate::engine::schedule::adaptive::budget::Normaliser;
     use crate::engine::schedule::adaptive::model::Model;
     use crate::engine::schedule::history::Answer;
 
@@ -86,6 +94,17 @@ mod tests {
         assert_eq!(schedule.recent(&Known::new("1", Some(MADE))), None);
         // What is put back into the queue by its stored times is in the lane where it was.
         assert_eq!(schedule.lane_of(decision.interval), Some(decision.lane));
+    }
+
+    #[test]
+    fn a_higher_price_means_longer_intervals_until_it_falls_again() {
+        let (schedule, item, now) = (schedule(), seen([40.0, 90.0]), MADE + 6 * HOUR);
+        let delay = |schedule: &dyn Schedule| schedule.next(&item, now).unwrap().1;
+        let dear = schedule.corrected(Normaliser { price: 4.0, level: 1.0 }).unwrap();
+        assert!(delay(&*dear) > delay(&schedule));
+        assert_eq!(delay(&*dear.corrected(Normaliser::default()).unwrap()), delay(&schedule));
+        let spent = Schedule::spending(&schedule, &item, now).unwrap();
+        assert_eq!((spent.calls, spent.events), (1.0, 50.0));
     }
 
     #[test]
