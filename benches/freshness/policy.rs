@@ -5,8 +5,9 @@ use std::sync::Arc;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::adaptive::model::Model;
-use twitter_updater::engine::schedule::adaptive::{Adaptive, History, Options};
+use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::schedule::history::History;
 
 /// A schedule under comparison.
 pub enum Policy {

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::adaptive::train::Cascade;
-use twitter_updater::engine::schedule::adaptive::{Answer, History};
+use twitter_updater::engine::schedule::history::{Answer, History};
 
 use super::data::Set;
 use super::policy::Policy;

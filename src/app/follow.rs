@@ -182,6 +182,7 @@ impl Follower {
     fn load(&self, files: &Files) -> Result<Settings, BadConfig> {
         let settings = Settings::load(&self.layers, files, self.providers.as_deref())?;
         logging::filter(&settings)?;
+        settings.adaptive.model()?;
         for Registered { id, kind } in self.registry.pipelines(&settings)? {
             kind.check(&id, &settings).map_err(as_bad_config)?;
         }

@@ -158,7 +158,7 @@ impl Retention {
 }
 
 /// Returns true if this worker is the first live one by name.
-async fn leads(queue: &dyn Queue, name: &str) -> bool {
+pub(super) async fn leads(queue: &dyn Queue, name: &str) -> bool {
     let Ok(stats) = queue.stats().await else { return false };
     let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
     let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &*of.worker).min();

@@ -1,5 +1,6 @@
 //! The only wiring: settings → backends → roles.
 
+mod call_budget;
 pub mod cli;
 mod credentials;
 pub mod demo;
@@ -20,6 +21,7 @@ mod store;
 mod tuning;
 mod updater;
 
+pub use self::call_budget::CallBudget;
 pub use self::credentials::{callers, credentials, live_budget, open_credentials};
 pub use self::files::{enough_files_may_be_open, queue_is_there, store_is_there};
 pub use self::follow::{Follower, InForce};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::FutureExt;
 
+use super::call_budget::CallBudget;
 use super::heartbeat::{Counted, Heartbeat};
 use super::maintenance::{Maintenance, Retention};
 use super::starters::targets;
@@ -16,6 +17,7 @@ use crate::base::random;
 use crate::base::reload::Reloadable;
 use crate::config::{OnDeleted, Settings};
 use crate::engine::queue::{MEND_SLACK, Queue};
+use crate::engine::schedule::Schedules;
 use crate::engine::worker::{Handling, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
 use crate::pipelines::kind::{Opened, Opening, Registered};
@@ -57,6 +59,7 @@ fn default_name(host: &str, pid: u32, lot: Option<u64>) -> String {
 /// A setting is missing or invalid.
 pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
     let settings = &role.settings;
+    settings.adaptive.model()?;
     let updater = |pipeline: Registered| {
         pipeline.kind.check(&pipeline.id, settings)?;
         credentials(settings, &pipeline.id.provider)?;
@@ -85,13 +88,15 @@ pub async fn open_updater(
     // Before its services are open: people see that a provider does not answer.
     let heartbeat = Heartbeat::start(&name, in_force, pipeline, queue.clone(), Counted::Updates);
     let wave = Reloadable::new(None);
+    let budget = CallBudget::new(queue.clone(), store.clone(), name.clone(), schedule);
+    let schedule: Arc<dyn Schedules> = Arc::new(budget.schedule.clone());
     let opening = Opening {
         id: items.id.clone(),
         settings: settings.clone(),
         store: store.clone(),
         fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
-        schedule: schedule.clone().into(),
+        schedule: schedule.clone(),
         wave: wave.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
@@ -130,7 +135,8 @@ pub async fn open_updater(
     let mut beside = vec![
         tuning.follow(in_force.clone(), stop.clone()).boxed(),
         async move { drain.run(token, DRAIN_EVERY, counted).await }.boxed(),
-        maintenance.run(stop).boxed(),
+        maintenance.run(stop.clone()).boxed(),
+        budget.run(stop).boxed(),
     ];
     beside.extend(retention);
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })

@@ -7,12 +7,16 @@ use config::Config;
 use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::Settings;
 use super::masking::is_masked;
+use super::{AdaptiveSettings, Settings};
 
 /// The settings that a running process takes over. All others need a restart.
-pub const LIVE: [&str; 10] = [
+pub const LIVE: [&str; 14] = [
     "tweet_age",
+    "schedule",
+    "adaptive.model_file",
+    "adaptive.faster",
+    "adaptive.slower",
     "log.level",
     "x.reads",
     "x.reads_per",
@@ -83,6 +87,8 @@ impl Settings {
     pub fn tuned(&self, new: &Self) -> Self {
         let mut tuned = self.clone();
         tuned.tweet_age.clone_from(&new.tweet_age);
+        tuned.schedule = new.schedule;
+        tuned.adaptive = AdaptiveSettings { weights: self.adaptive.weights, ..new.adaptive.clone() };
         tuned.log.level.clone_from(&new.log.level);
         tuned.x.reads = new.x.reads;
         tuned.x.reads_per = new.x.reads_per;
@@ -153,8 +159,13 @@ mod tests {
     use crate::config::findings::Findings;
 
     /// A setting of each kind: its name, and other values than the default.
-    const OTHERS: [(&str, [&str; 2]); 15] = [
+    const OTHERS: [(&str, [&str; 2]); 20] = [
         ("tweet_age", ["1h: 1m", "1h: 2m, 2h: 1h"]),
+        ("schedule", ["adaptive", "adaptive"]),
+        ("adaptive.model_file", ["a.toml", "b.toml"]),
+        ("adaptive.faster", ["1.0", "2.0"]),
+        ("adaptive.slower", ["1.0", "2.0"]),
+        ("adaptive.weights.views", ["0.01", "0.02"]),
         ("log.level", ["warn", "debug"]),
         ("log.format", ["json", "json"]),
         ("x.reads", ["1000", "2000"]),

@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Settings;
 use super::findings::Findings;
 use crate::base::backend::redis::address;
+use crate::model::post::Weights;
 
 type Of<T> = fn(&Settings) -> T;
 
@@ -39,6 +40,17 @@ const SHARES: [(&str, Of<f64>, f64, f64); 7] = [
     ("simulator.withheld_share", |of| of.simulator.withheld_share, 0.0, 1.0),
     ("simulator.retweet_share", |of| of.simulator.retweet_share, 0.0, 1.0),
     ("simulator.edited_share", |of| of.simulator.edited_share, 0.0, 1.0),
+];
+
+/// Factors: the least and the greatest that may be.
+const FACTORS: [(&str, Of<f64>, f64, f64); 7] = [
+    ("adaptive.faster", |of| of.adaptive.faster, 1.0, 100.0),
+    ("adaptive.slower", |of| of.adaptive.slower, 1.0, 100.0),
+    ("adaptive.weights.likes", |of| of.adaptive.weights.likes, 0.0, 1_000.0),
+    ("adaptive.weights.retweets", |of| of.adaptive.weights.retweets, 0.0, 1_000.0),
+    ("adaptive.weights.replies", |of| of.adaptive.weights.replies, 0.0, 1_000.0),
+    ("adaptive.weights.quotes", |of| of.adaptive.weights.quotes, 0.0, 1_000.0),
+    ("adaptive.weights.views", |of| of.adaptive.weights.views, 0.0, 1_000.0),
 ];
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
@@ -95,8 +107,9 @@ pub fn allowed(setting: &str) -> Option<String> {
     let number = NUMBERS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| between(*least, *most));
     let share_of = || SHARES.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| share(*least, *most));
     let duration = || DURATIONS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| span(*least, *most));
+    let factor_of = || FACTORS.iter().find(|(key, ..)| *key == setting).map(|(.., least, most)| factor(*least, *most));
     let price = || PRICES.iter().find(|(key, ..)| *key == setting).map(|(.., most)| price(*most));
-    number.or_else(share_of).or_else(duration).or_else(price)
+    number.or_else(share_of).or_else(factor_of).or_else(duration).or_else(price)
 }
 
 fn between(least: u64, most: u64) -> String {
@@ -105,6 +118,10 @@ fn between(least: u64, most: u64) -> String {
 
 fn share(least: f64, most: f64) -> String {
     format!("a share, from {least} to {most}")
+}
+
+fn factor(least: f64, most: f64) -> String {
+    format!("a number, from {least} to {most}")
 }
 
 fn price(most: f64) -> String {
@@ -134,6 +151,7 @@ impl Settings {
     pub(super) fn contradictions(&self, found: &mut Findings) {
         self.each_by_itself(found);
         self.leases(found);
+        self.weights(found);
         self.poll.contradictions(found);
         self.sources_have_providers(found);
         found.take("http.listen", self.listen());
@@ -154,6 +172,12 @@ impl Settings {
             let value = of(self);
             if !(least..=most).contains(&value) {
                 refuse(key, value.to_string(), share(least, most));
+            }
+        }
+        for (key, of, least, most) in FACTORS {
+            let value = of(self);
+            if !(least..=most).contains(&value) {
+                refuse(key, value.to_string(), factor(least, most));
             }
         }
         for (key, of, most) in PRICES {
@@ -182,6 +206,14 @@ impl Settings {
                     format_duration(needed)
                 ),
             );
+        }
+    }
+
+    fn weights(&self, found: &mut Findings) {
+        let Weights { likes, retweets, replies, quotes, views } = self.adaptive.weights;
+        if [likes, retweets, replies, quotes, views].iter().all(|weight| *weight == 0.0) {
+            let why = "adaptive.weights are all 0: at least one must be above 0, or no tweet looks busier than another";
+            found.add_unless_it_follows("adaptive.weights", why.to_owned());
         }
     }
 
@@ -234,7 +266,7 @@ mod tests {
                 refused(key, &(most + 1).to_string());
             }
         }
-        for (key, _, least, most) in SHARES {
+        for (key, _, least, most) in SHARES.into_iter().chain(FACTORS) {
             with(key, &least.to_string()).unwrap();
             with(key, &most.to_string()).unwrap();
             refused(key, &(least - 0.01).to_string());
@@ -260,6 +292,17 @@ mod tests {
             refused(key, &format_duration(most + Duration::from_micros(1)).to_string());
             refused(key, "500000000years");
         }
+    }
+
+    #[test]
+    fn weights_that_are_all_0_are_refused_and_one_above_is_enough() {
+        let file = |likes: &str| {
+            let text = format!("[adaptive.weights]\nlikes = {likes}\nretweets = 0.0\nreplies = 0.0\nquotes = 0.0\n");
+            Settings::load_text(std::path::Path::new("a.toml"), &text, &[])
+        };
+        file("0.1").unwrap();
+        let error = file("0.0").unwrap_err().to_string();
+        assert!(error.contains("adaptive.weights are all 0"), "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
 //! from the environment or from files of their own and are shown nowhere.
 
+mod adaptive;
 mod change;
 mod contradictions;
 mod credentials;
@@ -24,6 +25,7 @@ use secrecy::SecretString;
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::adaptive::{AdaptiveSettings, ScheduleKind};
 pub use self::change::{Change, Changed, LIVE};
 pub use self::contradictions::allowed;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse};
@@ -55,6 +57,9 @@ pub struct Settings {
     pub providers: String,
     #[serde(with = "as_text")]
     pub tweet_age: AgeTable,
+    #[serde(deserialize_with = "word")]
+    pub schedule: ScheduleKind,
+    pub adaptive: AdaptiveSettings,
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,

@@ -286,7 +286,7 @@ impl Starter {
         let schedule = self.schedule.in_force();
         let needs_date = schedule.needs_date() && !self.first.is_once();
         let created_at = self.date(&tweet, needs_date, now).map_err(Queued::Refused)?;
-        let regular = schedule.first(&Known { id: &tweet.id, created_at }, now);
+        let regular = schedule.first(&Known::new(&tweet.id, created_at), now);
         let (lane, delay) = self.first.of(&tweet, regular, now).ok_or(Queued::TooOld)?;
         to.jobs.push(NewJob { id: tweet.id.clone(), lane, due: delay.into() });
         to.dates.push(created_at.unwrap_or(now));

@@ -72,15 +72,26 @@ impl Lanes {
             return self.unavailable.clone();
         }
         let schedule = self.schedule.in_force();
-        let next = |created_at| schedule.next(&Known { id, created_at }, now);
+        let next = |created_at| schedule.next(&Known::new(id, created_at), now);
         let lane = next(self.created_at(id, created_at)).or_else(|| next(None)).map(|(lane, _)| lane);
         lane.unwrap_or_else(|| self.unavailable.clone())
+    }
+
+    /// The lane of a row in that state at `now`: if the schedule does not go by age alone, the lane that its worker chose.
+    fn of_row(&self, row: &Listed, state: TweetState, now: Millis) -> Lane {
+        let interval = row.next_due.map(|due| due.saturating_sub(row.checked_at.unwrap_or(now)));
+        let chosen = || interval.and_then(|interval| self.schedule.in_force().lane_of(interval));
+        match state {
+            TweetState::Live if !row.once => chosen(),
+            _ => None,
+        }
+        .unwrap_or_else(|| self.of(&row.id, state, row.created_at, row.once, now))
     }
 
     /// Returns true if a tweet's life is over by its age.
     fn is_over(&self, id: &str, created_at: Option<Millis>, now: Millis) -> bool {
         let created_at = self.created_at(id, created_at);
-        self.schedule.in_force().next(&Known { id, created_at }, now).is_none()
+        self.schedule.in_force().next(&Known::new(id, created_at), now).is_none()
     }
 
     /// When a tweet was made, ms since the epoch: as the store knows it, or its id.
@@ -265,7 +276,7 @@ impl Rebuild {
         let mut out = Vec::new();
         let mut verdicts = Vec::with_capacity(ours.len());
         for (row, state) in ours.iter().zip(states) {
-            let lane = self.lanes.of(&row.id, state.unwrap_or(row.state), row.created_at, row.once, adopted.now);
+            let lane = self.lanes.of_row(row, state.unwrap_or(row.state), adopted.now);
             let verdict = if state.is_some() {
                 Verdict::Reschedule { lane: lane.clone(), due: self.delay(row, &lane, adopted.now).into() }
             } else {

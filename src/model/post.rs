@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::error::BoxDynError;
 use sqlx::{Database, Decode, Type};
 
@@ -135,6 +135,44 @@ pub struct Metrics {
     pub bookmark_count: Option<i64>,
     /// Views (X API v2).
     pub impression_count: Option<i64>,
+}
+
+/// Weights of the counts, for a schedule that compares answers: events per interaction.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    /// Of [`Metrics::favorite_count`].
+    pub likes: f64,
+    /// Of [`Metrics::retweet_count`].
+    pub retweets: f64,
+    /// Of [`Metrics::reply_count`].
+    pub replies: f64,
+    /// Of [`Metrics::quote_count`].
+    pub quotes: f64,
+    /// Of [`Metrics::impression_count`].
+    pub views: f64,
+}
+
+impl Default for Weights {
+    /// Each interaction is one event. Views are none: they are so many that no other count would matter.
+    fn default() -> Self {
+        Self { likes: 1.0, retweets: 1.0, replies: 1.0, quotes: 1.0, views: 0.0 }
+    }
+}
+
+impl Metrics {
+    /// These counts, and the older ones where one is missing.
+    #[must_use]
+    pub fn or(self, older: Self) -> Self {
+        Self {
+            retweet_count: self.retweet_count.or(older.retweet_count),
+            favorite_count: self.favorite_count.or(older.favorite_count),
+            reply_count: self.reply_count.or(older.reply_count),
+            quote_count: self.quote_count.or(older.quote_count),
+            bookmark_count: self.bookmark_count.or(older.bookmark_count),
+            impression_count: self.impression_count.or(older.impression_count),
+        }
+    }
 }
 
 /// Further fields of a tweet, beside its text and counts, that researchers filter by. `None` where the network has no

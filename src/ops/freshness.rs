@@ -119,14 +119,15 @@ impl Measured {
     }
 }
 
-/// The interval a leased post had when its last answer came: a lease does not say from which lane it was taken.
+/// The longest interval that a leased post can have had when its last answer came: a lease does not say from which lane it
+/// was taken.
 fn interval_of(row: &Standing, terms: &Terms) -> Millis {
     if row.state == TweetState::Unavailable {
         return clock::millis(terms.unavailable_every);
     }
     let at = row.checked_at.unwrap_or(row.first_seen);
-    let next = |created_at| terms.schedule.next(&Known { id: "", created_at }, at);
-    next(row.created_at).or_else(|| next(None)).map_or(0, |(lane, _)| lane.patience)
+    let longest = |created_at| terms.schedule.longest(&Known::new("", created_at), at);
+    longest(row.created_at).or_else(|| longest(None)).unwrap_or(0)
 }
 
 /// Draws ids from the queue and reads their rows; `now` answers the queue's clock, ms since the epoch.

@@ -9,13 +9,16 @@ use async_trait::async_trait;
 use super::apis::{learn_lookup, open_lookup};
 use super::kind::{Opened, Opening, PipelineKind, Registered};
 use crate::base::clock::{self, Millis};
-use crate::config::{BadConfig, Settings};
+use crate::config::{BadConfig, ScheduleKind, Settings};
 use crate::engine::queue::Job;
+use crate::engine::schedule::adaptive::Adaptive;
+use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::schedule::age::SameDay;
-use crate::engine::schedule::{ByAge, Schedule};
+use crate::engine::schedule::history::weighted;
+use crate::engine::schedule::{BeforeMidnight, Schedule};
 pub use crate::model::pipeline_id::NAMESPACE;
 use crate::model::pipeline_id::PipelineId;
-use crate::model::post::{Metrics, Tweet};
+use crate::model::post::{Metrics, Tweet, Weights};
 use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Judged, Refresher};
 use crate::providers::lookup::{Capabilities, Charge};
@@ -44,7 +47,19 @@ impl PipelineKind for Posts {
 
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
         let same_day = same_day(settings, self.capabilities(of));
-        Arc::new(ByAge { ages: settings.tweet_age.clone(), same_day })
+        let ages = settings.tweet_age.clone();
+        match (settings.schedule, settings.adaptive.model()) {
+            (ScheduleKind::Adaptive, Ok(model)) => {
+                let schedule = Adaptive::new(ages, model, settings.adaptive.options(), Normaliser::default());
+                Arc::new(BeforeMidnight { schedule: Arc::new(schedule), same_day })
+            }
+            (ScheduleKind::Age, _) => Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day }),
+            // It was checked before: the file has gone since.
+            (ScheduleKind::Adaptive, Err(why)) => {
+                tracing::error!(error = %why, "no model: posts go by tweet_age");
+                Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day })
+            }
+        }
     }
 
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
@@ -65,7 +80,8 @@ impl PipelineKind for Posts {
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_lookup(&opening.settings, &opening.id.provider, &opening.health).await?;
-        Ok(opening.refresher(lookup, PostJudge))
+        let weights = opening.settings.adaptive.weights;
+        Ok(opening.refresher(lookup, PostJudge { weights }))
     }
 }
 
@@ -96,7 +112,10 @@ pub type TweetUpdate = Refresher<PostJudge>;
 
 /// Judges a found post.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PostJudge;
+pub struct PostJudge {
+    /// Weights of the counts, for a schedule that compares answers.
+    pub weights: Weights,
+}
 
 impl Item for Tweet {
     fn id(&self) -> &str {
@@ -105,6 +124,10 @@ impl Item for Tweet {
 
     fn created_at(&self) -> Option<Millis> {
         self.created_at
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.metrics
     }
 
     fn is_withheld(&self) -> bool {
@@ -129,6 +152,17 @@ impl Judge for PostJudge {
         Judged { created_at, follow: follow_edits(tweet, standing) }
     }
 
+    fn weigh(&self, counts: &Metrics) -> Option<f64> {
+        let Weights { likes, retweets, replies, quotes, views } = self.weights;
+        weighted(&[
+            (counts.favorite_count, likes),
+            (counts.retweet_count, retweets),
+            (counts.reply_count, replies),
+            (counts.quote_count, quotes),
+            (counts.impression_count, views),
+        ])
+    }
+
     async fn save(&self, store: &dyn Store, namespace: &str, answers: &[Observation]) -> Result<Saved, StoreError> {
         store.save(namespace, answers).await
     }
@@ -150,4 +184,29 @@ fn follow_edits(tweet: &mut Tweet, standing: Option<&Standing>) -> Option<String
         (tweet.text, tweet.metrics, tweet.withheld_in) = (None, Metrics::default(), None);
     }
     newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::schedule::Known;
+
+    #[test]
+    fn the_schedule_is_that_of_the_settings() {
+        let with = |variables: &[(&str, &str)]| {
+            posts_of(&Provider::Twitter).schedule(&Settings::load_with(&[], None, variables).unwrap())
+        };
+        let by_age = with(&[]);
+        assert!(!by_age.needs_history());
+        let adaptive = [("TWITTER_UPDATER__SCHEDULE", "adaptive"), ("TWITTER_UPDATER__ADAPTIVE__SLOWER", "2")];
+        let adaptive = with(&adaptive);
+        assert!(adaptive.needs_history());
+        assert_eq!(adaptive.ages(), by_age.ages());
+        let now = 1_700_000_000_000;
+        let hours = |schedule: &dyn Schedule| schedule.longest(&Known::new("1", Some(now - 7_200_000)), now);
+        assert_eq!((hours(&*by_age), hours(&*adaptive)), (Some(3_600_000), Some(7_200_000)));
+        // What was checked at the start and has gone since stops nothing.
+        let gone = [("TWITTER_UPDATER__SCHEDULE", "adaptive"), ("TWITTER_UPDATER__ADAPTIVE__MODEL_FILE", "/nowhere")];
+        assert!(!with(&gone).needs_history());
+    }
 }

@@ -14,6 +14,7 @@
 //! (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database text cannot
 //! hold, are stored as U+FFFD.
 
+mod budget;
 mod error;
 pub mod export;
 mod positions;
@@ -23,6 +24,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::budget::{Budgets, Learnt};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
@@ -78,7 +80,7 @@ pub struct Recorded {
 }
 
 /// The stored state of a tweet before an answer is judged.
-#[derive(Debug, Clone, Default, PartialEq, Eq, sqlx_macros::FromRow)]
+#[derive(Debug, Clone, Default, PartialEq, sqlx_macros::FromRow)]
 pub struct Standing {
     /// Its state.
     pub state: TweetState,
@@ -98,6 +100,11 @@ pub struct Standing {
     pub current_id: Option<String>,
     /// Why its newest answer could not be read.
     pub unreadable: Option<String>,
+    /// Its counts.
+    #[sqlx(flatten)]
+    pub metrics: Metrics,
+    /// [`Observation::recent`] of the newest answer.
+    pub recent: Option<f64>,
     /// True if it is looked up once only: all its ways are [`ONCE`].
     pub once: bool,
 }
@@ -135,6 +142,9 @@ pub struct Observation<T = Tweet> {
     /// It was deleted, and what it said is to be forgotten: its text with its former ones, its author and its object. Its
     /// id, its times and its counts stay.
     pub forget: bool,
+    /// Recent events of the item as of this answer, in weighted counts: an adaptive schedule wants them back after the next
+    /// one. `None` where there was no count, or the schedule goes by age alone.
+    pub recent: Option<f64>,
 }
 
 /// The record of an item without columns of its own.
@@ -157,9 +167,16 @@ impl<T> Observation<T> {
             Seen::Missing { misses, since } => Seen::Missing { misses: *misses, since: *since },
             Seen::Broken(why) => Seen::Broken(why.clone()),
         };
-        let Self { id, answered_at, state, next_due, follow, forget, .. } = self;
-        let (id, follow, answered_at) = (id.clone(), follow.clone(), *answered_at);
-        Observation { id, answered_at, seen, state: *state, next_due: *next_due, follow, forget: *forget }
+        Observation {
+            id: self.id.clone(),
+            answered_at: self.answered_at,
+            seen,
+            state: self.state,
+            next_due: self.next_due,
+            follow: self.follow.clone(),
+            forget: self.forget,
+            recent: self.recent,
+        }
     }
 }
 
@@ -236,6 +253,9 @@ pub struct StoredTweet {
     pub reason: Option<String>,
     /// Why its newest answer could not be read; `None` when it could.
     pub unreadable: Option<String>,
+    /// [`Observation::recent`] of the newest answer. Internal, so it is not shown.
+    #[serde(skip)]
+    pub recent: Option<f64>,
 }
 
 /// One change of a tweet itself, beside its counts.
@@ -432,7 +452,7 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64>;
 }
 
-/// The store: the lifecycle and what is kept of each kind.
-pub trait Store: Lifecycle + Posts {}
+/// The store: the lifecycle, what is kept of each kind, and corrections of budgets.
+pub trait Store: Lifecycle + Posts + Budgets {}
 
-impl<T: Lifecycle + Posts> Store for T {}
+impl<T: Lifecycle + Posts + Budgets> Store for T {}

@@ -4,6 +4,7 @@
 //! trip and its own transaction. Rows are written, and so locked, in the order of their ids, as they stand in the arrays
 //! (`UNNEST` reads these from first to last): two batches that overlap wait for each other and cannot deadlock.
 
+mod budget;
 mod pooler;
 mod positions;
 
@@ -59,7 +60,7 @@ macro_rules! insert_rows {
              $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
              $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
              $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
-             $32::text[]) AS fresh (id)\n"
+             $32::text[], $33::double precision[]) AS fresh (id)\n"
         )
     };
 }
@@ -70,7 +71,7 @@ const RECORD: &str = concat!(
     insert_rows!(),
     include_str!("sql/revive.sql"),
     "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
-     SELECT $1::text, id, $33, $34, $35, $36 FROM UNNEST($2::text[]) AS given (id) ON CONFLICT DO NOTHING) \
+     SELECT $1::text, id, $34, $35, $36, $37 FROM UNNEST($2::text[]) AS given (id) ON CONFLICT DO NOTHING) \
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
@@ -157,7 +158,8 @@ impl PostgresStore {
         // sqlx warns of parameters it does not know and prints their values: a mistyped `password` is one.
         let options = with_default(NoSubscriber::default(), || url.expose_secret().parse::<PgConnectOptions>())?
             .application_name("twitter-updater")
-            // No column is a floating-point number, and a pooler refuses to start with a parameter that it does not know.
+            // Values come in binary, so this says nothing to us, and a pooler refuses to start with a parameter that it does
+            // not know.
             .extra_float_digits(None)
             .disable_statement_logging();
         // Not the pool's first connection: the pool would try for 5 s and then not say why.
@@ -233,7 +235,7 @@ fn silent(waited: Duration) -> StoreError {
     StoreError::Unavailable(format!("no answer from the server within {} ms", waited.as_millis()))
 }
 
-/// Binds `$1` to `$32` of [`insert_rows`].
+/// Binds `$1` to `$33` of [`insert_rows`].
 fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
@@ -271,6 +273,7 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement 
         .bind(column(rows, |row| row.details.reply_settings.as_deref()))
         .bind(column(rows, |row| row.details.truncated))
         .bind(column(rows, |row| row.unreadable.as_deref()))
+        .bind(column(rows, |row| row.recent))
 }
 
 #[async_trait]
@@ -295,7 +298,7 @@ impl Lifecycle for PostgresStore {
         let _: Vec<()> = self
             .rows(|| {
                 sqlx::query(
-                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0",
+                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap, schedule_budget LIMIT 0",
                 )
             })
             .await?;

@@ -15,7 +15,7 @@ macro_rules! columns {
         "namespace, id, state, created_at, current_id, text, author_id, author_name, \
          retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, \
          withheld_in, raw, first_seen, checked_at, changed_at, next_due, lookups, misses, missing_since, reason, \
-         lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated, unreadable"
+         lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated, unreadable, recent"
     };
 }
 
@@ -31,7 +31,8 @@ macro_rules! history_columns {
 macro_rules! standing_columns {
     () => {
         concat!(
-            "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable, ",
+            "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable, \
+             retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, recent, ",
             crate::store::rows::once!()
         )
     };
@@ -74,6 +75,7 @@ pub(super) struct Row<'a> {
     /// Its texts have been cleaned.
     pub details: Cow<'a, Details>,
     pub unreadable: Option<Cow<'a, str>>,
+    pub recent: Option<f64>,
 }
 
 impl<'a> Row<'a> {
@@ -99,6 +101,7 @@ impl<'a> Row<'a> {
             reason: None,
             details: Cow::Owned(Details::default()),
             unreadable: None,
+            recent: None,
         }
     }
 
@@ -125,6 +128,7 @@ impl<'a> Row<'a> {
         row.checked_at = Some(seen.answered_at);
         row.next_due = seen.next_due;
         row.lookups = 1;
+        row.recent = seen.recent;
         match &seen.seen {
             Seen::Found(tweet) => row.fill(tweet),
             Seen::Missing { misses, since } => {

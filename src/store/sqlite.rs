@@ -3,6 +3,7 @@
 //! Every write is a call to the process's own writer (`base/backend/sqlite`), which takes the file's write lock at the
 //! start of a transaction: one that read first and locked later would have to fail, not wait, when another wrote in between.
 
+mod budget;
 mod positions;
 
 use std::borrow::Cow;
@@ -26,8 +27,8 @@ use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
-/// Rows in one INSERT: 1,000 × 32 values stay below SQLite's 32,766 parameters.
-const ROWS_PER_INSERT: usize = 1_000;
+/// Rows in one INSERT: 900 × 33 values stay below SQLite's 32,766 parameters.
+const ROWS_PER_INSERT: usize = 900;
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrator = sqlx_macros::migrate!("src/store/migrations/sqlite");
@@ -148,7 +149,8 @@ async fn insert(
                 .push_bind(row.details.conversation_id.as_deref())
                 .push_bind(row.details.reply_settings.as_deref())
                 .push_bind(row.details.truncated)
-                .push_bind(row.unreadable.as_deref());
+                .push_bind(row.unreadable.as_deref())
+                .push_bind(row.recent);
         });
         statement.push("\n").push(clause);
         written += statement.build().execute(&mut *transaction).await?.rows_affected();
@@ -195,7 +197,7 @@ impl Lifecycle for SqliteStore {
         let applied: Vec<i64> =
             sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(self.readers()).await?;
         compare(&applied, &MIGRATIONS)?;
-        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap LIMIT 0")
+        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap, schedule_budget LIMIT 0")
             .execute(self.readers())
             .await
             .map(drop)

@@ -147,7 +147,16 @@ async fn save(store: &dyn Store, namespace: &str, id: &str, state: TweetState) {
         Seen::Missing { misses: 9, since: at - DAY }
     };
     let next_due = (state != TweetState::Ended).then_some(at + HOUR);
-    let answer = Observation { id: id.to_owned(), answered_at: at, seen, state, next_due, follow: None, forget: false };
+    let answer = Observation {
+        id: id.to_owned(),
+        answered_at: at,
+        seen,
+        state,
+        next_due,
+        follow: None,
+        forget: false,
+        recent: None,
+    };
     assert_eq!(store.save(namespace, &[answer]).await.unwrap().saved, 1);
 }
 

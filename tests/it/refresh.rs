@@ -1,5 +1,6 @@
 //! The handler of `tweet:update`, alone and in a worker, over the simulated API.
 
+mod adaptive;
 mod answers;
 mod error_table;
 mod forget;

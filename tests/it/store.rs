@@ -82,6 +82,7 @@ fn observation(id: &str, answered_at: Millis, seen: Seen) -> Observation {
         next_due: Some(answered_at + 60_000),
         follow: None,
         forget: false,
+        recent: None,
     }
 }
 

@@ -71,9 +71,10 @@ impl Arguments {
         if self.offline {
             return wrong;
         }
+        let model = settings.adaptive.model().err();
         let service = Service::new(settings).err().map(as_bad_config);
         let (starter, ops) = (settings.starter_token().err(), settings.ops_token().err());
-        for (section, found) in [("queue", service), ("starter", starter), ("ops", ops)] {
+        for (section, found) in [("adaptive", model), ("queue", service), ("starter", starter), ("ops", ops)] {
             wrong.extend(found.filter(|_| !examined.is_wrong_below(section)));
         }
         wrong

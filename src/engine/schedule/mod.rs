@@ -2,22 +2,33 @@
 
 pub mod adaptive;
 pub mod age;
+pub mod history;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use self::adaptive::budget::{Normaliser, Spending};
 use self::age::{AgeTable, SameDay};
+use self::history::History;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::lane::Lane;
 
 /// The data of an item when it is scheduled.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Known<'a> {
     /// Its id.
     pub id: &'a str,
-    /// When it was made, ms since the epoch, if known.
-    pub created_at: Option<Millis>,
+    /// When it was made; and its answers, if the schedule [needs](Schedule::needs_history) them.
+    pub history: History,
+}
+
+impl<'a> Known<'a> {
+    /// An item of which only its id and when it was made are known, ms since the epoch.
+    #[must_use]
+    pub fn new(id: &'a str, created_at: Option<Millis>) -> Self {
+        Self { id, history: History { created_at, ..History::default() } }
+    }
 }
 
 /// A lane, and how long until the item is due in it, ms.
@@ -38,7 +49,40 @@ pub trait Schedule: Send + Sync + Debug {
         false
     }
 
-    /// The age table, where it goes by age.
+    /// Returns true if it compares an item's answers: then [`next`](Self::next) needs them in [`Known::history`].
+    fn needs_history(&self) -> bool {
+        false
+    }
+
+    /// Recent events as of the item's last answer: to be stored with that answer, and given back after the next one
+    /// ([`History::recent`]).
+    fn recent(&self, _item: &Known<'_>) -> Option<f64> {
+        None
+    }
+
+    /// Calls and events that an item's last answer adds to the budget of the day; `None` if the schedule has no budget.
+    /// `due`: when it was due, ms since the epoch.
+    fn spending(&self, _item: &Known<'_>, _due: Millis) -> Option<Spending> {
+        None
+    }
+
+    /// The same schedule with these corrections of its budget; `None` if it has no budget.
+    fn corrected(&self, _by: Normaliser) -> Option<Arc<dyn Schedule>> {
+        None
+    }
+
+    /// The lane of an interval, ms, that was decided earlier: for an item that the queue has lost. `None`: the lane of
+    /// [`next`](Self::next).
+    fn lane_of(&self, _interval: Millis) -> Option<Lane> {
+        None
+    }
+
+    /// The longest interval, ms, that any item of that age has; `None` if its life is over.
+    fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {
+        self.next(item, now).map(|(lane, _)| lane.patience)
+    }
+
+    /// The age table, where it goes by age, or has its budget from one.
     fn ages(&self) -> Option<&AgeTable> {
         None
     }
@@ -63,6 +107,22 @@ impl Schedules for Reloadable<Arc<dyn Schedule>> {
     }
 }
 
+/// A schedule with the corrections of its budget.
+#[derive(Debug, Clone)]
+pub struct Corrected {
+    /// The schedule, as the settings have it.
+    pub schedule: Reloadable<Arc<dyn Schedule>>,
+    /// The corrections.
+    pub by: Reloadable<Normaliser>,
+}
+
+impl Schedules for Corrected {
+    fn in_force(&self) -> Arc<dyn Schedule> {
+        let schedule = self.schedule.load();
+        schedule.corrected(*self.by.load()).unwrap_or_else(|| (*schedule).clone())
+    }
+}
+
 impl<S> From<Reloadable<S>> for Arc<dyn Schedules>
 where
     Reloadable<S>: Schedules + 'static,
@@ -82,7 +142,7 @@ impl From<AgeTable> for Arc<dyn Schedules> {
 /// more than skew is as young as can be, rather than the end of a life.
 impl Schedule for AgeTable {
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
-        let lane = match item.created_at {
+        let lane = match item.history.created_at {
             Some(created_at) => self.lane(created_at.min(now), now),
             None => self.brackets().last().map(|bracket| &bracket.lane),
         }?;
@@ -98,30 +158,55 @@ impl Schedule for AgeTable {
     }
 }
 
-/// By age, and rather before a midnight than shortly after it.
+/// A schedule, but rather before a midnight than shortly after it.
 #[derive(Debug, Clone)]
-pub struct ByAge {
-    /// The intervals by age.
-    pub ages: AgeTable,
+pub struct BeforeMidnight {
+    /// The schedule.
+    pub schedule: Arc<dyn Schedule>,
     /// When before midnight.
     pub same_day: SameDay,
 }
 
-impl Schedule for ByAge {
+impl Schedule for BeforeMidnight {
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
-        let (lane, interval) = self.ages.next(item, now)?;
-        Some((lane, self.same_day.delay(now, interval)))
+        let (lane, delay) = self.schedule.next(item, now)?;
+        Some((lane, self.same_day.delay(now, delay)))
     }
 
     fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
-        self.ages.first(item, now)
+        self.schedule.first(item, now)
     }
 
     fn needs_date(&self) -> bool {
-        true
+        self.schedule.needs_date()
+    }
+
+    fn needs_history(&self) -> bool {
+        self.schedule.needs_history()
+    }
+
+    fn recent(&self, item: &Known<'_>) -> Option<f64> {
+        self.schedule.recent(item)
+    }
+
+    fn spending(&self, item: &Known<'_>, due: Millis) -> Option<Spending> {
+        self.schedule.spending(item, due)
+    }
+
+    fn corrected(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
+        let schedule = self.schedule.corrected(by)?;
+        Some(Arc::new(Self { schedule, same_day: self.same_day }))
+    }
+
+    fn lane_of(&self, interval: Millis) -> Option<Lane> {
+        self.schedule.lane_of(interval)
+    }
+
+    fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {
+        self.schedule.longest(item, now)
     }
 
     fn ages(&self) -> Option<&AgeTable> {
-        Some(&self.ages)
+        self.schedule.ages()
     }
 }

@@ -215,23 +215,13 @@ impl Seen {
 
     fn facts(&self, stored: &StoredTweet) -> Markup {
         let moment = |at: Option<Millis>| html! { @match at { Some(at) => (date(at)), None => "–" } };
-        let item = Known { id: self.id.as_str(), created_at: self.created_at };
-        let bracket = self.schedule.next(&item, self.now);
         html! {
             dl.facts.wide {
                 div { dt { "State" } dd { (stored.state) } }
                 @if let Some(author) = &stored.author_name { div { dt { "Author" } dd dir="auto" { (one_line(author)) } } }
                 div { dt { "Created" } dd { (moment(self.created_at)) } }
                 @if let Some(made) = self.created_at { div { dt { "Age" } dd { (time(self.now - made)) } } }
-                div {
-                    dt { "Bracket" }
-                    dd {
-                        @match bracket {
-                            Some((lane, _)) => { (lane.name) ", every " (time(lane.patience)) }
-                            None => "past the last one",
-                        }
-                    }
-                }
+                (self.bracket(stored))
                 div { dt { "Next due" } dd { (moment(stored.next_due)) } }
                 div { dt { "Last looked up" } dd { (moment(stored.checked_at)) } }
                 div { dt { "Lookups" } dd { (words::stored(stored.lookups)) } }
@@ -254,6 +244,31 @@ impl Seen {
                     div { dt { "Newest answer" } dd { "could not be read: " (one_line(why)) } }
                 }
                 @for came in &self.whereabouts.ways { div { dt { "Came by" } dd { (came) } } }
+            }
+        }
+    }
+
+    /// Its bracket; or its interval, if that follows from its counts.
+    fn bracket(&self, stored: &StoredTweet) -> Markup {
+        let item = Known::new(self.id.as_str(), self.created_at);
+        let decided = match self.schedule.needs_history() {
+            true => stored.next_due.zip(stored.checked_at).map(|(due, checked_at)| due - checked_at),
+            false => None,
+        };
+        html! {
+            div {
+                @if let Some(interval) = decided {
+                    dt { "Interval" }
+                    dd { (time(interval)) ", by its counts" }
+                } @else {
+                    dt { "Bracket" }
+                    dd {
+                        @match self.schedule.next(&item, self.now) {
+                            Some((lane, _)) => { (lane.name) ", every " (time(lane.patience)) }
+                            None => "past the last one",
+                        }
+                    }
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::fan_out::Named;
 use crate::base::clock::Millis;
 use crate::engine::queue::Job;
+use crate::model::post::Metrics;
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
 /// A lookup's result for an id.
@@ -14,6 +15,11 @@ pub trait Item: Send + Sync + 'static {
 
     /// When it was made, ms since the epoch, where it says so.
     fn created_at(&self) -> Option<Millis>;
+
+    /// Its counts, as far as it has any.
+    fn metrics(&self) -> Metrics {
+        Metrics::default()
+    }
 
     /// Returns true if it is withheld somewhere.
     fn is_withheld(&self) -> bool {
@@ -52,6 +58,11 @@ pub trait Judge: Send + Sync + 'static {
     /// the stored answer was scheduled. Called only where the settings have one of the kinds of
     /// [`fans_out_to`](crate::pipelines::kind::PipelineKind::fans_out_to), and not for answers that the store refuses.
     fn fan_out(&self, _item: &Self::Item, _before: Option<&Standing>, _named: &mut Named) {}
+
+    /// Sum of counts by their weights, events, for a schedule that compares answers. `None` if there is no count.
+    fn weigh(&self, _counts: &Metrics) -> Option<f64> {
+        None
+    }
 
     /// Stores a batch of answers, all or nothing.
     ///

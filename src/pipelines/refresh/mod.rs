@@ -15,6 +15,7 @@
 
 mod calls;
 mod fan_out;
+mod history;
 mod judge;
 pub mod misses;
 pub mod wave;
@@ -38,6 +39,7 @@ use crate::base::reload::Reloadable;
 use crate::engine::lane::{Lane, ONCE};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Verdict};
+use crate::engine::schedule::adaptive::budget::Spending;
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::ingest::Admitted;
@@ -97,6 +99,8 @@ struct Answers<T> {
     found: usize,
     /// Misses of items that were known to live.
     missed: usize,
+    /// Calls and events of the found ones, for the schedule's budget.
+    spent: Spending,
 }
 
 #[async_trait]
@@ -178,6 +182,9 @@ impl<J: Judge> Refresher<J> {
             done.tally = [(wave::FOUND, judged.found), (wave::MISSED, judged.missed)]
                 .map(|(counter, by)| (counter, i64::try_from(by).unwrap_or(i64::MAX)))
                 .into();
+            if judged.spent != Spending::default() {
+                done.tally.extend(judged.spent.counted());
+            }
             done.verdicts = self.promote(judged);
         }
         for (job, why) in refused {
@@ -189,11 +196,15 @@ impl<J: Judge> Refresher<J> {
 
     /// Judges each outcome: its state, its record, and its next due time.
     async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
-        // Only an answer that lacks something, or may name other ids, needs to know what was there before.
+        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
+        let needs_history = terms.schedule.needs_history();
+        // Only an answer that lacks something, may name other ids, or is compared with the one before needs to know what
+        // was there before.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
             // A job that was delivered before may have lost its lane.
             Outcome::Found(item) => {
-                self.fan_out.is_empty()
+                !needs_history
+                    && self.fan_out.is_empty()
                     && job.deliveries == 0
                     && *job.lane != *ONCE
                     && !self.judge.needs_standing(job, item)
@@ -207,8 +218,15 @@ impl<J: Judge> Refresher<J> {
             self.store.standing(&self.namespace, &ids).await?
         };
         let (jobs, observations, verdicts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut judged = Answers { jobs, observations, verdicts, named: Named::default(), found: 0, missed: 0 };
-        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
+        let mut judged = Answers {
+            jobs,
+            observations,
+            verdicts,
+            named: Named::default(),
+            found: 0,
+            missed: 0,
+            spent: Spending::default(),
+        };
         for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
             match &outcome {
                 Outcome::Found(item) => {
@@ -224,7 +242,8 @@ impl<J: Judge> Refresher<J> {
                 Outcome::Unavailable if standing.as_ref().is_some_and(Standing::is_known_to_live) => judged.missed += 1,
                 Outcome::Unavailable | Outcome::Broken(_) => {}
             }
-            let (observation, verdict) = self.judge_one(&terms, &job, outcome, standing.as_ref(), at);
+            let (observation, verdict) =
+                self.judge_one(&terms, &job, outcome, standing.as_ref(), at, &mut judged.spent);
             judged.jobs.push(job);
             judged.observations.push(observation);
             judged.verdicts.push(verdict);
@@ -244,20 +263,27 @@ impl<J: Judge> Refresher<J> {
         outcome: Outcome<J::Item>,
         standing: Option<&Standing>,
         at: Millis,
+        spent: &mut Spending,
     ) -> (Observation<J::Item>, Verdict) {
         let counters = &self.metrics.counters;
         let created_at = || self.created_at(&job.id, standing);
         let once = standing.is_some_and(|known| known.once);
-        let regular = |created_at| {
-            let next = || terms.schedule.next(&Known { id: &job.id, created_at }, at);
-            if once { None } else { next() }
-        };
-        let (mut follow, mut forget) = (None, false);
+        let next = |item: &Known<'_>| if once { None } else { terms.schedule.next(item, at) };
+        // An answer without the item says nothing of its counts: then it is taken for an average one.
+        let regular = |created_at| next(&Known::new(&job.id, created_at));
+        let (mut follow, mut forget, mut recent) = (None, false, None);
         let (seen, state, next) = match outcome {
             Outcome::Found(mut item) => {
                 if item.is_withheld() { &counters.withheld } else { &counters.found }.add(1);
                 let judged = self.judge.found(job, &mut item, standing, created_at());
-                let mut next = regular(judged.created_at);
+                let known = match terms.schedule.needs_history() {
+                    true => Known { id: &job.id, history: self.history(&item, judged.created_at, standing, at) },
+                    false => Known::new(&job.id, judged.created_at),
+                };
+                recent = terms.schedule.recent(&known);
+                let spending = || terms.schedule.spending(&known, job.due).unwrap_or_default();
+                *spent = if once { *spent } else { spent.plus(spending()) };
+                let mut next = next(&known);
                 follow = judged.follow;
                 if let (Some(_), Some((_, delay))) = (&follow, &mut next) {
                     *delay = 0;
@@ -306,7 +332,7 @@ impl<J: Judge> Refresher<J> {
         let state = if next.is_none() { TweetState::Ended } else { state };
         let next_due = next.as_ref().map(|(_, delay)| at.saturating_add(*delay));
         let verdict = next.map_or(Verdict::Finish, |(lane, delay)| Verdict::Reschedule { lane, due: delay.into() });
-        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget }, verdict)
+        (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget, recent }, verdict)
     }
 
     /// State and next lookup of an item that is missing; `regular` is where it would go otherwise.
@@ -370,7 +396,7 @@ impl<J: Judge> Refresher<J> {
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
             let Some(known) = standing else { continue };
             let is_refused = known.checked_at.is_some_and(|newer| newer > seen.answered_at);
-            let item = Known { id: &seen.id, created_at: self.created_at(&seen.id, Some(&known)) };
+            let item = Known::new(&seen.id, self.created_at(&seen.id, Some(&known)));
             let regular = terms.schedule.next(&item, seen.answered_at);
             let interval = regular.as_ref().map_or(self.unavailable.lane.patience, |(lane, _)| lane.patience);
             let slow = || self.slow(&terms, interval, known.missing_since, seen.answered_at);

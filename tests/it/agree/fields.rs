@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{read, root, table};
 
 /// Columns of `tweet` that say how a post is kept, not what it says.
-const OF_OURS: [&str; 11] = [
+const OF_OURS: [&str; 12] = [
     "namespace",
     "state",
     "raw",
@@ -18,6 +18,7 @@ const OF_OURS: [&str; 11] = [
     "misses",
     "missing_since",
     "reason",
+    "recent",
 ];
 
 /// The sources below that path, of a module and its folder, without their tests.

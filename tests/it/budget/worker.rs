@@ -72,7 +72,7 @@ impl World {
         let handler = TweetUpdate {
             namespace: NAMESPACE.to_owned(),
             lookup,
-            judge: PostJudge,
+            judge: PostJudge::default(),
             store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
@@ -92,7 +92,7 @@ impl World {
             suspicions: Suspicions::default(),
         };
         let made_at = wall_ms() - 2 * DAY_MS;
-        let item = Known { id: "", created_at: Some(made_at) };
+        let item = Known::new("", Some(made_at));
         let (lane, _) = handler.schedule.in_force().next(&item, wall_ms()).unwrap();
         let ids = (0..posts).map(|n| TweetId::at(made_at + i64::from(n), n).to_string());
         let jobs: Vec<NewJob> = ids.map(|id| NewJob { id, lane: lane.clone(), due: 0.into() }).collect();

@@ -55,6 +55,7 @@ async fn fill(store: &dyn Store, count: u32) {
                     next_due: Some(at),
                     follow: None,
                     forget: false,
+                    recent: None,
                 }
             };
             store.save(NAMESPACE, &chunk.iter().map(observed).collect::<Vec<_>>()).await.unwrap();

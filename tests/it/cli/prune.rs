@@ -15,7 +15,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn answer(id: &str, days: i64, seen: Seen, state: TweetState) -> Observation {
     let next_due = (state == TweetState::Live).then(wall_ms);
     let forget = matches!(seen, Seen::Missing { .. });
-    Observation { id: id.to_owned(), answered_at: wall_ms() - days * DAY, seen, state, next_due, follow: None, forget }
+    Observation {
+        id: id.to_owned(),
+        answered_at: wall_ms() - days * DAY,
+        seen,
+        state,
+        next_due,
+        follow: None,
+        forget,
+        recent: None,
+    }
 }
 
 fn post(id: &str) -> Seen {

@@ -11,7 +11,7 @@ use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
-use crate::support::process::{Process, run_with_input, text};
+use crate::support::process::{Process, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
@@ -20,14 +20,14 @@ const TWEETS: u32 = 240;
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
 
-async fn survives(backends: Backends) {
+async fn survives(backends: Backends, schedule: &str) {
     for point in POINTS {
-        survives_at(backends, point).await;
+        survives_at(backends, schedule, point).await;
     }
-    println!("{backends:?}: {} crashes survived, one at each of {POINTS:?}", POINTS.len());
+    println!("{backends:?}, {schedule}: {} crashes survived, one at each of {POINTS:?}", POINTS.len());
 }
 
-async fn survives_at(backends: Backends, point: &str) {
+async fn survives_at(backends: Backends, schedule: &str, point: &str) {
     let folder = tempfile::tempdir().unwrap();
     let options = SimulatorOptions {
         latency: Duration::from_millis(60), // more than it takes to be in the middle of it
@@ -38,7 +38,8 @@ async fn survives_at(backends: Backends, point: &str) {
         ..SimulatorOptions::default()
     };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
-    let world = World::new(backends, folder.path(), &api.base_url()).await;
+    let mut world = World::new(backends, folder.path(), &api.base_url()).await;
+    world.settings.extend(variables(&[("schedule", schedule)]));
     let now = wall_ms();
     let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();
     let log = folder.path().join("updater.log");
@@ -103,22 +104,27 @@ async fn survives_at(backends: Backends, point: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_redis_and_postgres() {
-    survives(Backends { redis: true, postgres: true }).await;
+    survives(Backends { redis: true, postgres: true }, "age").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_redis_and_sqlite() {
-    survives(Backends { redis: true, postgres: false }).await;
+    survives(Backends { redis: true, postgres: false }, "age").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_embedded_queue_and_postgres() {
-    survives(Backends { redis: false, postgres: true }).await;
+    survives(Backends { redis: false, postgres: true }, "age").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_embedded_queue_and_sqlite() {
-    survives(Backends { redis: false, postgres: false }).await;
+    survives(Backends { redis: false, postgres: false }, "age").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_the_adaptive_schedule() {
+    survives(Backends { redis: true, postgres: true }, "adaptive").await;
 }
 
 /// One process promotes all the time; workers end at the points around a settle, one after the other.

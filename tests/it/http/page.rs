@@ -184,6 +184,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
             next_due: Some(wall_ms() + 60_000),
             follow: None,
             forget: false,
+            recent: None,
         };
         assert_eq!(store.save(NAMESPACE, &[observation]).await.unwrap().saved, 1);
     }

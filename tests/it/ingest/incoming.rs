@@ -183,6 +183,7 @@ async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
         next_due: None,
         follow: None,
         forget: false,
+        recent: None,
     };
     world.store.save(NAMESPACE, &[end]).await.unwrap();
     assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Leased);

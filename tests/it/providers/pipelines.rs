@@ -62,7 +62,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
         let handler = TweetUpdate {
             namespace: namespace.to_owned(),
             lookup,
-            judge: PostJudge,
+            judge: PostJudge::default(),
             store: store.clone(),
             credentials: credentials.clone(),
             call_timeout: PATIENCE,
@@ -87,7 +87,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             lookahead: if capabilities.charge == Charge::PerCall { 0.1 } else { 0.0 },
             lease,
         };
-        let item = Known { id: "", created_at: Some(at) };
+        let item = Known::new("", Some(at));
         let (lane, _) = handler.schedule.in_force().next(&item, wall_ms()).unwrap();
         let jobs: Vec<NewJob> =
             (0..POSTS).map(|n| NewJob { id: provider.id(at, n), lane: lane.clone(), due: 0.into() }).collect();

@@ -14,8 +14,8 @@ use twitter_updater::quota::{
     Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
 use twitter_updater::store::{
-    self, Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts,
-    Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
+    self, Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
+    Observation, Posts, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
 };
 
 use super::network::{Lost, Service, Way};
@@ -432,5 +432,18 @@ impl Lookup for LinkedLookup {
             Err(Lost::Refused) => Err(LookupError::Outage(format!("process {process}: connection refused"))),
             Err(why) => Err(LookupError::Outage(format!("process {process}: {why:?}"))),
         }
+    }
+}
+
+#[async_trait]
+impl Budgets for LinkedStore {
+    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
+        let namespace = namespace.to_owned();
+        pass_on!(self.store.learnt(namespace))
+    }
+
+    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
+        let (service, namespace, learnt) = (self.store.clone(), namespace.to_owned(), *learnt);
+        self.call(async move { service.learn(&namespace, before, &learnt).await }).await
     }
 }

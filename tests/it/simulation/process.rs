@@ -14,6 +14,7 @@ use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{MEND_SLACK, Workers};
 use twitter_updater::engine::worker::{Handling, Worker};
+use twitter_updater::model::post::Weights;
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::Suspicions;
 use twitter_updater::pipelines::refresh::wave::Wave;
@@ -122,8 +123,9 @@ fn worker(
         }),
         store: Arc::new(LinkedStore { way: way.clone(), store: world.store.clone() }),
         credentials: credentials.clone(),
-        schedule: setup.ages.clone().into(),
-        judge: PostJudge,
+        schedule: setup.schedule(),
+        // The retweets are the moment of the answer, which says nothing of what happens at a post.
+        judge: PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() } },
         unavailable: setup.unavailable.clone(),
         max_deliveries: setup.max_deliveries,
         call_timeout: setup.lookup_timeout,

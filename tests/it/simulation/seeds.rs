@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, Stopwatch};
-use twitter_updater::engine::queue::{Administration, Place};
+use twitter_updater::engine::queue::{Administration, Lane, Place};
+use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::store::Posts;
@@ -35,6 +36,11 @@ const NORMAL_LATENESS: Millis = 4_000;
 
 const MOODS: [Mood; 6] = [Mood::Works, Mood::Works, Mood::OverCapacity, Mood::Silent, Mood::Rubbish, Mood::Throttles];
 
+/// Bounds of the adaptive schedule here: as everything works for a few minutes, no interval may be longer.
+const ADAPTIVE: Options = Options { share: 1.0, shortest: 0.5, longest: 2.0, lanes_per_octave: 1 };
+/// By how much that makes the longest interval longer.
+const LONGER: Duration = Duration::from_secs(90);
+
 /// What came of a seed.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
@@ -46,10 +52,14 @@ struct Outcome {
 }
 
 fn run(seed: u64, rules: Rules, print: bool) -> Outcome {
+    run_with(seed, rules, None, print)
+}
+
+fn run_with(seed: u64, rules: Rules, adaptive: Option<Options>, print: bool) -> Outcome {
     simulate(seed, async {
         let dice = Dice::of(seed);
         let clock_steps = dice.odds(0.25);
-        let setup = setup(&dice, rules, clock_steps);
+        let setup = Setup { adaptive, ..setup(&dice, rules, clock_steps) };
         let world = World::new(dice, setup, print);
         let since = world.now();
         let story =
@@ -110,7 +120,7 @@ impl Story {
         for task in put_in {
             task.await.unwrap();
         }
-        tokio::time::sleep(CALM).await;
+        tokio::time::sleep(CALM + world.setup.adaptive.map_or(Duration::ZERO, |_| LONGER)).await;
         self.check_lateness().await;
         for process in self.processes {
             if let Err(why) = process.drain().await {
@@ -238,12 +248,16 @@ impl Story {
     async fn check_lateness(&self) {
         let world = &self.world;
         let now = world.queue_clock.now();
+        let Setup { ages, unavailable, .. } = &world.setup;
+        let by_age = ages.brackets().iter().map(|bracket| bracket.lane.clone());
+        let learnt = world.setup.learnt();
+        let lanes: Vec<Lane> =
+            by_age.chain([unavailable.lane.clone()]).chain(learnt.iter().flat_map(Adaptive::lanes)).collect();
         for id in &self.ids {
             let Some(Place::Delayed { lane, due }) = world.queue.inner.with_model(|model| model.place(id)) else {
                 continue;
             };
-            let lanes = world.setup.ages.brackets().iter().map(|bracket| &bracket.lane);
-            let patience = lanes.chain([&world.setup.unavailable.lane]).find(|known| *known.name == *lane);
+            let patience = lanes.iter().find(|known| *known.name == *lane);
             let patience = patience.map_or(Millis::MAX / 2, |lane| lane.patience);
             if world.provider.is_poison(id) {
                 continue; // nobody knows whose fault it is until something else is answered
@@ -321,6 +335,29 @@ fn any_seed_ends_well() {
         watch.elapsed()
     );
     // It all happened, not once but many times.
+    let Counts { claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted, .. } = sum;
+    let least = [claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted].into_iter().min();
+    assert!(least >= Some(seeds / 20), "{sum:?}");
+}
+
+/// The same with the adaptive schedule, whose lanes and due times come from what was stored.
+#[test]
+fn any_seed_ends_well_with_the_adaptive_schedule() {
+    if let Some(seed) = number("SEED") {
+        assert_eq!(run_with(seed, Rules::default(), Some(ADAPTIVE), true).wrong, None);
+        return;
+    }
+    let seeds = number("SEEDS").unwrap_or(SEEDS / 4);
+    let (mut sum, mut lookups) = (Counts::default(), 0);
+    for seed in 0..seeds {
+        let outcome = run_with(seed, Rules::default(), Some(ADAPTIVE), false);
+        if let Some(wrong) = &outcome.wrong {
+            fail(seed, wrong);
+        }
+        sum.add(&outcome.counts);
+        lookups += outcome.lookups;
+    }
+    println!("{seeds} seeds: {lookups} calls of the API, {sum:?}");
     let Counts { claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted, .. } = sum;
     let least = [claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted].into_iter().min();
     assert!(least >= Some(seeds / 20), "{sum:?}");

@@ -16,8 +16,8 @@ use twitter_updater::engine::queue::{
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
-    Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Posts, Recorded, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -591,5 +591,16 @@ impl Administration for WatchedQueue {
 
     async fn pause(&self, reason: Option<&str>) -> Result<(), QueueError> {
         self.inner.pause(reason).await
+    }
+}
+
+#[async_trait]
+impl Budgets for WatchedStore {
+    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
+        self.inner.learnt(namespace).await
+    }
+
+    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
+        self.inner.learn(namespace, before, learnt).await
     }
 }

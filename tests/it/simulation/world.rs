@@ -5,8 +5,13 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{self, Millis};
 use twitter_updater::base::random;
+use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::engine::queue::{Jobs, Lane, NewJob, QueueError, Scheduled};
+use twitter_updater::engine::schedule::Schedules;
+use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
+use twitter_updater::engine::schedule::adaptive::model::Model;
+use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
@@ -32,6 +37,8 @@ pub const ORIGIN: Millis = 1_800_000_000_000;
 pub struct Setup {
     pub rules: Rules,
     pub ages: AgeTable,
+    /// By what posts show, at the cost of those ages, with these bounds.
+    pub adaptive: Option<Options>,
     pub claims: ClaimSettings,
     pub slots: usize,
     pub credentials: usize,
@@ -50,6 +57,7 @@ impl Default for Setup {
         Self {
             rules: Rules::default(),
             ages: "10m: 20s, 1h: 30s, 1d: 60s, 30d: 90s".parse().unwrap(),
+            adaptive: None,
             claims: ClaimSettings {
                 limit: 8,
                 linger: Duration::from_secs(2),
@@ -70,6 +78,22 @@ impl Default for Setup {
                 after: 60_000,
             },
             overlap: 0,
+        }
+    }
+}
+
+impl Setup {
+    /// The adaptive schedule, where it is one.
+    pub fn learnt(&self) -> Option<Adaptive> {
+        let model = Arc::new(Model::embedded().unwrap());
+        self.adaptive.map(|options| Adaptive::new(self.ages.clone(), model, options, Normaliser::default()))
+    }
+
+    /// When posts are due.
+    pub fn schedule(&self) -> Arc<dyn Schedules> {
+        match self.learnt() {
+            Some(adaptive) => Reloadable::new(adaptive).into(),
+            None => self.ages.clone().into(),
         }
     }
 }
@@ -122,7 +146,7 @@ impl World {
     /// What brings lookups forward, as the process at the end of that way has it.
     pub fn refresh(&self, way: &Arc<Way>) -> Refresh {
         let lanes = Lanes {
-            schedule: self.setup.ages.clone().into(),
+            schedule: self.setup.schedule(),
             unavailable: self.setup.unavailable.lane.clone(),
             id_date: Arc::new(Provider::created_at),
         };

@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing, StateCounts,
-    Store, StoreError, StoredTweet, Way,
+    Change, Exhumed, Expired, Learnt, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing,
+    StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, way, withheld};
@@ -67,6 +67,8 @@ contract! {
     of_an_id_twice_in_a_batch_the_newest_answer_counts
     history_has_a_row_per_change
     a_count_given_for_the_first_time_is_a_change
+    recent_events_belong_to_the_newest_answer
+    what_was_learnt_is_replaced_by_one_of_those_who_know_it
     the_dead_stay_dead
     burying_twice_keeps_the_first_reason
     the_exhumed_live_again_or_end
@@ -587,6 +589,43 @@ async fn a_count_given_for_the_first_time_is_a_change(store: &dyn Store) {
     };
     let history = store.history(NS, "1").await.unwrap();
     assert_eq!((history.len(), history.last().map(|row| row.metrics)), (6, Some(all)));
+}
+
+async fn recent_events_belong_to_the_newest_answer(store: &dyn Store) {
+    let standing = async || store.standing(NS, &["1".to_owned()]).await.unwrap().remove(0).unwrap();
+    let with = |answer: Observation, recent| Observation { recent, ..answer };
+    saved(store, with(found("1", T, counts(4, 7)), Some(2.5))).await;
+    let known = standing().await;
+    assert_eq!((known.recent, known.metrics, known.checked_at), (Some(2.5), counts(4, 7), Some(T)));
+
+    // Broken is no answer, and an older one changes nothing.
+    saved(store, broken("1", T + 1)).await;
+    save(store, &[with(found("1", T - 1, counts(9, 9)), Some(9.0))]).await;
+    assert_eq!(standing().await, Standing { unreadable: Some("no text".into()), ..known.clone() });
+
+    // The next answer has its own, or none: what was stored belongs to another moment.
+    saved(store, with(found("1", T + 2, counts(5, 7)), Some(1e-300))).await;
+    assert_eq!(standing().await.recent, Some(1e-300));
+    saved(store, found("1", T + 3, counts(5, 8))).await;
+    assert_eq!(standing().await.recent, None);
+    saved(store, with(found("1", T + 4, counts(5, 8)), Some(3.0))).await;
+    saved(store, missing("1", T + 5, 1, T + 5)).await;
+    let missed = standing().await;
+    assert_eq!((missed.recent, missed.metrics), (None, counts(5, 8)));
+}
+
+async fn what_was_learnt_is_replaced_by_one_of_those_who_know_it(store: &dyn Store) {
+    assert_eq!(store.learnt(NS).await.unwrap(), None);
+    let first = Learnt { at: T, price: 1.0, level: 1.0, calls: 7.5, events: 1e12, ..Learnt::default() };
+    assert!(store.learn(NS, None, &first).await.unwrap());
+    assert!(!store.learn(NS, None, &Learnt { at: T + 1, ..first }).await.unwrap(), "another one was first");
+    let second = Learnt { at: T + 5, price: 1.25, average_events: 0.125, ..first };
+    assert!(!store.learn(NS, Some(T + 1), &second).await.unwrap());
+    assert_eq!(store.learnt(NS).await.unwrap(), Some(first));
+    assert!(store.learn(NS, Some(T), &second).await.unwrap());
+    assert!(!store.learn(NS, Some(T), &first).await.unwrap(), "the same again");
+    assert_eq!(store.learnt(NS).await.unwrap(), Some(second));
+    assert_eq!(store.learnt("other").await.unwrap(), None);
 }
 
 async fn the_dead_stay_dead(store: &dyn Store) {

@@ -133,6 +133,7 @@ impl Model {
             // Broken is no answer; a row that is made by one has nothing else to be dated by.
             if !known || !matches!(answer.seen, Seen::Broken(_)) {
                 row.checked_at = Some(answer.answered_at);
+                row.recent = answer.recent;
                 row.lookups += 1;
             }
             let mut counted = false;
@@ -238,6 +239,8 @@ impl Model {
             lookups: row.lookups,
             current_id: row.current_id.clone(),
             unreadable: row.unreadable.clone(),
+            metrics: row.metrics,
+            recent: row.recent,
             once: self.is_once(id),
         })
     }
@@ -389,6 +392,8 @@ impl Random {
             (matches!(seen, Seen::Found(_)) && self.0.random_bool(0.2)).then(|| self.one(&["77", "78"]).to_owned());
         let next_due = self.time();
         let forget = matches!(seen, Seen::Missing { .. }) && self.0.random_bool(0.5);
+        let recent = self.0.random_range(0.0..9.0);
+        let recent = self.maybe(recent);
         Observation {
             id: id.into(),
             answered_at: self.time(),
@@ -397,6 +402,7 @@ impl Random {
             next_due: self.maybe(next_due),
             follow,
             forget,
+            recent,
         }
     }
 

@@ -96,6 +96,7 @@ async fn the_file_is_durable_and_shared() {
         .await
         .unwrap();
     let ours = [
+        "schedule_budget",
         "source_gap",
         "source_position",
         "store_migrations",

@@ -17,8 +17,8 @@ use twitter_updater::model::post::TweetState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
-    Saved, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
+    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Posts, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 /// One step, when it is known to have begun (looking up, settling, releasing) or to be done (claiming,
@@ -493,5 +493,16 @@ impl Lookup for JournalledLookup {
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
         let _in_flight = InFlight::begin(&self.journal, ids);
         self.inner.look_up(ids, credential).await
+    }
+}
+
+#[async_trait]
+impl Budgets for JournalledStore {
+    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
+        self.inner.learnt(namespace).await
+    }
+
+    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
+        self.inner.learn(namespace, before, learnt).await
     }
 }

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
-    Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Posts, Recorded, Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 type Key = (String, String);
@@ -24,6 +24,7 @@ pub struct MemoryStore {
 struct Inner {
     tweets: BTreeMap<Key, StoredTweet>,
     history: BTreeMap<Key, Vec<MetricsAt>>,
+    learnt: BTreeMap<String, Learnt>,
     /// The error of every call, while there is one.
     down: Option<String>,
 }
@@ -51,18 +52,6 @@ fn blank(id: &str, first_seen: Millis) -> StoredTweet {
     StoredTweet { id: id.to_owned(), first_seen, ..StoredTweet::default() }
 }
 
-/// The newer counts, where there are any, over the older.
-fn over(new: Metrics, old: Metrics) -> Metrics {
-    Metrics {
-        retweet_count: new.retweet_count.or(old.retweet_count),
-        favorite_count: new.favorite_count.or(old.favorite_count),
-        reply_count: new.reply_count.or(old.reply_count),
-        quote_count: new.quote_count.or(old.quote_count),
-        bookmark_count: new.bookmark_count.or(old.bookmark_count),
-        impression_count: new.impression_count.or(old.impression_count),
-    }
-}
-
 /// What an answer says of a tweet that is there.
 fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
     let current = follow.or(Some(&tweet.id).filter(|id| **id != row.id));
@@ -71,7 +60,7 @@ fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
         None => tweet.created_at.or(row.created_at),
     };
     row.current_id = current.cloned();
-    row.metrics = over(tweet.metrics, row.metrics);
+    row.metrics = tweet.metrics.or(row.metrics);
     row.text = tweet.text.clone().or(row.text.take());
     row.author_id = tweet.author_id.clone().or(row.author_id.take());
     row.author_name = tweet.author_name.clone().or(row.author_name.take());
@@ -139,6 +128,8 @@ impl Lifecycle for MemoryStore {
             lookups: row.lookups,
             current_id: row.current_id.clone(),
             unreadable: row.unreadable.clone(),
+            metrics: row.metrics,
+            recent: row.recent,
             once: false, // it keeps no ways
         };
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
@@ -271,7 +262,7 @@ impl Posts for MemoryStore {
             match &seen.seen {
                 Seen::Found(tweet) => {
                     take(row, tweet, seen.follow.as_ref());
-                    counted = Some(over(tweet.metrics, before));
+                    counted = Some(tweet.metrics.or(before));
                 }
                 Seen::Missing { misses, since } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
@@ -287,6 +278,7 @@ impl Posts for MemoryStore {
             let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
             if fresh || !matches!(seen.seen, Seen::Broken(_)) {
                 row.checked_at = Some(seen.answered_at);
+                row.recent = seen.recent;
                 row.lookups += 1;
             }
             row.state = seen.state;
@@ -309,5 +301,21 @@ impl Posts for MemoryStore {
 
     async fn fill_details(&self, _details_of: DetailsOf) -> Result<u64, StoreError> {
         Ok(0)
+    }
+}
+
+#[async_trait]
+impl Budgets for MemoryStore {
+    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {
+        Ok(self.lock()?.learnt.get(namespace).copied())
+    }
+
+    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool, StoreError> {
+        let mut inner = self.lock()?;
+        let is_still = inner.learnt.get(namespace).map(|known| known.at) == before;
+        if is_still {
+            inner.learnt.insert(namespace.to_owned(), *learnt);
+        }
+        Ok(is_still)
     }
 }

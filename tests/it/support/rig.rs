@@ -16,6 +16,10 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled,
 };
+use twitter_updater::engine::schedule::Schedules;
+use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
+use twitter_updater::engine::schedule::adaptive::model::Model;
+use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Worker};
 use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
@@ -64,6 +68,8 @@ pub struct Setup {
     pub slots: usize,
     pub claims: ClaimSettings,
     pub ages: &'static str,
+    /// By what posts show, at the cost of those ages.
+    pub adaptive: bool,
     pub unavailable_after: Duration,
     pub unavailable_every: Duration,
     pub unavailable_limit: u32,
@@ -100,6 +106,7 @@ impl Default for Setup {
                 lease: Duration::from_secs(60),
             },
             ages: "18m: 1h, 60m: 2h, 1d: 3h, 7d: 6h, 30d: 1d",
+            adaptive: false,
             unavailable_after: Duration::from_secs(600),
             unavailable_every: Duration::from_secs(4 * 3_600),
             unavailable_limit: 3,
@@ -112,6 +119,12 @@ impl Default for Setup {
             app: None,
         }
     }
+}
+
+/// The adaptive schedule at the cost of those ages, by the model that comes with the program.
+pub fn adaptive(ages: &AgeTable) -> Adaptive {
+    let model = Arc::new(Model::embedded().unwrap());
+    Adaptive::new(ages.clone(), model, Options::default(), Normaliser::default())
 }
 
 /// What came of one batch.
@@ -189,15 +202,19 @@ impl Rig {
             ..TwitterV1Options::default()
         });
         let wave = Reloadable::new(None);
-        let ages = Reloadable::new(setup.ages.parse().unwrap());
+        let ages: Reloadable<AgeTable> = Reloadable::new(setup.ages.parse().unwrap());
+        let schedule: Arc<dyn Schedules> = match setup.adaptive {
+            true => Reloadable::new(adaptive(&ages.load())).into(),
+            false => ages.clone().into(),
+        };
         let handler = TweetUpdate {
             namespace: queue.namespace().to_owned(),
             lookup: Arc::new(JournalledLookup { inner: Arc::new(lookup.unwrap()), journal: journal.clone() }),
             store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
-            judge: PostJudge,
+            judge: PostJudge::default(),
             credentials: credentials.clone(),
             call_timeout: setup.lookup_timeout,
-            schedule: ages.clone().into(),
+            schedule,
             unavailable: UnavailableSettings {
                 forget: setup.forget,
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
@@ -471,7 +488,7 @@ impl Rig {
 fn observation(id: &str, ago: Millis, seen: Seen, state: TweetState) -> Observation {
     let answered_at = wall_ms() - ago;
     let next_due = (state != TweetState::Ended).then_some(answered_at + HOUR);
-    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false }
+    Observation { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false, recent: None }
 }
 
 /// What was stored of a tweet earlier: nothing the simulator says.

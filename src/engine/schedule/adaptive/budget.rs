@@ -5,6 +5,8 @@
 //! and the level by a part of what was off. Faster controllers oscillated: a price acts on calls only after an
 //! interval, and intervals are up to days long.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Millis;
@@ -36,7 +38,41 @@ pub struct Spending {
     pub average_events: f64,
 }
 
+/// Counters of the queue for [`Spending`], in thousandths: a queue adds whole numbers.
+const COUNTERS: [&str; 4] =
+    ["adaptive_calls_milli", "adaptive_table_calls_milli", "adaptive_events_milli", "adaptive_average_events_milli"];
+const MILLI: f64 = 1e3;
+
 impl Spending {
+    /// The counters to add this to.
+    #[must_use]
+    pub fn counted(&self) -> [(&'static str, i64); 4] {
+        let Self { calls, table_calls, events, average_events } = *self;
+        let values = [calls, table_calls, events, average_events];
+        std::array::from_fn(|at| (COUNTERS[at], (values[at] * MILLI).round() as i64))
+    }
+
+    /// Reads those counters.
+    #[must_use]
+    pub fn of_counters(counters: &BTreeMap<String, i64>) -> Self {
+        let [calls, table_calls, events, average_events] =
+            COUNTERS.map(|name| counters.get(name).copied().unwrap_or(0) as f64 / MILLI);
+        Self { calls, table_calls, events, average_events }
+    }
+
+    /// The difference from `earlier`; `None` if a counter is lower now: the counters were lost in between.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Option<Self> {
+        let more = Self {
+            calls: self.calls - earlier.calls,
+            table_calls: self.table_calls - earlier.table_calls,
+            events: self.events - earlier.events,
+            average_events: self.average_events - earlier.average_events,
+        };
+        let Self { calls, table_calls, events, average_events } = more;
+        [calls, table_calls, events, average_events].iter().all(|value| *value >= 0.0).then_some(more)
+    }
+
     /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -114,6 +150,16 @@ mod tests {
         assert_eq!(table_calls(&table, 5 * HOUR, 2 * HOUR), 0.0);
         assert_eq!(table_calls(&table, i64::MAX - 1, i64::MAX), 0.0);
         assert_eq!(table_calls(&table, i64::MIN, 0), 0.0);
+    }
+
+    #[test]
+    fn counters_hold_what_was_spent() {
+        let spent = Spending { calls: 1.5, table_calls: 2.25, events: 7.0, average_events: 0.125 };
+        let counters = spent.counted().map(|(name, by)| (name.to_owned(), by)).into();
+        assert_eq!(Spending::of_counters(&counters), spent);
+        assert_eq!(Spending::of_counters(&BTreeMap::new()), Spending::default());
+        assert_eq!(spent.plus(spent).since(spent), Some(spent));
+        assert_eq!(Spending { events: 6.0, ..spent }.since(spent), None, "the counters were lost");
     }
 
     #[test]

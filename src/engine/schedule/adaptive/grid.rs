@@ -1,9 +1,9 @@
 //! Grid of intervals: the lanes of an adaptive schedule. Pure.
 //!
 //! Any interval is possible, but each lane costs each claim and each schedule something. So the lanes stand on a
-//! geometric grid, one or two to an octave, and an item goes into the lane nearest below its interval. Its due time
-//! stays exact: the lane's patience decides only who goes first when there are too few calls, and is off by less than
-//! one step.
+//! geometric grid, one or two to an octave, and an item goes into the lane nearest above its interval: no due time is
+//! later than its lane's patience allows, which the queue checks. The due time itself stays exact: the patience decides
+//! only who goes first when there are too few calls, and is off by less than one step.
 
 use crate::base::clock::{self, Millis};
 use crate::engine::lane::Lane;
@@ -20,7 +20,7 @@ const FINEST: u32 = 4;
 
 impl Grid {
     /// Lanes from `shortest` to `longest`, both ms and at least 1 ms, `per_octave` (1 to 4) for each doubling. The
-    /// first lane is `shortest` itself; the last one is not longer than `longest`.
+    /// first lane is `shortest` itself; the last one is the first that is not shorter than `longest`.
     #[must_use]
     pub fn new(shortest: Millis, longest: Millis, per_octave: u32) -> Self {
         let shortest = shortest.max(1);
@@ -28,10 +28,11 @@ impl Grid {
         let mut patiences = vec![shortest];
         for step in 1..=64 * per_octave {
             let patience = rounded(shortest as f64 * (f64::from(step) / f64::from(per_octave)).exp2());
-            if patience > longest.max(shortest) {
+            let last = patiences.last().copied().unwrap_or(shortest);
+            if last >= longest {
                 break;
             }
-            if patiences.last().is_some_and(|last| *last < patience) {
+            if last < patience {
                 patiences.push(patience);
             }
         }
@@ -43,12 +44,12 @@ impl Grid {
         self.patiences.iter().map(|patience| lane(*patience))
     }
 
-    /// The lane of an interval, ms: the longest one that is not longer. What is shorter than the grid goes into the
-    /// first lane.
+    /// The lane of an interval, ms: the shortest one that is not shorter. What is longer than the grid goes into the
+    /// last lane.
     #[must_use]
     pub fn lane(&self, interval: Millis) -> Lane {
-        let at = self.patiences.partition_point(|patience| *patience <= interval);
-        lane(self.patiences.get(at.saturating_sub(1)).copied().unwrap_or(1))
+        let at = self.patiences.partition_point(|patience| *patience < interval);
+        lane(self.patiences.get(at).or(self.patiences.last()).copied().unwrap_or(1))
     }
 }
 
@@ -83,19 +84,21 @@ mod tests {
         let grid = Grid::new(20_000, 86_400_000, 1);
         let names: Vec<String> = grid.lanes().map(|lane| lane.name.to_string()).collect();
         assert_eq!(names[..6], ["~20s", "~40s", "~1m20s", "~2m40s", "~5m20s", "~11m"]);
-        assert_eq!(names.len(), 13, "{names:?}");
+        assert_eq!(names.len(), 14, "{names:?}");
+        assert!(grid.lanes().last().is_some_and(|lane| lane.patience >= 86_400_000), "{names:?}");
+        assert_eq!(grid.lane(10 * 86_400_000), grid.lanes().last().unwrap());
         assert_eq!(Grid::new(60_000, 60_000, 2).lanes().count(), 1);
         assert_eq!(Grid::new(0, -5, 0).lanes().next().map(|lane| lane.patience), Some(1));
     }
 
     proptest! {
         #[test]
-        fn an_interval_is_at_most_a_step_above_its_lane(interval in 20_000i64..86_000_000, per_octave in 1u32..5) {
+        fn a_lane_is_at_most_a_step_above_its_intervals(interval in 20_000i64..86_000_000, per_octave in 1u32..5) {
             let grid = Grid::new(20_000, 86_400_000, per_octave);
             let lane = grid.lane(interval);
-            prop_assert!(lane.patience <= interval);
+            prop_assert!(lane.patience >= interval);
             let step = (1.0 / f64::from(per_octave)).exp2();
-            prop_assert!(interval as f64 <= lane.patience as f64 * step * 1.06, "{interval} {lane:?}");
+            prop_assert!(lane.patience as f64 <= interval as f64 * step * 1.06, "{interval} {lane:?}");
             prop_assert!(grid.lanes().any(|other| other == lane));
         }
     }

@@ -18,6 +18,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::{BadCurve, Curve};
+use crate::engine::schedule::history::sane;
 
 /// Inputs of the multiplier: a constant, the count, the last increment, the recent events.
 pub const FEATURES: usize = 4;
@@ -26,8 +27,6 @@ pub const FEATURES: usize = 4;
 const COUNT_PRIOR: f64 = 1.0;
 /// Added to increments, events.
 const INCREMENT_PRIOR: f64 = 0.5;
-/// Larger counts are taken as this, so that sums stay finite.
-const LARGEST: f64 = 1e15;
 
 /// What training finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,11 +85,6 @@ pub struct Counts {
     pub last: f64,
     /// Recent events as they were stored at the answer before; `None`: not known.
     pub recent: Option<f64>,
-}
-
-/// A number that may be reckoned with: finite, not negative, not absurd.
-pub(super) fn sane(count: f64) -> f64 {
-    if count.is_nan() { 0.0 } else { count.clamp(0.0, LARGEST) }
 }
 
 impl Model {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use super::budget::{Normaliser, table_calls};
 use super::curve::Curve;
 use super::model::{Counts, FEATURES, Model};
-use super::{Adaptive, Answer, History, Options};
+use super::{Adaptive, Options};
 use crate::base::clock::Millis;
 use crate::engine::schedule::age::AgeTable;
+use crate::engine::schedule::history::{Answer, History};
 
 /// Events of one item.
 #[derive(Debug, Clone, Default)]

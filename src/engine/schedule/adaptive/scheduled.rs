@@ -1,0 +1,120 @@
+//! The adaptive schedule as its callers know it.
+
+use std::sync::Arc;
+
+use super::Adaptive;
+use super::budget::{Normaliser, Spending};
+use crate::base::clock::Millis;
+use crate::engine::lane::Lane;
+use crate::engine::schedule::age::AgeTable;
+use crate::engine::schedule::history::History;
+use crate::engine::schedule::{Known, Next, Schedule};
+
+/// The history of an item. A date in the future is taken for now, as by the age table.
+fn history(item: &Known<'_>, now: Millis) -> History {
+    History { created_at: item.history.created_at.map(|created_at| created_at.min(now)), ..item.history }
+}
+
+impl Schedule for Adaptive {
+    fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
+        let decision = self.next(&history(item, now), now)?;
+        Some((decision.lane, decision.delay))
+    }
+
+    fn needs_date(&self) -> bool {
+        true
+    }
+
+    fn needs_history(&self) -> bool {
+        true
+    }
+
+    fn recent(&self, item: &Known<'_>) -> Option<f64> {
+        let last = item.history.last?;
+        let counts = Self::counts(item.history.created_at?.min(last.at), &item.history)?;
+        Some(self.model.recent(&counts))
+    }
+
+    fn spending(&self, item: &Known<'_>, due: Millis) -> Option<Spending> {
+        Some(self.spending(&item.history, Some(due)))
+    }
+
+    fn corrected(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
+        Some(Arc::new(self.clone().normalised(by)))
+    }
+
+    fn lane_of(&self, interval: Millis) -> Option<Lane> {
+        Some(self.grid.lane(interval))
+    }
+
+    fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {
+        let bracket = match item.history.created_at {
+            Some(created_at) => self.table.bracket(created_at.min(now), now),
+            None => self.table.brackets().last(),
+        }?;
+        Some(self.bounds(bracket).1)
+    }
+
+    fn ages(&self) -> Option<&AgeTable> {
+        Some(&self.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::schedule::adaptive::Options;
+    use crate::engine::schedule::adaptive::model::Model;
+    use crate::engine::schedule::history::Answer;
+
+    const HOUR: Millis = 3_600_000;
+    const MADE: Millis = 1_700_000_000_000;
+
+    fn schedule() -> Adaptive {
+        let table = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
+        Adaptive::new(table, Arc::new(Model::embedded().unwrap()), Options::default(), Normaliser::default())
+    }
+
+    fn seen(counts: [f64; 2]) -> Known<'static> {
+        let [before, last] = counts;
+        let answer = |hours, count| Some(Answer { at: MADE + hours * HOUR, count });
+        let history =
+            History { created_at: Some(MADE), last: answer(6, last), before: answer(5, before), recent: Some(3.0) };
+        Known { id: "1", history }
+    }
+
+    #[test]
+    fn it_decides_as_the_estimator_and_stores_what_that_wants_back() {
+        let (schedule, item) = (schedule(), seen([40.0, 90.0]));
+        let now = MADE + 6 * HOUR;
+        let decision = schedule.next(&item.history, now).unwrap();
+        assert_eq!(Schedule::next(&schedule, &item, now), Some((decision.lane.clone(), decision.interval)));
+        assert_eq!(schedule.recent(&item), decision.recent);
+        assert!(schedule.recent(&seen([40.0, 40.0])) < decision.recent);
+        assert_eq!(schedule.recent(&Known::new("1", Some(MADE))), None);
+        // What is put back into the queue by its stored times is in the lane where it was.
+        assert_eq!(schedule.lane_of(decision.interval), Some(decision.lane));
+    }
+
+    #[test]
+    fn a_higher_price_means_longer_intervals_until_it_falls_again() {
+        let (schedule, item, now) = (schedule(), seen([40.0, 90.0]), MADE + 6 * HOUR);
+        let delay = |schedule: &dyn Schedule| schedule.next(&item, now).unwrap().1;
+        let dear = schedule.corrected(Normaliser { price: 4.0, level: 1.0 }).unwrap();
+        assert!(delay(&*dear) > delay(&schedule));
+        assert_eq!(delay(&*dear.corrected(Normaliser::default()).unwrap()), delay(&schedule));
+        let spent = Schedule::spending(&schedule, &item, now).unwrap();
+        assert_eq!((spent.calls, spent.events), (1.0, 50.0));
+    }
+
+    #[test]
+    fn a_date_in_the_future_is_no_end_of_a_life_and_none_is_the_last_bracket() {
+        let schedule = schedule();
+        let now = MADE - HOUR;
+        assert!(Schedule::next(&schedule, &Known::new("1", Some(MADE)), now).is_some());
+        assert!(Schedule::next(&schedule, &seen([40.0, 90.0]), now).is_some());
+        assert_eq!(schedule.longest(&Known::new("1", None), now), Some(8 * 24 * HOUR));
+        assert_eq!(schedule.longest(&Known::new("1", Some(MADE)), MADE + HOUR), Some(8 * HOUR));
+        assert_eq!(schedule.longest(&Known::new("1", Some(MADE)), MADE + 30 * 24 * HOUR), None);
+    }
+}

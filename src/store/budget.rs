@@ -1,0 +1,50 @@
+//! Corrections of an adaptive schedule's budget, a row for each pipeline.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::base::clock::Millis;
+
+/// The corrections of a budget, and the queue's counts from which the next day is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, sqlx_macros::FromRow)]
+pub struct Learnt {
+    /// When it was corrected last, ms since the epoch.
+    #[sqlx(rename = "corrected_at")]
+    pub at: Millis,
+    /// Factor on the price of a call.
+    pub price: f64,
+    /// Events of the average item, as a multiple of the model's.
+    pub level: f64,
+    /// The queue's counts at that time: calls that were demanded,
+    pub calls: f64,
+    /// calls that the age table would have made,
+    pub table_calls: f64,
+    /// events that answers showed,
+    pub events: f64,
+    /// and events that average items would have had.
+    pub average_events: f64,
+}
+
+/// Stored corrections, which any process finds after a restart. Errors are those of [`Lifecycle`](super::Lifecycle).
+#[async_trait]
+pub trait Budgets: Send + Sync + std::fmt::Debug {
+    /// The corrections of that pipeline; `None` before the first.
+    async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>>;
+
+    /// Replaces the corrections, if they are still those made at `before`, ms since the epoch (`None`: none); returns true
+    /// if it did. Of several processes that correct at once, one succeeds.
+    async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool>;
+}
+
+/// The statement of [`Budgets::learnt`].
+pub(super) const LEARNT: &str = "SELECT corrected_at, price, level, calls, table_calls, events, average_events \
+     FROM schedule_budget WHERE namespace = $1";
+
+/// The statement of [`Budgets::learn`]: the same on PostgreSQL and SQLite.
+pub(super) const LEARN: &str = "INSERT INTO schedule_budget \
+     (namespace, corrected_at, price, level, calls, table_calls, events, average_events) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+     ON CONFLICT (namespace) DO UPDATE SET corrected_at = excluded.corrected_at, price = excluded.price, \
+     level = excluded.level, calls = excluded.calls, table_calls = excluded.table_calls, events = excluded.events, \
+     average_events = excluded.average_events \
+     WHERE schedule_budget.corrected_at = $9 RETURNING corrected_at";
