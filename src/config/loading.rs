@@ -284,7 +284,7 @@ mod tests {
             ("[updater]\nconcurrency = 2.0", "updater.concurrency (2) must be a whole number"),
             ("[updater]\nconcurrency = true", "updater.concurrency (true) must be a whole number"),
             ("[updater]\nconcurrency = \"on\"", "updater.concurrency must be a whole number"),
-            ("[updater]\nlookahead = true", "updater.lookahead (true) must be a number, like 0.1"),
+            ("[updater]\nlookahead = true", "updater.lookahead (true) must be a number, like 0.5"),
             ("[x]\nreads = 0.5", "x.reads (0.5) must be a whole number"),
         ] {
             let all = all(file, &[]);
