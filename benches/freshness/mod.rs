@@ -32,7 +32,7 @@ table's calls holds, in the queue's order; what is unused for 15 minutes is lost
 Best table: the age table times one factor, or the age table held back by the quota, whichever missed less.
 Square root: intervals by the average decay, without learning. Each figure: mean of five splits into halves.";
 
-/// What it is given: folders of cascades (`--data FOLDER`), and whether a model is trained from them (`--train`).
+/// Arguments of the bench: folders of cascades (`--data FOLDER`), and whether to train a model from them (`--train`).
 #[derive(Debug, Clone, Default)]
 pub struct Given {
     pub folders: Vec<PathBuf>,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::maintenance::leads;
+use super::maintenance::is_first;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
@@ -17,7 +17,7 @@ use crate::store::{Learnt, Store};
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Pause between two corrections, ms.
 const DAY_MS: Millis = 86_400_000;
-/// What may be spent, as a multiple of the table's calls.
+/// Calls to spend, as a multiple of the table's.
 const SHARE: f64 = 1.0;
 
 /// The budget of one pipeline, as one of its workers maintains it.
@@ -84,10 +84,10 @@ impl CallBudget {
         if let Some(known) = &known {
             self.take_over(normaliser(known));
         }
-        if !leads(&*self.queue, &self.name).await {
+        let stats = self.queue.stats().await.map_err(|error| error.to_string())?;
+        if !is_first(&stats, &self.name) {
             return Ok(());
         }
-        let stats = self.queue.stats().await.map_err(|error| error.to_string())?;
         let total = Spending::of_counters(&stats.counters);
         let (by, day) = match &known {
             Some(known) if stats.now_ms - known.at < DAY_MS => return Ok(()),

@@ -9,7 +9,7 @@ use super::heartbeat::BEAT_EVERY;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
-use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, joined};
+use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
 use crate::ingest::{Living, Moment, Refresh, Which};
 use crate::ops::prune::{Pruned, expired, prune};
 use crate::pipelines::refresh::wave::{self, Wave, last_wave};
@@ -157,9 +157,13 @@ impl Retention {
     }
 }
 
+/// Returns true if this worker leads, as far as the queue answers.
+async fn leads(queue: &dyn Queue, name: &str) -> bool {
+    queue.stats().await.is_ok_and(|stats| is_first(&stats, name))
+}
+
 /// Returns true if this worker is the first live one by name.
-pub(super) async fn leads(queue: &dyn Queue, name: &str) -> bool {
-    let Ok(stats) = queue.stats().await else { return false };
+pub(super) fn is_first(stats: &Stats, name: &str) -> bool {
     let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
     let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &*of.worker).min();
     first.is_none_or(|first| first >= name)

@@ -168,16 +168,12 @@ impl Settings {
                 refuse(key, value.to_string(), between(least, most));
             }
         }
-        for (key, of, least, most) in SHARES {
+        let shares = SHARES.map(|bounds| (bounds, share as fn(f64, f64) -> String));
+        let factors = FACTORS.map(|bounds| (bounds, factor as fn(f64, f64) -> String));
+        for ((key, of, least, most), words) in shares.into_iter().chain(factors) {
             let value = of(self);
             if !(least..=most).contains(&value) {
-                refuse(key, value.to_string(), share(least, most));
-            }
-        }
-        for (key, of, least, most) in FACTORS {
-            let value = of(self);
-            if !(least..=most).contains(&value) {
-                refuse(key, value.to_string(), factor(least, most));
+                refuse(key, value.to_string(), words(least, most));
             }
         }
         for (key, of, most) in PRICES {

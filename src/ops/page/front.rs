@@ -60,17 +60,20 @@ impl Page {
         let front = self.made(seen).await;
         let Some(snapshot) = seen.snapshot.as_ref().filter(|_| range != Range::Hour) else { return front };
         let past = self.past(range, snapshot).await;
-        let section = |id: &str| match (id, &past) {
-            ("lateness", Ok(past)) => Some(time_sections::lateness(past, None, &self.routes)),
-            ("flow", Ok(past)) => Some(time_sections::flow(past, &self.routes)),
-            ("lateness", Err(why)) => Some(unreadable("lateness", "Lateness", range, why, &self.routes)),
-            ("flow", Err(why)) => Some(unreadable("flow", "Flow", range, why, &self.routes)),
-            _ => None,
+        let (lateness, flow) = match &past {
+            Ok(past) => (time_sections::lateness(past, None, &self.routes), time_sections::flow(past, &self.routes)),
+            Err(why) => {
+                let told = |id, name| unreadable(id, name, range, why, &self.routes);
+                (told("lateness", "Lateness"), told("flow", "Flow"))
+            }
         };
-        let part = |(id, html): &(Part, String)| {
-            (id.clone(), section(id).map_or_else(|| html.clone(), PreEscaped::into_string))
-        };
-        Arc::new(Front { at: front.at, parts: front.parts.iter().map(part).collect() })
+        let mut parts = front.parts.clone();
+        for (id, section) in [("lateness", lateness), ("flow", flow)] {
+            if let Some((_, html)) = parts.iter_mut().find(|(part, _)| part == id) {
+                *html = section.into_string();
+            }
+        }
+        Arc::new(Front { at: front.at, parts })
     }
 
     /// That range of the past, read once a minute for all who watch.

@@ -20,7 +20,7 @@ static DUE: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("
 static DUE_BY: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/due_by.lua")));
 static MINUTES: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/minutes.lua")));
 static HOURS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/hours.lua")));
-/// How many hours one call reads: about a millisecond of Redis's thread.
+/// Hours that one call reads, in about a millisecond of Redis's thread.
 const HOURS_READ: usize = 48;
 static HOLDERS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/holders.lua")));
 
