@@ -7,17 +7,19 @@
 mod floor;
 mod skip_locked;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::task::JoinSet;
-use twitter_updater::base::clock::Stopwatch;
+use twitter_updater::base::clock::{Millis, Stopwatch};
 use twitter_updater::engine::lane::Lane;
 use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Job, NewJob, Queue, RedisQueue, Verdict};
 
 use self::skip_locked::SkipLocked;
 use crate::Size;
+use crate::adaptive;
 use crate::report::{Report, Table, machine, median};
 use crate::servers::{Durability, SETTINGS};
 use crate::support::redis::{TestRedis, pool_of};
@@ -57,7 +59,8 @@ trait AsyncStep: Send + 'static {
 /// The queue as the worker uses it.
 struct Cycle {
     queue: Arc<dyn Queue>,
-    lanes: Vec<Lane>,
+    lanes: Arc<BTreeMap<Arc<str>, Lane>>,
+    delays: Millis,
     worker: usize,
     claims: u64,
 }
@@ -75,13 +78,14 @@ impl AsyncStep for Cycle {
             lease: LEASE,
         };
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("all of them are due") };
-        let lane = |job: &Job| self.lanes.iter().find(|lane| lane.name == job.lane).unwrap().clone();
+        let lane = |job: &Job| self.lanes[&job.lane].clone();
         let verdicts: Vec<_> = batch
             .jobs
             .into_iter()
-            .map(|job| {
+            .zip((0..self.delays).cycle())
+            .map(|(job, delay)| {
                 let lane = lane(&job);
-                (job, Verdict::Reschedule { lane, due: 0.into() })
+                (job, Verdict::Reschedule { lane, due: delay.into() })
             })
             .collect();
         let settled = self.queue.settle(&batch.fence, &verdicts, &[]).await.unwrap();
@@ -90,13 +94,42 @@ impl AsyncStep for Cycle {
     }
 }
 
-/// A fifth of the ids in each of the lanes. They are about equally patient, so each has its share in the batches;
+/// The lanes that ids are dealt to in turn. They are about equally patient, so each has its share in the batches;
 /// not quite, or all that was settled in one millisecond would be equally urgent for ever.
-fn lanes(of: usize) -> Vec<Lane> {
-    (0..of).map(|n| Lane::new(format!("{n}d"), Duration::from_secs(3_600 + 250 * n as u64))).collect()
+#[derive(Debug, Clone)]
+struct Lanes {
+    lanes: Vec<Lane>,
+    /// How many delays the ids of a batch have, from 0 ms on.
+    delays: Millis,
 }
 
-async fn fill(queue: &dyn Queue, ids: u64, lanes: &[Lane]) {
+impl Lanes {
+    /// So many lanes with equally many ids.
+    fn even(of: usize) -> Self {
+        Self::about_equally_patient((0..of).map(|n| format!("{n}d").into()).collect(), 1)
+    }
+
+    /// The lanes of the adaptive schedule. Each has as many of the ids as it has of a population's updates: of its ids
+    /// it would have the more, the longer its interval is, but batches are made of updates. It gives each id a due time of
+    /// its own, which a queue has to be told.
+    fn adaptive() -> Self {
+        Self::about_equally_patient(adaptive::lanes_of_updates().into_iter().map(|lane| lane.name).collect(), 3)
+    }
+
+    fn about_equally_patient(names: Vec<Arc<str>>, delays: Millis) -> Self {
+        let mut patiences: BTreeMap<Arc<str>, u64> = names.iter().map(|name| (name.clone(), 0)).collect();
+        let steps = patiences.len().saturating_sub(1).max(1) as u64;
+        patiences.values_mut().enumerate().for_each(|(n, patience)| *patience = 3_600 + 1_000 * n as u64 / steps);
+        let lane = |name| Lane::new(Arc::clone(&name), Duration::from_secs(patiences[&name]));
+        Self { lanes: names.into_iter().map(lane).collect(), delays }
+    }
+
+    fn by_name(&self) -> Arc<BTreeMap<Arc<str>, Lane>> {
+        Arc::new(self.lanes.iter().map(|lane| (lane.name.clone(), lane.clone())).collect())
+    }
+}
+
+async fn fill(queue: &dyn Queue, ids: u64, Lanes { lanes, .. }: &Lanes) {
     for first in (0..ids).step_by(10_000) {
         let jobs: Vec<NewJob> = (first..ids.min(first + 10_000))
             .map(|n| NewJob { id: id(n), lane: lanes[n as usize % lanes.len()].clone(), due: 0.into() })
@@ -105,10 +138,11 @@ async fn fill(queue: &dyn Queue, ids: u64, lanes: &[Lane]) {
     }
 }
 
-fn cycles(queues: Vec<Arc<dyn Queue>>, lanes: &[Lane]) -> Vec<Cycle> {
+fn cycles(queues: Vec<Arc<dyn Queue>>, lanes: &Lanes) -> Vec<Cycle> {
     static WORKERS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let worker = || WORKERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    queues.into_iter().map(|queue| Cycle { queue, lanes: lanes.to_vec(), worker: worker(), claims: 0 }).collect()
+    let (lanes, delays) = (lanes.by_name(), lanes.delays);
+    queues.into_iter().map(|queue| Cycle { queue, lanes: lanes.clone(), delays, worker: worker(), claims: 0 }).collect()
 }
 
 const COLUMNS: [&str; 9] = [
@@ -125,17 +159,22 @@ const COLUMNS: [&str; 9] = [
 
 /// What a measurement is about.
 struct Plan {
-    ids: &'static [u64],
+    ids: Vec<u64>,
     connections: &'static [usize],
     rounds: usize,
     seconds: f64,
 }
 
 fn plan(size: Size) -> Plan {
-    size.pick(
-        Plan { ids: &[100_000, 1_000_000, 10_000_000], connections: &[1, 2, 4, 8], rounds: 5, seconds: 0.5 },
-        Plan { ids: &[1_000], connections: &[1, 4], rounds: 1, seconds: 0.05 },
-    )
+    let mut plan = size.pick(
+        Plan { ids: vec![100_000, 1_000_000, 10_000_000], connections: &[1, 2, 4, 8], rounds: 5, seconds: 0.5 },
+        Plan { ids: vec![1_000], connections: &[1, 4], rounds: 1, seconds: 0.05 },
+    );
+    // Fewer of them: CYCLE_IDS=100000.
+    if let Ok(only) = std::env::var("CYCLE_IDS") {
+        plan.ids = only.split(',').map(|ids| ids.parse().unwrap()).collect();
+    }
+    plan
 }
 
 fn about(plan: &Plan) -> Vec<String> {
@@ -143,6 +182,7 @@ fn about(plan: &Plan) -> Vec<String> {
         machine(),
         format!("batches of {BATCH}, all ids due; medians of {}, {} s each, in turn", plan.rounds, plan.seconds),
         "Redis on a unix socket, zset-max-listpack-entries 0, appendfsync everysec where the AOF is on".to_owned(),
+        "1 and 5 lanes: equally many ids in each; more lanes: the adaptive schedule's, by its updates".to_owned(),
     ]
 }
 
@@ -150,7 +190,7 @@ fn about(plan: &Plan) -> Vec<String> {
 pub async fn run(size: Size) -> Report {
     let plan = plan(size);
     let mut redis = Table::new("Redis: ids/s through claim and settle, medians", &COLUMNS);
-    for &ids in plan.ids {
+    for &ids in &plan.ids {
         for aof in ["yes", "no"] {
             on_redis(&plan, ids, aof, &mut redis).await;
         }
@@ -192,8 +232,8 @@ fn server(aof: &str) -> TestRedis {
 async fn on_redis(plan: &Plan, ids: u64, aof: &str, table: &mut Table) {
     let server = server(aof);
     floor::fill(&server, ids).await;
-    for n_lanes in [1, 5] {
-        let lanes = lanes(n_lanes);
+    for lanes in [Lanes::even(1), Lanes::even(5), Lanes::adaptive()] {
+        let n_lanes = lanes.by_name().len();
         let namespace = format!("bench:{n_lanes}");
         fill(&RedisQueue::new(server.pool(), &namespace), ids, &lanes).await;
         for &connections in plan.connections {
@@ -237,7 +277,7 @@ async fn scripts_us(server: &TestRedis) -> f64 {
 
 /// PostgreSQL by batches under SKIP LOCKED, and this queue in its file.
 async fn beside_others(plan: &Plan, ids: u64, table: &mut Table) {
-    let lanes = lanes(1);
+    let lanes = Lanes::even(1);
     let redis = server("yes");
     floor::fill(&redis, ids).await;
     fill(&RedisQueue::new(redis.pool(), "bench"), ids, &lanes).await;

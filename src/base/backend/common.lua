@@ -86,10 +86,17 @@ end
 -- Writes down a lane and its kind, which travel with the jobs: also after a wiped Redis every
 -- lane that holds a job is known to the next claim.
 -- Without a kind (a job goes back where it came from) a lane that is known stays as it is.
+local known_lanes -- read once: an answer may fill many
 local function know_lane(lane, kind)
+  if not known_lanes then
+    known_lanes = {}
+    local flat = redis.call('HGETALL', key('lanes'))
+    for i = 1, #flat, 2 do known_lanes[flat[i]] = flat[i + 1] end
+  end
   if kind == '' then
-    redis.call('HSETNX', key('lanes'), lane, 60000)
-  elseif redis.call('HGET', key('lanes'), lane) ~= kind then
+    if not known_lanes[lane] then redis.call('HSETNX', key('lanes'), lane, 60000) end
+  elseif known_lanes[lane] ~= kind then
     redis.call('HSET', key('lanes'), lane, kind)
+    known_lanes[lane] = kind
   end
 end

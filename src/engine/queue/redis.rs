@@ -67,8 +67,11 @@ impl RedisQueue {
         for (counter, by) in tally {
             call.arg(*counter).arg(*by);
         }
-        for Group { verdict, lane, patience, value, ids, dues } in groups {
-            call.arg(*verdict).arg(*lane).arg(patience).arg(value).arg(ids.len()).arg(ids).arg(dues);
+        for Group { verdict, lane, kind, ids, values } in groups {
+            // Most schedules put a lane's jobs off by one and the same time.
+            let alike = values.iter().all(|value| *value == values[0]);
+            let values = if alike { &values[..values.len().min(1)] } else { values };
+            call.arg(*verdict).arg(*lane).arg(kind).arg(ids.len()).arg(values.len()).arg(ids).arg(values);
         }
         let (settled, lost) = self.pool.invoke(&call).await?;
         Ok(Settled { settled, lost })
@@ -120,28 +123,21 @@ fn scheduled(letter: u8) -> Scheduled {
     }
 }
 
-/// Ids with one and the same verdict.
+/// Ids with the same verdict and lane.
 struct Group<'a> {
     verdict: &'static str,
     lane: &'a str,
-    patience: Word<'a>,
-    value: Word<'a>,
+    kind: Word<'a>,
     ids: Vec<&'a str>,
-    /// The due times of released ids.
-    dues: Vec<Millis>,
-}
-
-impl<'a> Group<'a> {
-    fn new(verdict: &'static str, lane: &'a str, patience: Word<'a>, value: Word<'a>) -> Self {
-        Self { verdict, lane, patience, value, ids: Vec::new(), dues: Vec::new() }
-    }
+    /// When each is due, or why it is buried; none where the verdict is all.
+    values: Vec<Word<'a>>,
 }
 
 /// One word of a verdict.
 #[derive(Clone, Copy, PartialEq)]
 enum Word<'a> {
     Nothing,
-    Span(Millis),
+    Number(Millis),
     Due(Due),
     Lane(&'a Lane),
     Text(&'a str),
@@ -151,7 +147,7 @@ impl ToRedisArgs for Word<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         match self {
             Self::Nothing => out.write_arg(b""),
-            Self::Span(ms) => ms.write_redis_args(out),
+            Self::Number(ms) => ms.write_redis_args(out),
             Self::Due(due) => DueWord(*due).write_redis_args(out),
             Self::Lane(lane) => words::written(lane).write_redis_args(out),
             Self::Text(text) => out.write_arg(text.as_bytes()),
@@ -159,15 +155,20 @@ impl ToRedisArgs for Word<'_> {
     }
 }
 
-/// Puts an id to those of the same verdict. A batch has a handful of them.
-fn put<'a>(groups: &mut Vec<Group<'a>>, like: Group<'a>, id: &'a str, due: Option<Millis>) {
-    let words = |group: &Group<'a>| (group.verdict, group.lane, group.patience, group.value);
-    let at = groups.iter().position(|group| words(group) == words(&like)).unwrap_or_else(|| {
-        groups.push(like);
+/// Puts an id to those of the same verdict and lane. A batch has a handful of such groups.
+fn put<'a>(
+    groups: &mut Vec<Group<'a>>,
+    id: &'a str,
+    (verdict, lane, kind): (&'static str, &'a str, Word<'a>),
+    value: Option<Word<'a>>,
+) {
+    let is_alike = |group: &Group<'a>| (group.verdict, group.lane, group.kind) == (verdict, lane, kind);
+    let at = groups.iter().position(is_alike).unwrap_or_else(|| {
+        groups.push(Group { verdict, lane, kind, ids: Vec::new(), values: Vec::new() });
         groups.len() - 1
     });
     groups[at].ids.push(id);
-    groups[at].dues.extend(due);
+    groups[at].values.extend(value);
 }
 
 /// The parsed answer of a claim.
@@ -298,17 +299,19 @@ impl Jobs for RedisQueue {
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled> {
         let mut groups = Vec::new();
         for (job, verdict) in verdicts {
-            let own = |word, after: &Millis| Group::new(word, &job.lane, Word::Nothing, Word::Span(*after.max(&0)));
-            let like = match verdict {
+            let back = |word| (word, &*job.lane, Word::Nothing);
+            let later = |after: &Millis| Some(Word::Number(*after.max(&0)));
+            let (like, value) = match verdict {
                 Verdict::Reschedule { lane, due } => {
-                    Group::new("reschedule", &lane.name, Word::Lane(lane), Word::Due(*due))
+                    (("reschedule", &*lane.name, Word::Lane(lane)), Some(Word::Due(*due)))
                 }
-                Verdict::Finish => Group::new("finish", "", Word::Nothing, Word::Nothing),
-                Verdict::Retry { after, counted } => own(if *counted { "retry+" } else { "retry" }, after),
-                Verdict::Suspect { after } => own("suspect", after),
-                Verdict::Bury { reason } => Group::new("bury", "", Word::Nothing, Word::Text(reason)),
+                Verdict::Finish => (("finish", "", Word::Nothing), None),
+                Verdict::Retry { after, counted: true } => (back("retry+"), later(after)),
+                Verdict::Retry { after, counted: false } => (back("retry"), later(after)),
+                Verdict::Suspect { after } => (back("suspect"), later(after)),
+                Verdict::Bury { reason } => (("bury", "", Word::Nothing), Some(Word::Text(reason))),
             };
-            put(&mut groups, like, &job.id, None);
+            put(&mut groups, &job.id, like, value);
         }
         self.settle_groups(fence, &groups, tally).await
     }
@@ -316,8 +319,7 @@ impl Jobs for RedisQueue {
     async fn release(&self, fence: &Fence, jobs: &[Job]) -> Result<Settled> {
         let mut groups = Vec::new();
         for job in jobs {
-            let like = Group::new("release", &job.lane, Word::Nothing, Word::Nothing);
-            put(&mut groups, like, &job.id, Some(job.due));
+            put(&mut groups, &job.id, ("release", &job.lane, Word::Nothing), Some(Word::Number(job.due)));
         }
         self.settle_groups(fence, &groups, &[]).await
     }

@@ -2,16 +2,17 @@
 -- newest of its newest-first lanes. It stands before claim.lua.
 --
 -- A lane's picks are its first ones, in its own order, and what is looked for is how many of each: `n` of each
--- lane's `jobs`. Lanes are read by rank: the first job of each, then more of those that are the most urgent, a fair share
--- at first. A lane of a later tier is read when the tiers before it leave places free.
+-- lane's `jobs`. Lanes are read by rank: a fair share of each, then as much again of those that are the most urgent.
+-- A lane of a later tier is read when the tiers before it leave places free.
 
 -- Answers `pick_due(suspects_too)`, and `rank(lane, place)` of a job that it has read.
 -- `deliveries_of(jobs, n)` tells, by place, which of jobs are suspects.
 local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of)
   local READS = 20 -- of one lane: what a claim costs is bounded
+  local NOTHING = -math.huge
   local with_suspects
-  -- The lanes that are compared with each other, how many of their jobs are picked, and how urgent those have to be.
-  local group, picks, floor
+  -- The lanes that are compared with each other, and how urgent a pick has to be.
+  local group, floor
 
   -- Lanes that are compared with each other, first things first.
   local groups = {}
@@ -42,12 +43,8 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
   end
 
   local function read_on(lane)
-    local wanted = 1
-    if #group == 1 or lane.reads > 1 then
-      wanted = limit
-    elseif lane.reads == 1 then
-      wanted = math.ceil(limit * 1.1 / #group)
-    end
+    local wanted = limit
+    if #group > 1 then wanted = math.min(limit, lane.reads == 0 and math.ceil(limit / #group) or lane.read) end
     local more
     if lane.newest then
       more = redis.call('ZRANGE', lane.key, digits(now), '-inf', 'BYSCORE', 'REV', 'LIMIT', lane.read, wanted, 'WITHSCORES')
@@ -69,68 +66,58 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
     end
   end
 
-  -- How many of a lane's known jobs may be picked: all that are due, and those of a timed lane that are not too early.
-  -- They are in order: the last one tells, or halving.
-  local function count(lane)
-    if lane.newest then return lane.known end
-    local least = lane.timed and floor or 0
-    local low, high = 0, lane.known
-    if high > 0 and urgency(lane, high) >= least then return high end
-    while low < high do
-      local middle = math.floor((low + high + 1) / 2)
-      if urgency(lane, middle) >= least then low = middle else high = middle - 1 end
-    end
-    return low
+  -- How urgent a job is; NOTHING if it may not be picked: it is not due, or, in a timed lane, too early.
+  local function urgency_if_picked(lane, place)
+    local urgent = urgency(lane, place)
+    if lane.newest or urgent >= (lane.timed and floor or 0) then return urgent end
+    return NOTHING
   end
 
-  local function pick(lane, n)
-    picks = picks + n - lane.n
-    lane.n = n
-    lane.tail = n > 0 and urgency(lane, n) or math.huge
+  -- How urgent the first job of a lane is that is not picked.
+  local function head_of(lane)
+    while lane.n == lane.known and not lane.whole do read_on(lane) end
+    return lane.n < lane.known and urgency_if_picked(lane, lane.n + 1) or NOTHING
   end
 
-  -- The lane whose last pick is the least urgent of all picks, and how urgent the next least one is.
-  local function last_of_all()
-    local last, next_tail = group[1], math.huge
-    for i = 2, #group do
-      local lane = group[i]
-      if lane.tail <= last.tail then
-        last, next_tail = lane, last.tail
-      elseif lane.tail < next_tail then
-        next_tail = lane.tail
+  -- Which lane goes first, the first of equals, and which would go first without it.
+  local function first_of(heads)
+    local first, head, next_one, next_head = 1, heads[1], 0, NOTHING
+    for at = 2, #heads do
+      local other = heads[at]
+      if other > head then
+        first, head, next_one, next_head = at, other, first, head
+      elseif other > next_head then
+        next_one, next_head = at, other
       end
     end
-    return last, next_tail
+    return first, head, next_one, next_head
   end
 
-  -- Picks the most urgent jobs of these lanes, `most` of them and none less urgent than `least`; answers how many that are.
+  -- Picks the most urgent jobs of these lanes until `most` of them are picked, none less urgent than `least`; answers how many
+  -- are.
   local function pick_most_urgent(of, most, least)
-    group, picks, floor = of, 0, least
-    for _, lane in ipairs(group) do
-      if lane.reads == 0 then read_on(lane) end
-      picks = picks + lane.n
+    group, floor = of, least
+    local picks, heads = 0, {}
+    for at, lane in ipairs(group) do
+      picks, heads[at] = picks + lane.n, head_of(lane)
     end
-    for _, lane in ipairs(group) do pick(lane, count(lane)) end
-    repeat
-      while picks > most do
-        local lane, next_tail = last_of_all()
-        repeat pick(lane, lane.n - 1) until picks == most or lane.tail >= next_tail
-      end
-      -- A lane all of whose known jobs are picked may have more that come before another lane's last; among
-      -- equals those of the first lanes do.
-      local short
-      local last, before_last = last_of_all(), true
-      for _, lane in ipairs(group) do
-        before_last = before_last and lane ~= last
-        if lane.n == lane.known and not lane.whole and (not short or lane.tail > short.tail) then
-          if picks < most or lane.tail > last.tail or (before_last and lane.tail == last.tail) then short = lane end
+    while picks < most do
+      local first, head, next_one, next_head = first_of(heads)
+      if head == NOTHING then break end
+      local lane = group[first]
+      if next_head == NOTHING then
+        -- Nobody else has any: all that is known, if the last may be picked.
+        local last = math.min(lane.known, lane.n + most - picks) - 1
+        if urgency_if_picked(lane, last + 1) > NOTHING then
+          lane.n, picks = last, picks + last - lane.n
         end
       end
-      if short then
-        read_on(short)
-        pick(short, count(short))
-      end
-    until not short
+      repeat
+        lane.n, picks = lane.n + 1, picks + 1
+        head = picks < most and head_of(lane) or NOTHING
+      until head < next_head or head == NOTHING or (head == next_head and first > next_one)
+      heads[first] = head
+    end
     return picks
   end
 

@@ -1,12 +1,13 @@
 -- Applies verdicts to the jobs a claim still holds; `release` is one of them. Flagged allow-oom.
 --
--- ARGV   fence, token, number of tallies, counter, by, …, then groups, each: verdict, lane, kind (lane_of), value, n, then n ids
+-- ARGV   fence, token, number of tallies, counter, by, …, then groups, each: verdict, lane, kind (lane_of), n, m, then n ids,
+--        then m values: one for all of them, or one for each
 --          reschedule  value = when it is due in lane (due_at)
 --          retry       value = delay (ms), uncounted
 --          suspect     value = delay (ms), counts a delivery
 --          retry+      value = delay (ms), counts a delivery and a failure
---          release     value unused, uncounted; after the ids come their n old due times (ms since the epoch)
---          finish      value unused
+--          release     value = its old due time (ms since the epoch), uncounted
+--          finish      no value
 --          bury        value = reason
 -- returns {settled, lost}
 --
@@ -59,47 +60,50 @@ local function put_noted(note, id, due)
   redis.call('ZADD', key('delayed:' .. note.lane), digits(math.min(note.due, tonumber(due))), id)
 end
 
+-- Where a job goes by its verdict and value: its score in its lane, or among the dead.
+local function score_of(verdict, value)
+  if verdict == 'finish' then return nil end
+  if verdict == 'bury' then return digits(now) end
+  return verdict == 'release' and value or due_at(now, value) .. ''
+end
+
 local tallied = 3 + 2 * ARGV[3]
 local at = tallied + 1
 while at <= #ARGV do
-  local verdict, lane, kind, value, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
-  local release = verdict == 'release'
-  local score
-  if verdict == 'bury' then
-    score = digits(now)
-  elseif not release and verdict ~= 'finish' then
-    score = digits(due_at(now, value))
-  end
-  -- The ids once more, where there is more to do than to reschedule them.
-  local ids = (any_suspects or (not release and verdict ~= 'reschedule')) and {} or nil
+  local verdict, lane, kind, n, m = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  local first, values = at + 5, at + 5 + n
+  local stays = verdict ~= 'finish' and verdict ~= 'bury'
+  local shared = m <= 1 and score_of(verdict, ARGV[values])
+  -- The ids once more, where there is more to do than to put them into a lane.
+  local ids = (any_suspects or (verdict ~= 'release' and verdict ~= 'reschedule')) and {} or nil
 
   local adds, last, done = {}, 0, 0 -- {score, id, …}
-  for i = at + 5, at + 4 + n do
-    local id = ARGV[i]
+  for i = 0, n - 1 do
+    local id = ARGV[first + i]
     if held[id] then
       held[id] = false -- a second verdict on the same id is lost
       done = done + 1
-      local due, note = release and ARGV[i + n] or score, notes and notes[id]
+      local score, note = shared or score_of(verdict, ARGV[values + i]), notes and notes[id]
       if note then noted_ids[#noted_ids + 1] = id end
-      if note and verdict ~= 'finish' and verdict ~= 'bury' then
-        put_noted(note, id, due)
-      else
-        adds[last + 1], adds[last + 2] = due, id
+      if note and stays then
+        put_noted(note, id, score)
+      elseif score then
+        adds[last + 1], adds[last + 2] = score, id
         last = last + 2
       end
+      if verdict == 'bury' then redis.call('HSET', key('dead:why'), id, ARGV[values + (m > 1 and i or 0)]) end
       if ids then ids[#ids + 1] = id end
     else
       lost = lost + 1
     end
   end
-  at = at + 5 + (release and 2 * n or n)
+  at = values + m
   settled = settled + done
 
   if done > 0 then
     if verdict == 'bury' then
-      for _, id in ipairs(ids) do redis.call('HSET', key('dead:why'), id, value) end
       in_chunks('ZADD', key('dead'), nil, adds)
-    elseif verdict ~= 'finish' and last > 0 then
+    elseif last > 0 then
       know_lane(lane, kind)
       in_chunks('ZADD', key('delayed:' .. lane), nil, adds)
     end
