@@ -5,6 +5,7 @@
 //! `cargo test --benches` runs each of them small, so that none of them rots.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
+mod adaptive;
 mod enqueue;
 mod export;
 mod fill;
@@ -77,6 +78,7 @@ async fn main() -> std::process::ExitCode {
         }
     }
     let size = if options.iter().any(|option| option == "--bench") { Size::Full } else { Size::Smoke };
+    cascades.picture = options.iter().any(|option| option == "--picture");
     cascades.train = options.iter().any(|option| option == "--train");
     let record = options.iter().any(|option| option == "--record");
     if names.is_empty() {

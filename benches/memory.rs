@@ -1,15 +1,19 @@
 //! What a scheduled id costs Redis, beside a plain sorted set of the same ids and scores; and what the
 //! processes hold.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
+use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, Place, RedisQueue};
+use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 
 use crate::Size;
+use crate::adaptive;
 use crate::enqueue::{self, at, enqueue, jobs, kb};
 use crate::report::{Report, Table, machine};
 use crate::support::postgres;
@@ -37,9 +41,17 @@ pub async fn run(size: Size) -> Report {
         ],
     );
     let (thousand, million) = (1_000, 1_000_000);
-    let full = vec![(100 * thousand, 1), (100 * thousand, 5), (million, 1), (million, 5), (10 * million, 5)];
-    for (count, lanes) in size.pick(full, vec![(2 * thousand, 5)]) {
-        of_redis.row(redis_bytes(count, lanes).await);
+    let full = vec![
+        (100 * thousand, Spread::One),
+        (100 * thousand, Spread::AgeTable),
+        (100 * thousand, Spread::Adaptive),
+        (million, Spread::One),
+        (million, Spread::AgeTable),
+        (million, Spread::Adaptive),
+        (10 * million, Spread::AgeTable),
+    ];
+    for (count, spread) in size.pick(full, vec![(2 * thousand, Spread::AgeTable), (2 * thousand, Spread::Adaptive)]) {
+        of_redis.row(redis_bytes(count, spread).await);
     }
     Report { about, tables: vec![of_redis, processes(size).await] }
 }
@@ -56,27 +68,47 @@ async fn of_key<T: redis::FromRedisValue>(redis: &TestRedis, command: [&str; 2],
     asked.query_async(&mut redis.connection().await).await.unwrap()
 }
 
+/// The lanes that ids are in.
+#[derive(Clone, Copy)]
+enum Spread {
+    One,
+    /// Those of the default age table.
+    AgeTable,
+    /// Those of the adaptive schedule, for a population of all rates.
+    Adaptive,
+}
+
 /// A chunk of so many tweets at a time: ten million of them as jobs would be gigabytes.
-fn chunks(count: u32, lanes: usize) -> impl Iterator<Item = Vec<NewJob>> {
+fn chunks(count: u32, spread: Spread) -> impl Iterator<Item = Vec<NewJob>> {
     let oldest = crate::fill::ages().brackets()[4].lane.clone();
+    let schedule = adaptive::schedule();
     let mut ids = enqueue::ids(count);
     std::iter::from_fn(move || {
-        let mut chunk = jobs(ids.by_ref().take(1_000));
-        for job in chunk.iter_mut().filter(|_| lanes == 1) {
-            job.lane = oldest.clone();
+        let (mut chunk, now) = (jobs(ids.by_ref().take(1_000)), wall_ms());
+        for (job, multiplier) in chunk.iter_mut().zip(adaptive::MULTIPLIERS.into_iter().cycle()) {
+            match spread {
+                Spread::One => job.lane = oldest.clone(),
+                Spread::AgeTable => {}
+                Spread::Adaptive => {
+                    let created_at = TweetId::parse(&job.id).unwrap().created_at().unwrap();
+                    let decision = adaptive::decision(&schedule, created_at, now, multiplier).unwrap();
+                    (job.lane, job.due) = (decision.lane, decision.delay.into());
+                }
+            }
         }
         (!chunk.is_empty()).then_some(chunk)
     })
 }
 
-async fn redis_bytes(count: u32, lanes: usize) -> Vec<serde_json::Value> {
+async fn redis_bytes(count: u32, spread: Spread) -> Vec<serde_json::Value> {
     let settings = ["--appendonly", "no"];
     let ours = TestRedis::start(&settings);
     let queue = RedisQueue::new(ours.pool(), NAMESPACE);
     let plain = TestRedis::start(&settings);
     let mut connection = plain.connection().await;
-    let mut before = None;
-    for jobs in chunks(count + 1_000, lanes) {
+    let (mut before, mut lanes) = (None, BTreeSet::new());
+    for jobs in chunks(count + 1_000, spread) {
+        lanes.extend(jobs.iter().map(|job| job.lane.name.clone()));
         queue.schedule(&jobs).await.unwrap();
         let ids: Vec<String> = jobs.into_iter().map(|job| job.id).collect();
         let mut add = redis::cmd("ZADD");
@@ -99,8 +131,8 @@ async fn redis_bytes(count: u32, lanes: usize) -> Vec<serde_json::Value> {
     let (queue_each, plain_each) = (each(used(&ours).await - before), each(used(&plain).await - plain_before));
     let mut in_lanes = 0;
     let mut encodings = Vec::<String>::new();
-    for bracket in crate::fill::ages().brackets().iter().rev().take(lanes) {
-        let key = format!("{{{NAMESPACE}}}:delayed:{}", bracket.lane.name);
+    for lane in &lanes {
+        let key = format!("{{{NAMESPACE}}}:delayed:{lane}");
         in_lanes += of_key::<u64>(&ours, ["MEMORY", "USAGE"], &key, &["SAMPLES", "0"]).await;
         encodings.push(of_key(&ours, ["OBJECT", "ENCODING"], &key, &[]).await);
     }
@@ -109,7 +141,7 @@ async fn redis_bytes(count: u32, lanes: usize) -> Vec<serde_json::Value> {
     let in_plain: u64 = of_key(&plain, ["MEMORY", "USAGE"], "plain", &["SAMPLES", "0"]).await;
     vec![
         json!(count),
-        json!(lanes),
+        json!(lanes.len()),
         json!(queue_each),
         json!(plain_each),
         json!(queue_each / plain_each),

@@ -40,6 +40,8 @@ struct Case {
     moving: bool,
     /// Whether its processes are sampled afterwards.
     profiled: bool,
+    /// Settings of its own.
+    more: &'static [(&'static str, &'static str)],
 }
 
 /// Where tweets and queue are.
@@ -64,10 +66,22 @@ impl Kind {
 }
 
 /// What the others differ from.
-const POSTGRES_CASE: Case =
-    Case { name: "PostgreSQL", store: Kind::Postgres, latency: "0ms", concurrency: 8, moving: true, profiled: false };
+const POSTGRES_CASE: Case = Case {
+    name: "PostgreSQL",
+    store: Kind::Postgres,
+    latency: "0ms",
+    concurrency: 8,
+    moving: true,
+    profiled: false,
+    more: &[],
+};
 
-const CASES: [Case; 9] = [
+/// The adaptive schedule where every interval is the table's second: the same tweets in the same order.
+const AS_OFTEN: &[(&str, &str)] = &[("schedule", "adaptive"), ("adaptive.faster", "1"), ("adaptive.slower", "1")];
+/// The same with intervals of its own, from 10 ms to 8 s, in eleven lanes.
+const BY_ITSELF: &[(&str, &str)] = &[("schedule", "adaptive"), ("adaptive.faster", "100")];
+
+const CASES: [Case; 11] = [
     Case { profiled: true, ..POSTGRES_CASE },
     Case { name: "PostgreSQL, no object changed", moving: false, ..POSTGRES_CASE },
     Case { name: "PostgreSQL, fsync off", store: Kind::PostgresWithoutFsync, ..POSTGRES_CASE },
@@ -83,6 +97,8 @@ const CASES: [Case; 9] = [
         concurrency: 32,
         ..POSTGRES_CASE
     },
+    Case { name: "PostgreSQL, adaptive", more: AS_OFTEN, ..POSTGRES_CASE },
+    Case { name: "PostgreSQL, adaptive, own intervals", more: BY_ITSELF, ..POSTGRES_CASE },
 ];
 
 /// See the module.
@@ -116,7 +132,7 @@ pub async fn run(size: Size) -> Report {
         &["setup", "process", "part", "share %", "µs per tweet"],
     );
     // A few of them, by their places: PIPELINE_CASES=0,4.
-    let only = std::env::var("PIPELINE_CASES").unwrap_or_else(|_| size.pick("", "0,5").to_owned());
+    let only = std::env::var("PIPELINE_CASES").unwrap_or_else(|_| size.pick("", "0,5,9,10").to_owned());
     for (at, case) in CASES.iter().enumerate() {
         if only.is_empty() || only.split(',').any(|number| number == at.to_string()) {
             one(case, tweets, &windows, size, &mut speed, &mut profile).await;
@@ -306,12 +322,14 @@ impl Services {
 }
 
 fn settings(case: &Case) -> Variables {
-    variables(&[
+    let mut settings = variables(&[
         ("tweet_age", "30d: 1s"),
         ("updater.concurrency", &case.concurrency.to_string()),
         ("simulator.latency", case.latency),
         ("simulator.growth", if case.moving { "18m" } else { "1s" }),
-    ])
+    ]);
+    settings.extend(variables(case.more));
+    settings
 }
 
 pub fn succeed(arguments: &[&str], settings: &Variables, input: &[u8]) {

@@ -159,6 +159,7 @@ pub async fn run(
             queue: queue.clone(),
             handling: Handling::Metered(Arc::new(handler), credentials),
             claims: claims.into(),
+            early: 0.0.into(),
             concurrency: 4.into(),
             metrics: Arc::new(Metrics::new()),
             health: Arc::default(),

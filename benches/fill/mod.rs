@@ -40,7 +40,7 @@ pub async fn run(size: Size) -> Report {
 }
 
 /// The settings of whoever sets nothing.
-fn defaults() -> Settings {
+pub fn defaults() -> Settings {
     Settings::load_with(&[], None, &[]).unwrap()
 }
 

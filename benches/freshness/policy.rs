@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use twitter_updater::base::clock::Millis;
+use twitter_updater::base::clock::{Millis, span};
+use twitter_updater::engine::lane::Lane;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
@@ -18,7 +19,7 @@ pub enum Policy {
         table: AgeTable,
         model: Arc<Model>,
         options: Options,
-        schedule: Adaptive,
+        schedule: Box<Adaptive>,
         normaliser: Normaliser,
         known: Vec<f64>,
     },
@@ -49,24 +50,25 @@ impl Policy {
 
     fn with(table: &AgeTable, model: Model, options: Options, known: Vec<f64>) -> Self {
         let (model, normaliser) = (Arc::new(model.prepared()), Normaliser::default());
-        let schedule = Adaptive::new(table.clone(), model.clone(), options, normaliser);
+        let schedule = Box::new(Adaptive::new(table.clone(), model.clone(), options, normaliser));
         Self::Priced { table: table.clone(), model, options, schedule, normaliser, known }
     }
 
-    /// Patience of its lane, interval from now, and what is stored for the next time.
-    pub fn next(&self, cascade: usize, history: &History, now: Millis) -> Option<(Millis, Millis, Option<f64>)> {
+    /// Its lane, interval from now, and what is stored for the next time.
+    pub fn next(&self, cascade: usize, history: &History, now: Millis) -> Option<(Lane, Millis, Option<f64>)> {
         match self {
             Self::Table { table, factor } => {
-                let interval = table.update_delay(history.created_at?, now)?;
-                let interval = ((interval as f64 * factor) as Millis).max(1);
-                Some((interval, interval, None))
+                let lane = table.lane(history.created_at?, now)?;
+                let lane = Lane::new(lane.name.clone(), span(lane.patience).mul_f64(*factor));
+                let interval = lane.patience;
+                Some((lane, interval, None))
             }
             Self::Priced { schedule, known, .. } => {
                 let decision = match known.get(cascade) {
                     Some(multiplier) => schedule.next_at(history, now, Some(*multiplier)),
                     None => schedule.next(history, now),
                 }?;
-                Some((decision.lane.patience, decision.delay, decision.recent))
+                Some((decision.lane, decision.delay, decision.recent))
             }
         }
     }
@@ -81,7 +83,7 @@ impl Policy {
     pub fn day_ends(&mut self, day: &Spending) {
         if let Self::Priced { table, model, options, schedule, normaliser, .. } = self {
             *normaliser = normaliser.after(day, options.share);
-            *schedule = Adaptive::new(table.clone(), model.clone(), *options, *normaliser);
+            **schedule = Adaptive::new(table.clone(), model.clone(), *options, *normaliser);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Budget of an adaptive schedule: once a day the calls that it demanded are compared with those of the age table, and the
-//! price of a call is corrected. Queue and store keep all of it.
+//! Budget of an adaptive schedule: once a day the calls that it demanded are compared with those of the age table and with
+//! the quota, and the price of a call is corrected. Queue and store keep all of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,36 @@ use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::Queue;
+use crate::engine::schedule::Corrected;
 use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
-use crate::engine::schedule::{Corrected, Schedule};
+use crate::quota::{CredentialStatus, Credentials};
 use crate::store::{Learnt, Store};
 
 /// Pause between two readings of the corrections.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Pause between two corrections, ms.
 const DAY_MS: Millis = 86_400_000;
-/// Calls to spend, as a multiple of the table's.
-const SHARE: f64 = 1.0;
+
+/// The quota that pays for it.
+#[derive(Debug, Clone)]
+pub struct Paid {
+    /// Credentials of the provider.
+    pub credentials: Arc<Credentials>,
+    /// The endpoint that is called.
+    pub endpoint: &'static str,
+    /// Ids that a call carries at most.
+    pub batch_limit: usize,
+}
+
+impl Paid {
+    /// Ids that the quota carries in a second; `None` where it has no limit, or not all of it is known.
+    async fn ids_per_s(&self) -> Result<Option<f64>, String> {
+        let statuses = self.credentials.statuses(self.endpoint).await.map_err(|error| error.to_string())?;
+        let usable = statuses.iter().filter(|status| !status.parked_everywhere);
+        let calls: Option<f64> = usable.map(CredentialStatus::calls_per_s).sum();
+        Ok(calls.map(|calls| calls * self.batch_limit as f64).filter(|ids| *ids > 0.0))
+    }
+}
 
 /// The budget of one pipeline, as one of its workers maintains it.
 #[derive(Debug)]
@@ -31,6 +51,10 @@ pub struct CallBudget {
     pub name: String,
     /// The schedule that is corrected.
     pub schedule: Corrected,
+    /// The quota.
+    pub paid: Paid,
+    /// How early the worker may take ids to spend idle quota ([`Worker::early`](crate::engine::worker::Worker::early)).
+    pub early: Reloadable<f64>,
 }
 
 /// The corrections as the schedule takes them.
@@ -51,23 +75,10 @@ fn counted(learnt: &Learnt) -> Spending {
 }
 
 impl CallBudget {
-    /// The budget of that schedule, without corrections yet.
-    #[must_use]
-    pub fn new(
-        queue: Arc<dyn Queue>,
-        store: Arc<dyn Store>,
-        name: String,
-        schedule: Reloadable<Arc<dyn Schedule>>,
-    ) -> Self {
-        Self { queue, store, name, schedule: Corrected { schedule, by: Normaliser::default().into() } }
-    }
-
     /// Works until the process is to stop. A queue or a store that is out is asked again the next time.
     pub async fn run(self, stop: Stop) {
         while !stop.is_draining() {
-            if self.schedule.schedule.load().needs_history()
-                && let Err(error) = self.look().await
-            {
+            if let Err(error) = self.look().await {
                 tracing::debug!(error, "the budget of the schedule cannot be looked at");
             }
             stop.sleep(LOOK_EVERY).await;
@@ -77,8 +88,16 @@ impl CallBudget {
     /// Takes over the stored corrections. The worker that leads makes new ones when a day is over.
     ///
     /// # Errors
-    /// Queue or store do not answer.
+    /// Queue, store or ledger do not answer.
     pub async fn look(&self) -> Result<(), String> {
+        let schedule = self.schedule.schedule.load();
+        if !schedule.needs_history() {
+            self.spend_early(0.0);
+            return Ok(());
+        }
+        let quota = self.paid.ids_per_s().await?;
+        // Without a known limit nothing would hold early calls back.
+        self.spend_early(if quota.is_some() { schedule.early() } else { 0.0 });
         let namespace = self.queue.namespace();
         let known = self.store.learnt(namespace).await.map_err(|error| error.to_string())?;
         if let Some(known) = &known {
@@ -94,7 +113,9 @@ impl CallBudget {
             // A queue that was lost counts from nothing: the next day is counted again.
             Some(known) => {
                 let day = total.since(counted(known)).unwrap_or_default();
-                (normaliser(known).after(&day, SHARE), day)
+                let table_per_s = day.table_calls * 1e3 / (stats.now_ms - known.at) as f64;
+                let share = schedule.share(quota.map(|quota| quota / table_per_s));
+                (normaliser(known).after(&day, share), day)
             }
             None => (Normaliser::default(), Spending::default()),
         };
@@ -107,6 +128,18 @@ impl CallBudget {
             self.take_over(by);
         }
         Ok(())
+    }
+
+    fn spend_early(&self, early: f64) {
+        if *self.early.load() != early {
+            let namespace = self.queue.namespace();
+            tracing::info!(
+                namespace,
+                early,
+                "idle quota is spent on ids that are due within this share of their patience"
+            );
+            self.early.set(early);
+        }
     }
 
     fn take_over(&self, by: Normaliser) {

@@ -21,7 +21,7 @@ mod store;
 mod tuning;
 mod updater;
 
-pub use self::call_budget::CallBudget;
+pub use self::call_budget::{CallBudget, Paid};
 pub use self::credentials::{callers, credentials, live_budget, open_credentials};
 pub use self::files::{enough_files_may_be_open, queue_is_there, store_is_there};
 pub use self::follow::{Follower, InForce};

@@ -125,7 +125,7 @@ pub async fn open_poller(
         async move { stream.run(&stop).await }.boxed()
     };
     let beside = streams.into_iter().map(stream).collect();
-    let (handling, claims) = (Handling::Metered(handler, credentials), claims.into());
-    let worker = Worker { name, queue, handling, claims, concurrency, metrics, health, stop };
+    let (handling, claims, early) = (Handling::Metered(handler, credentials), claims.into(), 0.0.into());
+    let worker = Worker { name, queue, handling, claims, early, concurrency, metrics, health, stop };
     Ok(ManagedWorker { role: "poller", worker, heartbeat, beside })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::FutureExt;
 
-use super::call_budget::CallBudget;
+use super::call_budget::{CallBudget, Paid};
 use super::heartbeat::{Counted, Heartbeat};
 use super::maintenance::{Maintenance, Retention};
 use super::starters::targets;
@@ -17,7 +17,8 @@ use crate::base::random;
 use crate::base::reload::Reloadable;
 use crate::config::{OnDeleted, Settings};
 use crate::engine::queue::{MEND_SLACK, Queue};
-use crate::engine::schedule::Schedules;
+use crate::engine::schedule::adaptive::budget::Normaliser;
+use crate::engine::schedule::{Corrected, Schedules};
 use crate::engine::worker::{Handling, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
 use crate::pipelines::kind::{Opened, Opening, Registered};
@@ -88,8 +89,8 @@ pub async fn open_updater(
     // Before its services are open: people see that a provider does not answer.
     let heartbeat = Heartbeat::start(&name, in_force, pipeline, queue.clone(), Counted::Updates);
     let wave = Reloadable::new(None);
-    let budget = CallBudget::new(queue.clone(), store.clone(), name.clone(), schedule);
-    let schedule: Arc<dyn Schedules> = Arc::new(budget.schedule.clone());
+    let corrected = Corrected { schedule, by: Normaliser::default().into() };
+    let schedule: Arc<dyn Schedules> = Arc::new(corrected.clone());
     let opening = Opening {
         id: items.id.clone(),
         settings: settings.clone(),
@@ -103,6 +104,15 @@ pub async fn open_updater(
     };
     let Opened { handler, capabilities } = items.kind.open(opening).await?;
     health.works();
+    let (endpoint, batch_limit) = (handler.endpoint(), capabilities.batch_limit);
+    let budget = CallBudget {
+        queue: queue.clone(),
+        store: store.clone(),
+        name: name.clone(),
+        schedule: corrected,
+        paid: Paid { credentials: credentials.clone(), endpoint, batch_limit },
+        early: 0.0.into(),
+    };
     let tuning = Tuning::new(settings, capabilities, credentials.budget());
     let (concurrency, config_revision) = (*tuning.concurrency.load(), in_force.load().revision.clone());
     tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
@@ -111,6 +121,7 @@ pub async fn open_updater(
         queue: queue.clone(),
         handling: Handling::Metered(handler, credentials),
         claims: tuning.claims.clone(),
+        early: budget.early.clone(),
         concurrency: tuning.concurrency.clone(),
         metrics: metrics.clone(),
         health,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{BadConfig, files};
-use crate::engine::schedule::adaptive::Options;
 use crate::engine::schedule::adaptive::model::Model;
+use crate::engine::schedule::adaptive::{Options, Spend};
 use crate::model::post::Weights;
 
 /// A model has a few KB.
@@ -30,14 +30,17 @@ pub struct AdaptiveSettings {
     pub model_file: PathBuf,
     pub faster: f64,
     pub slower: f64,
+    pub spend: Spend,
+    pub earliest: f64,
     pub weights: Weights,
 }
 
 impl AdaptiveSettings {
-    /// The bounds of its intervals.
+    /// The bounds of its intervals, and what decides on its calls.
     #[must_use]
     pub fn options(&self) -> Options {
-        Options { shortest: 1.0 / self.faster, longest: self.slower, ..Options::default() }
+        let Self { faster, slower, spend, earliest, .. } = *self;
+        Options { shortest: 1.0 / faster, longest: slower, spend, earliest, ..Options::default() }
     }
 
     /// The model of `adaptive.model_file`, or the built-in one.

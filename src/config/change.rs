@@ -11,12 +11,14 @@ use super::masking::is_masked;
 use super::{AdaptiveSettings, Settings};
 
 /// The settings that a running process takes over. All others need a restart.
-pub const LIVE: [&str; 14] = [
+pub const LIVE: [&str; 16] = [
     "tweet_age",
     "schedule",
     "adaptive.model_file",
     "adaptive.faster",
     "adaptive.slower",
+    "adaptive.spend",
+    "adaptive.earliest",
     "log.level",
     "x.reads",
     "x.reads_per",
@@ -159,12 +161,14 @@ mod tests {
     use crate::config::findings::Findings;
 
     /// A setting of each kind: its name, and other values than the default.
-    const OTHERS: [(&str, [&str; 2]); 20] = [
+    const OTHERS: [(&str, [&str; 2]); 22] = [
         ("tweet_age", ["1h: 1m", "1h: 2m, 2h: 1h"]),
         ("schedule", ["adaptive", "adaptive"]),
         ("adaptive.model_file", ["a.toml", "b.toml"]),
         ("adaptive.faster", ["1.0", "2.0"]),
         ("adaptive.slower", ["1.0", "2.0"]),
+        ("adaptive.spend", ["quota", "quota"]),
+        ("adaptive.earliest", ["0.4", "0.6"]),
         ("adaptive.weights.views", ["0.01", "0.02"]),
         ("log.level", ["warn", "debug"]),
         ("log.format", ["json", "json"]),

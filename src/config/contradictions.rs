@@ -8,7 +8,9 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Settings;
 use super::findings::Findings;
 use crate::base::backend::redis::address;
+use crate::engine::schedule::adaptive::Spend;
 use crate::model::post::Weights;
+use crate::quota::Pacing;
 
 type Of<T> = fn(&Settings) -> T;
 
@@ -32,7 +34,8 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 13] = [
 ];
 
 /// Shares: the least and the greatest that may be.
-const SHARES: [(&str, Of<f64>, f64, f64); 7] = [
+const SHARES: [(&str, Of<f64>, f64, f64); 8] = [
+    ("adaptive.earliest", |of| of.adaptive.earliest, 0.1, 1.0),
     ("updater.lookahead", |of| of.updater.lookahead, 0.0, 0.5),
     ("x.same_day", |of| of.x.same_day, 0.0, 0.5),
     ("poll.fill", |of| of.poll.fill, 0.01, 1.0),
@@ -152,6 +155,7 @@ impl Settings {
         self.each_by_itself(found);
         self.leases(found);
         self.weights(found);
+        self.spend(found);
         self.poll.contradictions(found);
         self.sources_have_providers(found);
         found.take("http.listen", self.listen());
@@ -210,6 +214,14 @@ impl Settings {
         if [likes, retweets, replies, quotes, views].iter().all(|weight| *weight == 0.0) {
             let why = "adaptive.weights are all 0: at least one must be above 0, or no tweet looks busier than another";
             found.add_unless_it_follows("adaptive.weights", why.to_owned());
+        }
+    }
+
+    fn spend(&self, found: &mut Findings) {
+        if self.adaptive.spend == Spend::Quota && self.updater.pacing == Pacing::Greedy {
+            let why = "adaptive.spend = \"quota\" spreads the calls over the quota's window, updater.pacing = \"greedy\" never does: \
+                       choose one";
+            found.add_unless_it_follows("adaptive.spend", why.to_owned());
         }
     }
 
@@ -299,6 +311,17 @@ mod tests {
         file("0.1").unwrap();
         let error = file("0.0").unwrap_err().to_string();
         assert!(error.contains("adaptive.weights are all 0"), "{error}");
+    }
+
+    #[test]
+    fn a_quota_that_is_spent_evenly_is_not_greedy() {
+        let spends = |pacing: &str| {
+            let text = format!("[adaptive]\nspend = \"quota\"\n[updater]\npacing = \"{pacing}\"\n");
+            Settings::load_text(std::path::Path::new("a.toml"), &text, &[])
+        };
+        spends("auto").unwrap();
+        let error = spends("greedy").unwrap_err().to_string();
+        assert!(error.contains("adaptive.spend") && error.contains("updater.pacing"), "{error}");
     }
 
     #[test]

@@ -123,6 +123,8 @@ pub struct Worker {
     pub handling: Handling,
     /// The settings for claims, applied from the next claim on.
     pub claims: Reloadable<ClaimSettings>,
+    /// See [`ClaimRequest::early`]; above 0 the calls are spread evenly over the quota's window, so that all of it is used.
+    pub early: Reloadable<f64>,
     /// The maximum number of batches in flight. If it is lowered, those in flight are finished, and none is claimed
     /// until they are few enough.
     pub concurrency: Reloadable<usize>,
@@ -348,13 +350,16 @@ impl Worker {
     }
 
     /// Acquired to make a call. More due than the quota carries is spread over the window, so how much is
-    /// due has to be known: roughly, so it is asked for now and then.
+    /// due has to be known: roughly, so it is asked for now and then. Where idle quota is spent there is always more.
     async fn permit(
         &self,
         credentials: &Credentials,
         endpoint: &'static str,
         turn: &mut ClaimState,
     ) -> Result<Acquired, QueueError> {
+        if *self.early.load() > 0.0 {
+            return credentials.acquire(endpoint, u64::from(u32::MAX)).await;
+        }
         if credentials.pacing() == Pacing::Auto
             && turn.backlog.is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
         {
@@ -368,7 +373,8 @@ impl Worker {
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
     async fn claim(&self, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
         let ClaimSettings { limit, linger, lookahead, lease } = *claims;
-        let request = ClaimRequest { token, limit, linger, lookahead, early: 0.0, lease };
+        let early = *self.early.load();
+        let request = ClaimRequest { token, limit, linger, lookahead, early, lease };
         match self.queue.claim(&request).await {
             Err(QueueError::Unavailable(first)) => {
                 tracing::debug!(error = first, "the claim's answer is lost: asking again with its token");

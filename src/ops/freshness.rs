@@ -4,14 +4,19 @@
 //! Of each lane and of what is leased some ids are drawn at random, and their rows are read by primary key. Pure, but for
 //! [`measure`].
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::base::clock::{self, Millis};
 use crate::engine::queue::{Queue, Sample};
-use crate::engine::schedule::Known;
+use crate::engine::schedule::adaptive::budget::Normaliser;
+use crate::engine::schedule::adaptive::grid::updates_per_patience;
+use crate::engine::schedule::history::{Answer, History};
+use crate::engine::schedule::{Known, Schedule};
 use crate::model::post::TweetState;
 use crate::ops::terms::Terms;
-use crate::store::{Standing, Store};
+use crate::store::{Learnt, Standing, Store};
 
 /// Ids drawn of each lane, at the most: a hundredth of a lane that is late is missed once in 23,000 readings.
 pub const SAMPLED: usize = 1_000;
@@ -39,6 +44,8 @@ pub struct Measured {
     pub ahead: u64,
     /// The longest that the last answer of a drawn id is overdue, ms.
     pub oldest_ms: Millis,
+    /// Interactions expected since the last answers of all its ids; `None` where the schedule estimates none.
+    pub unseen: Option<u64>,
 }
 
 /// The state of one row.
@@ -83,6 +90,7 @@ impl Measured {
         let mut sum =
             Self { lane: sample.lane.clone(), ids: sample.total, sampled: rows.len() as u64, ..Self::default() };
         let buffer_ttl = clock::millis(terms.buffer_ttl);
+        sum.unseen = unseen(sample, rows, terms, now);
         for row in rows {
             let (interval, slack) = match sample.patience_ms {
                 Some(patience) => (patience, buffer_ttl),
@@ -130,6 +138,36 @@ fn interval_of(row: &Standing, terms: &Terms) -> Millis {
     longest(row.created_at).or_else(|| longest(None)).unwrap_or(0)
 }
 
+/// The schedule with the corrections of its budget, as they are stored.
+///
+/// # Errors
+/// One line: the store is out.
+pub(super) async fn corrected(
+    store: &dyn Store,
+    namespace: &str,
+    schedule: Arc<dyn Schedule>,
+) -> Result<Arc<dyn Schedule>, String> {
+    if !schedule.needs_history() {
+        return Ok(schedule);
+    }
+    let learnt = store.learnt(namespace).await.map_err(|error| error.to_string())?;
+    let by = learnt.map_or_else(Normaliser::default, |Learnt { price, level, .. }| Normaliser { price, level });
+    Ok(schedule.corrected(by).unwrap_or(schedule))
+}
+
+/// Interactions expected since the last answers of all ids from which a sample was drawn.
+fn unseen(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis) -> Option<u64> {
+    let lane = sample.lane.as_deref()?;
+    let interval = sample.patience_ms? as f64 / updates_per_patience(lane);
+    let of = |row: &Standing| {
+        let last = row.checked_at.map(|at| Answer { at, count: 0.0 });
+        let history = History { created_at: row.created_at, last, ..History::default() };
+        Some(terms.schedule.explained(&Known { id: "", history }, interval as Millis, now)?.unseen)
+    };
+    let found: Vec<f64> = rows.iter().flatten().filter_map(of).collect();
+    (!found.is_empty()).then(|| (found.iter().sum::<f64>() / rows.len() as f64 * sample.total as f64) as u64)
+}
+
 /// Draws ids from the queue and reads their rows; `now` answers the queue's clock, ms since the epoch.
 ///
 /// # Errors
@@ -141,6 +179,8 @@ pub async fn measure(
     now: impl Fn() -> Millis,
 ) -> Result<Vec<Measured>, String> {
     let samples = queue.sample(SAMPLED).await.map_err(|error| error.to_string())?;
+    let schedule = corrected(store, queue.namespace(), terms.schedule.clone()).await?;
+    let terms = &Terms { schedule, ..terms.clone() };
     let mut measured = Vec::with_capacity(samples.len());
     for sample in &samples {
         // Before the rows are read: what is saved meanwhile only makes them younger.

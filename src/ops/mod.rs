@@ -28,6 +28,7 @@ pub mod report;
 mod server;
 mod snapshot;
 mod terms;
+pub mod train;
 mod whole_queue;
 
 pub use self::answer::{Answer, State};

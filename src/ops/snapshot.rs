@@ -260,6 +260,12 @@ impl Snapshot {
         })
     }
 
+    /// Interactions expected since the last answers of all posts in the lanes; `None` where the schedule estimates none.
+    #[must_use]
+    pub fn unseen(&self) -> Option<u64> {
+        self.measured.of.iter().flatten().filter_map(|of| of.unseen).reduce(|sum, unseen| sum + unseen)
+    }
+
     /// The longest that the last answer of a post in the sample is overdue, ms.
     #[must_use]
     pub fn oldest_answer_ms(&self) -> Millis {

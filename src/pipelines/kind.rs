@@ -62,6 +62,11 @@ pub trait PipelineKind: Send + Sync + Debug {
         &[]
     }
 
+    /// The counts of its items over time, from which the adaptive schedule can be trained; `None`: it keeps none.
+    fn histories(&self, _settings: &Settings) -> Option<Histories> {
+        None
+    }
+
     /// Builds what is asked of that one before anything is connected: wrong settings are found by it.
     ///
     /// # Errors
@@ -75,6 +80,15 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// # Errors
     /// A setting is invalid.
     async fn open(&self, opening: Opening) -> Result<Opened>;
+}
+
+/// The stored counts of items.
+#[derive(Debug, Clone)]
+pub struct Histories {
+    /// Its columns are id, date of the item, newest answer, answer, and the counts.
+    pub table: &'static Table,
+    /// Weights of the counts, in their order.
+    pub weights: Vec<f64>,
 }
 
 /// A pipeline that the settings ask for, and its kind.

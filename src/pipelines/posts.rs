@@ -7,12 +7,12 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use super::apis::{learn_lookup, open_lookup};
-use super::kind::{Opened, Opening, PipelineKind, Registered};
+use super::kind::{Histories, Opened, Opening, PipelineKind, Registered};
 use crate::base::clock::{self, Millis};
 use crate::config::{BadConfig, ScheduleKind, Settings};
 use crate::engine::queue::Job;
-use crate::engine::schedule::adaptive::Adaptive;
 use crate::engine::schedule::adaptive::budget::Normaliser;
+use crate::engine::schedule::adaptive::{Adaptive, Options, Spend};
 use crate::engine::schedule::age::SameDay;
 use crate::engine::schedule::history::weighted;
 use crate::engine::schedule::{BeforeMidnight, Schedule};
@@ -46,11 +46,15 @@ impl PipelineKind for Posts {
     }
 
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
-        let same_day = same_day(settings, self.capabilities(of));
+        let capabilities = self.capabilities(of);
+        let same_day = same_day(settings, capabilities);
         let ages = settings.tweet_age.clone();
         match (settings.schedule, settings.adaptive.model()) {
             (ScheduleKind::Adaptive, Ok(model)) => {
-                let schedule = Adaptive::new(ages, model, settings.adaptive.options(), Normaliser::default());
+                let options = settings.adaptive.options();
+                // Where each post is charged for, quota that is left costs money.
+                let spend = if capabilities.charge == Charge::PerCall { options.spend } else { Spend::Demand };
+                let schedule = Adaptive::new(ages, model, Options { spend, ..options }, Normaliser::default());
                 Arc::new(BeforeMidnight { schedule: Arc::new(schedule), same_day })
             }
             (ScheduleKind::Age, _) => Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day }),
@@ -72,6 +76,11 @@ impl PipelineKind for Posts {
 
     fn tables(&self) -> &'static [Table] {
         export::POSTS
+    }
+
+    fn histories(&self, settings: &Settings) -> Option<Histories> {
+        let Weights { likes, retweets, replies, quotes, views } = settings.adaptive.weights;
+        Some(Histories { table: &export::HISTORIES, weights: vec![likes, retweets, replies, quotes, views] })
     }
 
     fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {

@@ -95,6 +95,12 @@ pub(super) struct Kept {
 }
 
 impl CredentialStatus {
+    /// Calls a second that it has; `None` where no answer has told yet, or there is no limit.
+    #[must_use]
+    pub fn calls_per_s(&self) -> Option<f64> {
+        Some(f64::from(self.limit?) * 1e3 / self.window_ms? as f64)
+    }
+
     pub(super) fn with_window(self, kept: Kept) -> Self {
         let told = u32::try_from(kept.limit).ok().filter(|limit| *limit > 0);
         let limit = told.filter(|limit| *limit < UNMETERED);

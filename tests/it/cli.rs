@@ -15,6 +15,7 @@ mod prune;
 mod readme;
 mod rebuild;
 mod refresh;
+mod schedule;
 mod secrets;
 mod services;
 mod simulator;

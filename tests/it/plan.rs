@@ -1,6 +1,7 @@
 //! The plan against a simulation of what it plans for, and against the age table walked step by step.
 
 pub mod fill;
+mod spend;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -19,6 +19,7 @@ mod poll;
 mod prune;
 mod rebuild;
 mod refresh;
+mod schedule;
 mod simulator;
 mod start;
 mod starter;
@@ -99,6 +100,8 @@ enum Command {
     Dead(dead::Command),
     Credentials(credentials::Arguments),
     Plan(plan::Arguments),
+    #[command(subcommand)]
+    Schedule(schedule::Command),
     Check(check::Arguments),
     Migrate(migrate::Arguments),
     Simulator(simulator::Arguments),
@@ -124,6 +127,7 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Dead(dead) => dead.run(options).await,
         Command::Credentials(credentials) => credentials.run(options).await,
         Command::Plan(plan) => plan.run(options),
+        Command::Schedule(schedule) => schedule.run(options).await,
         Command::Check(check) => check.run(options),
         Command::Migrate(migrate) => migrate.run(options).await,
         Command::Simulator(simulator) => simulator.run(options).await,

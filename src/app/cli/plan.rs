@@ -4,7 +4,8 @@ use anyhow::Result;
 
 use super::{Options, write_answer};
 use crate::app;
-use crate::config::{BadConfig, Settings};
+use crate::config::{BadConfig, ScheduleKind, Settings};
+use crate::engine::schedule::adaptive::Spend;
 use crate::model::provider::Provider;
 use crate::ops::report::plan::{CredentialCounts, Plan, X_CALLS};
 use crate::providers::registry::capabilities;
@@ -29,10 +30,21 @@ pub(super) struct Arguments {
     json: bool,
 }
 
+/// The calls of the adaptive schedule.
+const ADAPTIVE: &str =
+    "\nThe adaptive schedule makes as many updates: after some days, and between half and twice as many on the first.";
+const ADAPTIVE_QUOTA: &str = "\nThis is the least: adaptive.spend = \"quota\" uses all of the quota.";
+
 impl Arguments {
     pub fn run(self, options: Options) -> Result<u8> {
-        let plan = self.plan(&options.start(&[])?.settings)?;
-        write_answer(self.json, &plan, &plan.to_string())?;
+        let start = options.start(&[])?;
+        let plan = self.plan(&start.settings)?;
+        let adaptive = match (start.settings.schedule, start.settings.adaptive.spend) {
+            (ScheduleKind::Age, _) => "",
+            (ScheduleKind::Adaptive, Spend::Demand) => ADAPTIVE,
+            (ScheduleKind::Adaptive, Spend::Quota) => ADAPTIVE_QUOTA,
+        };
+        write_answer(self.json, &plan, &format!("{plan}{adaptive}"))?;
         Ok(0)
     }
 

@@ -34,6 +34,28 @@ impl<'a> Known<'a> {
 /// A lane, and how long until the item is due in it, ms.
 pub type Next = (Lane, Millis);
 
+/// What a decided interval says of an item.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Explained {
+    /// Its estimated rate, as a multiple of the average item's at its age.
+    pub multiplier: f64,
+    /// Estimated events per second now.
+    pub rate_per_s: f64,
+    /// Events expected since its last answer.
+    pub unseen: f64,
+    /// The bound of the age table's interval that decided instead.
+    pub bound: Option<Bound>,
+}
+
+/// A bound of intervals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The shortest interval at that age: the item is at least that busy.
+    Shortest,
+    /// The longest one: the item is at most that busy.
+    Longest,
+}
+
 /// When the items of a pipeline are due.
 pub trait Schedule: Send + Sync + Debug {
     /// The next lane of an item after an answer at `now`, ms since the epoch; `None` if its life is over.
@@ -71,9 +93,26 @@ pub trait Schedule: Send + Sync + Debug {
         None
     }
 
+    /// Calls that its budget of the day should have, as a multiple of the age table's, where the quota carries `quota`
+    /// times the table's (`None`: not known, or endless).
+    fn share(&self, _quota: Option<f64>) -> f64 {
+        1.0
+    }
+
+    /// How early an item may be updated to spend idle quota, as a share of its lane's patience; 0: not at all.
+    fn early(&self) -> f64 {
+        0.0
+    }
+
     /// The lane of an interval, ms, that was decided earlier: for an item that the queue has lost. `None`: the lane of
     /// [`next`](Self::next).
     fn lane_of(&self, _interval: Millis) -> Option<Lane> {
+        None
+    }
+
+    /// What an interval, ms, that was decided at the item's last answer says of it at `now`; `None` where intervals go by age
+    /// alone, or its date or answer is not known.
+    fn explained(&self, _item: &Known<'_>, _interval: Millis, _now: Millis) -> Option<Explained> {
         None
     }
 
@@ -198,8 +237,20 @@ impl Schedule for BeforeMidnight {
         Some(Arc::new(Self { schedule, same_day: self.same_day }))
     }
 
+    fn share(&self, quota: Option<f64>) -> f64 {
+        self.schedule.share(quota)
+    }
+
+    fn early(&self) -> f64 {
+        self.schedule.early()
+    }
+
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
         self.schedule.lane_of(interval)
+    }
+
+    fn explained(&self, item: &Known<'_>, interval: Millis, now: Millis) -> Option<Explained> {
+        self.schedule.explained(item, interval, now)
     }
 
     fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {

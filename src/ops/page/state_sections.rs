@@ -34,6 +34,15 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
                     @if all.beyond > 0 { "; " strong.warn { (grouped(all.beyond)) } " are due later than they should be: the updaters mend that" }
                 },
             }
+            @if let Some(unseen) = snapshot.unseen() {
+                p #unseen {
+                    "About " strong { (count(unseen, "interaction")) } " since the last answers, by the schedule’s estimate"
+                    @if let Some(calls) = snapshot.status.calls_to_table {
+                        "; so far " strong { (format!("{calls:.2}")) } " of the calls that the age table would have made"
+                    }
+                }
+            }
+            @if let Some(busiest) = &snapshot.status.busiest { p #busiest { (busiest) } }
             @if let Some(wave) = snapshot.wave.filter(Wave::lasts) {
                 p.note #wave {
                     strong.warn { "A wave of misses" } " since " (date(wave.since_ms)) ": " (percent(wave.share()))

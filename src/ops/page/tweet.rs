@@ -19,12 +19,14 @@ use super::original;
 use super::pages::Page;
 use super::words::{self, date, error, plain, relative, time};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::{figure, grouped, one_line};
 use crate::engine::queue::Place;
 use crate::engine::schedule::age::{AgeTable, Bracket};
-use crate::engine::schedule::{Known, Schedule};
+use crate::engine::schedule::history::{Answer, History};
+use crate::engine::schedule::{Bound, Known, Schedule};
 use crate::model::post::{Metrics, TweetState};
 use crate::ops::dead::{Dead, Whereabouts};
+use crate::ops::freshness::corrected;
 use crate::store::{MetricsAt, StoredTweet};
 
 /// Rows of the table; the chart has all.
@@ -120,6 +122,7 @@ impl Page {
             let address = original::address(&self.whole.provider, id, raw);
             let created_at = dead.lanes.created_at(key, stored.and_then(|stored| stored.created_at));
             let schedule = dead.lanes.schedule.in_force();
+            let schedule = corrected(&*dead.store, dead.queue.namespace(), schedule).await?;
             Ok::<_, String>(Some(Seen {
                 id: id.clone(),
                 now: clock::wall_ms(),
@@ -259,7 +262,7 @@ impl Seen {
             div {
                 @if let Some(interval) = decided {
                     dt { "Interval" }
-                    dd { (time(interval)) ", by its counts" }
+                    dd { (time(interval)) @if let Some(why) = self.why(stored, interval) { ": " (why) } @else { ", by its counts" } }
                 } @else {
                     dt { "Bracket" }
                     dd {
@@ -271,6 +274,23 @@ impl Seen {
                 }
             }
         }
+    }
+
+    /// Why it has that interval, ms.
+    fn why(&self, stored: &StoredTweet, interval: Millis) -> Option<String> {
+        let last = stored.checked_at.map(|at| Answer { at, count: 0.0 });
+        let history = History { created_at: self.created_at, last, ..History::default() };
+        let item = Known { id: self.id.as_str(), history };
+        let explained = self.schedule.explained(&item, interval, self.now)?;
+        let bound = match explained.bound {
+            Some(Bound::Shortest) => "the shortest at its age: at least ",
+            Some(Bound::Longest) => "the longest at its age: at most ",
+            None => "",
+        };
+        let (busy, unseen) = (figure(explained.multiplier), figure(explained.unseen.round()));
+        Some(format!(
+            "{bound}{busy} × as busy as the average tweet of its age; about {unseen} interactions since the last lookup"
+        ))
     }
 
     /// What changed of it beside its counts, the newest first.

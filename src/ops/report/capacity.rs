@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::base::humanize::figure;
 use crate::engine::lane::PASSING;
 use crate::engine::queue::LaneStats;
+use crate::engine::schedule::adaptive::grid::updates_per_patience;
 use crate::ops::report::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
 use crate::quota::CredentialStatus;
 
@@ -70,10 +71,9 @@ impl Overload {
     /// Of these lanes and credentials, with requests that are filled like that.
     #[must_use]
     pub fn new(lanes: &[LaneStats], accounts: &[CredentialStatus], fill: Fill) -> Self {
-        let window_ms = plan::WINDOW_S * 1e3;
         let flow = |lane: &LaneStats| {
             let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
-            Flow { rate: lane.delayed as f64 / interval_s, interval_s, visits: 1.0 }
+            Flow { rate: updates_per_s(lane), interval_s, visits: 1.0 }
         };
         // What is looked up in a lane once does not come again.
         let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane));
@@ -81,8 +81,7 @@ impl Overload {
         // From a nought of its own: an empty sum is -0.
         let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * plan::WINDOW_S;
         let usable: Vec<&CredentialStatus> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
-        let calls =
-            |account: &&CredentialStatus| Some(f64::from(account.limit?) * window_ms / account.window_ms? as f64);
+        let calls = |account: &&CredentialStatus| account.calls_per_s().map(|calls| calls * plan::WINDOW_S);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();
         let unknown = usable.len() - unmetered - known.len();
@@ -107,6 +106,54 @@ impl Overload {
             unmetered,
             remedy,
         }
+    }
+}
+
+/// Updates a second that the ids in that lane need.
+fn updates_per_s(lane: &LaneStats) -> f64 {
+    lane.delayed as f64 * updates_per_patience(&lane.lane) * 1e3 / lane.patience_ms.max(1) as f64
+}
+
+/// The posts to which half of the updates go.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Busiest {
+    /// The slowest lane of those that are counted.
+    pub up_to: String,
+    /// Their share of the posts, 0 to 1.
+    pub posts: f64,
+    /// Their share of the updates, 0 to 1: a half, or more where one lane has more.
+    pub updates: f64,
+}
+
+impl Busiest {
+    /// The lanes whose ids are looked up most often, until they have half of all updates; `None` where there are none.
+    #[must_use]
+    pub fn of(lanes: &[LaneStats]) -> Option<Self> {
+        let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane) && lane.delayed > 0);
+        let mut lanes: Vec<(&LaneStats, f64)> = lasting.map(|lane| (lane, updates_per_s(lane))).collect();
+        lanes.sort_by(|(one, of_one), (other, of_other)| {
+            let each = |lane: &LaneStats, updates: f64| updates / lane.delayed as f64;
+            each(other, *of_other).total_cmp(&each(one, *of_one))
+        });
+        let (posts, updates) = lanes.iter().fold((0, 0.0), |sum, (lane, of)| (sum.0 + lane.delayed, sum.1 + of));
+        let (mut posts_so_far, mut updates_so_far) = (0, 0.0);
+        for (lane, of_lane) in lanes {
+            posts_so_far += lane.delayed;
+            updates_so_far += of_lane;
+            if updates_so_far >= updates / 2.0 {
+                let posts = posts_so_far as f64 / posts as f64;
+                return Some(Self { up_to: lane.lane.clone(), posts, updates: updates_so_far / updates });
+            }
+        }
+        None
+    }
+}
+
+impl fmt::Display for Busiest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| if share < 0.001 { "below 0.1".to_owned() } else { figure(share * 100.0) };
+        let (updates, posts) = (percent(self.updates), percent(self.posts));
+        write!(f, "{updates} % of the updates go to {posts} % of the posts: those in the lanes up to {}", self.up_to)
     }
 }
 
@@ -196,6 +243,24 @@ mod tests {
         // Exactly what there is, is enough.
         assert!(says(15_000, &[told(900, WINDOW)]).starts_with("demand 1.00 × quota\n"));
         assert!(says(0, &[told(900, WINDOW)]).starts_with("demand 0.00 × quota\n0 calls"));
+    }
+
+    #[test]
+    fn a_lane_of_the_adaptive_schedule_needs_more_updates_than_its_patience_says() {
+        let named = |name: &str| LaneStats { lane: name.to_owned(), ..lane(30_000, WINDOW) };
+        let demand =
+            |name| Overload::new(&[named(name)], &[told(900, WINDOW)], fill(CAPABILITIES)).demand_calls_per_15_min;
+        assert!((demand("~15m") / demand("1h") - std::f64::consts::LOG2_E).abs() < 1e-9);
+    }
+
+    #[test]
+    fn it_is_told_which_posts_get_most_calls() {
+        let named =
+            |name: &str, delayed, minutes: i64| LaneStats { lane: name.into(), ..lane(delayed, minutes * 60_000) };
+        let lanes = [named("30d", 8_000, 1_440), named("18m", 100, 3), named("1h", 900, 10), named(PASSING[0], 9, 1)];
+        let busiest = Busiest::of(&lanes).unwrap();
+        assert_eq!(busiest.to_string(), "95.7 % of the updates go to 11.1 % of the posts: those in the lanes up to 1h");
+        assert_eq!((Busiest::of(&[]), Busiest::of(&[named("18m", 0, 3)])), (None, None));
     }
 
     #[test]

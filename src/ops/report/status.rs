@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 use crate::base::clock;
 use crate::base::humanize::span;
 use crate::engine::queue::{Stats, WorkerStats};
-use crate::ops::report::capacity::Overload;
+use crate::engine::schedule::adaptive::budget::Spending;
+use crate::ops::report::capacity::{Busiest, Overload};
 use crate::ops::report::credentials::{budget_line, parked};
 use crate::ops::report::plan::Fill;
 use crate::ops::report::sources::Sources;
@@ -61,6 +62,12 @@ pub struct Status {
     pub stats: Stats,
     /// The demand of the schedule against the quota.
     pub quota: Overload,
+    /// The posts to which most updates go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest: Option<Busiest>,
+    /// The calls of an adaptive schedule against those of the age table, since the queue began to count; `None` without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls_to_table: Option<f64>,
     /// The credentials that are left alone for a while.
     pub parked: Vec<CredentialStatus>,
     /// The state of the budget of reads, if the provider charges for them.
@@ -73,8 +80,10 @@ impl Status {
     #[must_use]
     pub fn new(stats: Stats, accounts: Vec<CredentialStatus>, fill: Fill) -> Self {
         let quota = Overload::new(&stats.lanes, &accounts, fill);
+        let busiest = Busiest::of(&stats.lanes);
+        let calls_to_table = Spending::of_counters(&stats.counters).calls_to_table();
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
-        Self { answer: None, stats, quota, parked, budget: None }
+        Self { answer: None, stats, quota, busiest, calls_to_table, parked, budget: None }
     }
 
     /// The same with how the budget of reads is spent.
@@ -193,7 +202,7 @@ pub fn table(status: &Status) -> String {
 }
 
 fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
-    let Status { answer, stats, quota, parked: left_alone, budget } = status;
+    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget } = status;
     writeln!(out, "{}", stats.namespace)?;
     if let Some(answer) = answer {
         writeln!(out, "{}", answer.sentence)?;
@@ -222,6 +231,12 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         stats.due,
         span(stats.oldest_lateness_ms)
     )?;
+    if let Some(busiest) = busiest {
+        writeln!(out, "{busiest}")?;
+    }
+    if let Some(calls) = calls_to_table {
+        writeln!(out, "{:.2} of the calls that tweet_age would have made", calls)?;
+    }
     writeln!(out, "\n{:<20}{:>12}  ({} of them expired)", "leased", stats.leased, stats.expired)?;
     writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;
     writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;

@@ -104,6 +104,7 @@ impl World {
             queue: queue.clone(),
             handling: Handling::Metered(Arc::new(handler), credentials.clone()),
             claims: claims.into(),
+            early: 0.0.into(),
             concurrency: 4.into(),
             metrics: metrics.clone(),
             health: Arc::default(),

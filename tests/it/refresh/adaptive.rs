@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use twitter_updater::app::CallBudget;
+use twitter_updater::app::{CallBudget, Paid};
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
@@ -10,9 +10,11 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::history::{Answer, History};
-use twitter_updater::engine::schedule::{Known, Schedule, Schedules};
+use twitter_updater::engine::schedule::{Corrected, Known, Schedule, Schedules};
+use twitter_updater::engine::worker::Handler;
 use twitter_updater::ingest::{Lanes, Rebuild};
 use twitter_updater::model::post::{Metrics, Tweet, TweetId, TweetState};
+use twitter_updater::providers::twitter_v1;
 use twitter_updater::store::{Learnt, Seen, Standing};
 
 use crate::support::journal::{Call, Trouble};
@@ -193,8 +195,17 @@ async fn a_day_of_too_many_calls_raises_the_price_for_all_workers(setup: Setup) 
     assert!(real.calls >= 3.0 && real.table_calls > 0.0, "each answer is counted: {real:?}");
 
     let plain: Arc<dyn Schedule> = Arc::new(adaptive(&rig.ages()));
-    let worker = |name: &str| {
-        CallBudget::new(rig.queue.clone(), rig.store.clone(), name.to_owned(), Reloadable::new(plain.clone()))
+    let worker = |name: &str| CallBudget {
+        queue: rig.queue.clone(),
+        store: rig.store.clone(),
+        name: name.to_owned(),
+        schedule: Corrected { schedule: Reloadable::new(plain.clone()), by: Normaliser::default().into() },
+        paid: Paid {
+            credentials: rig.credentials.clone(),
+            endpoint: rig.handler.endpoint(),
+            batch_limit: twitter_v1::CAPABILITIES.batch_limit,
+        },
+        early: 0.0.into(),
     };
     let price = |budget: &CallBudget| budget.schedule.by.load().price;
     let (one, other) = (worker("a"), worker("b"));

@@ -141,6 +141,7 @@ fn worker(
         queue,
         handling: Handling::Metered(Arc::new(handler), credentials),
         claims: setup.claims.into(),
+        early: setup.learnt().map_or(0.0, |adaptive| adaptive.early()).into(),
         concurrency: setup.slots.into(),
         metrics,
         health: Arc::default(),

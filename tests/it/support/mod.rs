@@ -14,6 +14,7 @@ pub mod postgres;
 pub mod process;
 pub mod promoter;
 pub mod proxy;
+pub mod queue_entries;
 pub mod queue_model;
 pub mod redis;
 pub mod rig;

@@ -2,7 +2,7 @@
 //! checks it in every order of events, `state_machine.rs` compares the real backends with it, and
 //! `memory_queue.rs` puts a clock to it, for simulations.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use twitter_updater::engine::queue::{
     ClaimRequest, Job, Lane, LaneStats, MEND_SLACK, NewJob, Order, PAGE_LIMIT, Place, Promoted, Sample, Scheduled,
     Stats, Verdict, suspect_limit, worker_of,
 };
+
+use super::queue_entries::{At, Entries, Entry, Waiting};
 
 /// Rules of the contract that can be left out, to see that somebody notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,24 +56,6 @@ impl Default for Rules {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum At {
-    Delayed { lane: Arc<str>, due: Millis },
-    Leased { fence: Millis, token: Arc<str>, lane: Arc<str>, due: Millis },
-    Dead { at: Millis, reason: Arc<str> },
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Entry {
-    at: At,
-    deliveries: u32,
-    failures: u32,
-    /// The fence under which it is alone in its process.
-    trial: Option<Millis>,
-    /// Of a promote while it was leased: the due and the lane that it takes when it is given back.
-    note: Option<(Millis, Arc<str>)>,
-}
-
 /// Suspects have a call of their own in four while others wait.
 const OTHERS_FIRST: u8 = 3;
 
@@ -88,8 +72,9 @@ pub enum Claimed {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct QueueModel {
     pub rules: Rules,
-    jobs: BTreeMap<String, Entry>,
-    lanes: BTreeMap<Arc<str>, Lane>,
+    jobs: Entries,
+    /// By tier, most impatient first.
+    lanes: Vec<Lane>,
     last_fence: Millis,
     /// Claims of others that are to come before the next of suspects.
     others_first: u8,
@@ -102,14 +87,14 @@ impl QueueModel {
     }
 
     pub fn schedule(&mut self, now: Millis, job: &NewJob) -> Scheduled {
-        self.lanes.insert(job.lane.name.clone(), job.lane.clone());
+        self.learn(&job.lane);
         match self.jobs.get(&job.id).map(|entry| &entry.at) {
             Some(At::Delayed { .. }) => Scheduled::Known,
             Some(At::Leased { .. }) => Scheduled::Leased,
             Some(At::Dead { .. }) => Scheduled::Dead,
             None => {
                 let at = At::Delayed { lane: job.lane.name.clone(), due: job.due.moment(now) };
-                self.jobs.insert(job.id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None, note: None });
+                self.jobs.put(&job.id, Entry::new(at));
                 Scheduled::Scheduled
             }
         }
@@ -117,8 +102,8 @@ impl QueueModel {
 
     /// Takes what is in no place under a lease; its deadline, and what became of each id.
     pub fn adopt(&mut self, now: Millis, token: &str, ids: &[String], lease: Millis) -> (Millis, Vec<Scheduled>) {
-        let taken = self.jobs.values().find_map(|entry| match &entry.at {
-            At::Leased { fence, token: of, .. } if **of == *token && *fence > now => Some(*fence),
+        let taken = self.jobs.leased().find_map(|(fence, _, entry)| match &entry.at {
+            At::Leased { token: of, .. } if **of == *token && fence > now => Some(fence),
             _ => None,
         });
         let deadline = taken.unwrap_or_else(|| (now + lease.max(1)).max(self.last_fence + 1));
@@ -129,7 +114,7 @@ impl QueueModel {
             Some(At::Dead { .. }) => Scheduled::Dead,
             None => {
                 let at = At::Leased { fence: deadline, token: token.into(), lane: "default".into(), due: now };
-                self.jobs.insert(id.clone(), Entry { at, deliveries: 0, failures: 0, trial: None, note: None });
+                self.jobs.put(id, Entry::new(at));
                 self.last_fence = self.last_fence.max(deadline);
                 Scheduled::Scheduled
             }
@@ -150,7 +135,7 @@ impl QueueModel {
     pub fn promote(&mut self, now: Millis, job: &NewJob) -> Promoted {
         let (earlier_due_wins, asked) = (self.rules.earlier_due_wins, job.due.moment(now));
         let earlier = |known: Millis| if earlier_due_wins { known.min(asked) } else { asked };
-        let Some(entry) = self.jobs.get_mut(&job.id) else { return Promoted::Absent };
+        let Some(mut entry) = self.jobs.get(&job.id).cloned() else { return Promoted::Absent };
         let promoted = match &mut entry.at {
             At::Dead { .. } => return Promoted::Dead,
             At::Delayed { lane, due } => {
@@ -163,7 +148,8 @@ impl QueueModel {
                 Promoted::Noted
             }
         };
-        self.lanes.insert(job.lane.name.clone(), job.lane.clone());
+        self.jobs.put(&job.id, entry);
+        self.learn(&job.lane);
         promoted
     }
 
@@ -172,63 +158,40 @@ impl QueueModel {
         if self.last_fence - now > slack {
             return 0;
         }
-        // One pass over all ids: a simulation mends every few seconds.
-        let mut lanes = self.lanes_in_order();
-        lanes.retain(|lane| lane.order.is_timed());
-        let mut far = vec![Vec::new(); lanes.len()];
-        for (id, entry) in &self.jobs {
-            if let At::Delayed { lane, due } = &entry.at
-                && let Some(of) = lanes.iter().position(|known| known.name == *lane)
-                && *due > now + lanes[of].patience + slack
-            {
-                far[of].push((*due, id.clone()));
-            }
-        }
         let mut left = limit.min(PAGE_LIMIT);
-        for (Lane { patience, .. }, mut far) in lanes.into_iter().zip(far) {
-            far.sort();
-            far.truncate(left);
+        for Lane { name, patience, .. } in self.lanes.clone().into_iter().filter(|lane| lane.order.is_timed()) {
+            let beyond = now + patience + slack + 1..Millis::MAX;
+            let far: Vec<String> = self.jobs.delayed(&name, beyond).take(left).map(|(_, id, _)| id.clone()).collect();
             left -= far.len();
-            for (at, (_, id)) in far.iter().enumerate() {
+            for (at, id) in far.iter().enumerate() {
                 let share = (patience * (at as Millis + 1) + far.len() as Millis - 1) / far.len() as Millis;
-                if let Some(At::Delayed { due, .. }) = self.jobs.get_mut(id).map(|entry| &mut entry.at) {
-                    *due = now + share.max(1);
-                }
+                let due = now + share.max(1);
+                self.jobs.change(id, |entry| entry.at = At::Delayed { lane: name.clone(), due });
             }
         }
         (limit.min(PAGE_LIMIT) - left) as u64
     }
 
-    /// The ids that are delayed in a lane, with their dues.
-    fn delayed_in(&self, name: &str) -> Vec<(Millis, String)> {
-        let delayed = |(id, entry): (&String, &Entry)| match &entry.at {
-            At::Delayed { lane, due } if **lane == *name => Some((*due, id.clone())),
-            _ => None,
-        };
-        self.jobs.iter().filter_map(delayed).collect()
-    }
-
     /// All ids of each lane, and last of the leased.
     pub fn whole_sample(&self) -> Vec<Sample> {
-        let of = |lane: Option<&Lane>, ids: Vec<String>| Sample {
-            lane: lane.map(|lane| lane.name.to_string()),
-            patience_ms: lane.map(|lane| lane.patience),
-            order: lane.map(|lane| lane.order).unwrap_or_default(),
-            total: ids.len() as u64,
-            ids,
+        let of = |lane: Option<&Lane>, mut ids: Vec<String>| {
+            ids.sort_unstable();
+            Sample {
+                lane: lane.map(|lane| lane.name.to_string()),
+                patience_ms: lane.map(|lane| lane.patience),
+                order: lane.map(|lane| lane.order).unwrap_or_default(),
+                total: ids.len() as u64,
+                ids,
+            }
         };
-        let ids = |name: &str| self.delayed_in(name).into_iter().map(|(_, id)| id).collect();
-        let lanes = self.lanes_in_order();
-        let lanes = lanes.iter().map(|lane| of(Some(lane), ids(&lane.name)));
-        let leased = self.jobs.iter().filter(|(_, entry)| matches!(entry.at, At::Leased { .. }));
-        lanes.chain([of(None, leased.map(|(id, _)| id.clone()).collect())]).collect()
+        let ids = |name| self.jobs.delayed(name, Millis::MIN..Millis::MAX).map(|(_, id, _)| id.clone()).collect();
+        let lanes = self.lanes.iter().map(|lane| of(Some(lane), ids(&lane.name)));
+        lanes.chain([of(None, self.jobs.leased().map(|(_, id, _)| id.clone()).collect())]).collect()
     }
 
     /// Removes an id that is dead or delayed, and the note about one that is leased.
     pub fn forget(&mut self, id: &str) {
-        if let Some(entry) = self.jobs.get_mut(id) {
-            entry.note = None;
-        }
+        self.jobs.change(id, |entry| entry.note = None);
         if self.jobs.get(id).is_some_and(|entry| !matches!(entry.at, At::Leased { .. })) {
             self.jobs.remove(id);
         }
@@ -269,14 +232,14 @@ impl QueueModel {
             let Job { deliveries, failures, .. } = *job;
             let note = self.jobs.get(&job.id).and_then(|entry| entry.note.clone());
             let note = note.filter(|_| self.rules.note_outlives_lease);
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None, note });
+            self.jobs.put(&job.id, Entry { at, deliveries, failures, trial: None, note });
         }
         Claimed::Batch { deadline, jobs, repeated: false }
     }
 
     /// What that token holds already.
     fn claimed_before(&self, now: Millis, asked: &str) -> Option<(Millis, Vec<Job>)> {
-        let held = |(id, entry): (&String, &Entry)| match &entry.at {
+        let held = |(_, id, entry): (Millis, &String, &Entry)| match &entry.at {
             At::Leased { fence, token, lane, due } if **token == *asked && *fence > now => {
                 let job = Job {
                     id: id.clone(),
@@ -293,90 +256,90 @@ impl QueueModel {
         if !self.rules.token_remembered {
             return None;
         }
-        let held: Vec<_> = self.jobs.iter().filter_map(held).collect();
+        let held: Vec<_> = self.jobs.leased().filter_map(held).collect();
         Some((held.first()?.0, held.into_iter().map(|(_, job)| job).collect()))
     }
 
     /// Leases whose time is up, for the first time and once more, in the order they ran out: half a batch
     /// at the most, halved again per further delivery.
     fn expired(&self, now: Millis, limit: usize) -> (Vec<Job>, Vec<Job>) {
-        if !self.rules.leases_end {
+        let ends = self.jobs.leased().next().is_some_and(|(fence, ..)| fence <= now);
+        if !self.rules.leases_end || !ends {
             return Default::default();
         }
-        let first = self.lanes_in_order().first().map_or_else(|| "default".into(), |lane| lane.name.clone());
-        let over = |(id, entry): (&String, &Entry)| match entry.at {
-            At::Leased { fence, .. } if fence <= now => Some(Job {
-                id: id.clone(),
-                lane: first.clone(),
-                due: fence,
-                deliveries: entry.deliveries + 1,
-                failures: entry.failures + u32::from(entry.trial == Some(fence)),
-                order: self.order_of(&first),
-            }),
-            _ => None,
-        };
-        let mut over: Vec<Job> = self.jobs.iter().filter_map(over).collect();
-        over.sort_by(|a, b| (a.due, &a.id).cmp(&(b.due, &b.id)));
-        over.truncate(2 * limit);
+        let first = self.lanes.first().map_or_else(|| "default".into(), |lane| lane.name.clone());
+        let over = self.jobs.leased().take_while(|(fence, ..)| *fence <= now).map(|(fence, id, entry)| Job {
+            id: id.clone(),
+            lane: first.clone(),
+            due: fence,
+            deliveries: entry.deliveries + 1,
+            failures: entry.failures + u32::from(entry.trial == Some(fence)),
+            order: self.order_of(&first),
+        });
+        let over: Vec<Job> = over.take(2 * limit).collect();
         let (first, suspects): (Vec<Job>, Vec<Job>) = over.into_iter().partition(|job| job.deliveries == 1);
         (halved(first, limit), halved(suspects, limit))
     }
 
     /// The due ids of all lanes that make a batch, or how long the oldest due one has waited.
     fn ready(&self, now: Millis, request: &ClaimRequest<'_>, suspects_too: bool) -> Result<Vec<Job>, Option<Millis>> {
-        let waiting = || {
-            self.jobs.iter().filter_map(|(id, entry)| match &entry.at {
-                At::Delayed { lane, due } if suspects_too || entry.deliveries == 0 => Some((id, entry, lane, *due)),
-                _ => None,
-            })
+        let lanes = &self.lanes;
+        let newest = |at: usize| self.rules.newest_first && lanes[at].order == Order::NewestFirst;
+        let waiting = |at: usize, dues: Range<Millis>| {
+            let waiting = self.jobs.delayed(&lanes[at].name, dues);
+            waiting.filter(move |(.., entry)| suspects_too || entry.deliveries == 0).map(move |of| (at, of))
         };
-        let waited = waiting().map(|(.., due)| now - due).filter(|waited| *waited >= 0);
-        let (due, oldest) = waited.fold((0, None), |(due, oldest), waited| (due + 1, oldest.max(Some(waited))));
         let is_early = request.early > 0.0;
-        if !is_early && due < request.limit && oldest.is_none_or(|waited| waited < millis(request.linger)) {
+        if !is_early && self.next_due().is_none_or(|due| due > now) {
+            return Err(None);
+        }
+        // In its order no lane gives more than the first of its ids, as many as a batch has.
+        let due = |at| -> Vec<(usize, Waiting<'_>)> {
+            let due = waiting(at, Millis::MIN..now + 1);
+            if newest(at) { due.rev().take(request.limit).collect() } else { due.take(request.limit).collect() }
+        };
+        let mut all: Vec<_> = (0..lanes.len()).flat_map(due).collect();
+        let first = |at| waiting(at, Millis::MIN..now + 1).next().map(|(_, (due, ..))| now - due);
+        let oldest = (0..lanes.len()).filter_map(first).max();
+        if !is_early && all.len() < request.limit && oldest.is_none_or(|waited| waited < millis(request.linger)) {
             return Err(oldest);
         }
-        let lanes = self.lanes_in_order();
-        let (mut all, mut soon) = (Vec::new(), Vec::new());
-        for (id, entry, lane, due) in waiting() {
-            let Some(at) = lanes.iter().position(|known| known.name == *lane) else { continue };
-            let Entry { deliveries, failures, .. } = *entry;
-            let order = lanes[at].order;
-            let job = Job { id: id.clone(), lane: lane.clone(), due, deliveries, failures, order };
-            if due <= now {
-                all.push((at, job));
-            } else if order.is_timed() || !self.rules.only_timed_lend {
-                soon.push((at, job));
-            }
-        }
         let tier = |at: usize| if self.rules.tiers_are_strict { lanes[at].tier } else { 0 };
-        let newest = |at: usize| self.rules.newest_first && lanes[at].order == Order::NewestFirst;
-        let lateness = |at: usize, job: &Job| (now - job.due) as f64 / lanes[at].patience as f64;
-        all.sort_by(|(in_a, a), (in_b, b)| {
+        let lateness = |at: usize, due: Millis| (now - due) as f64 / lanes[at].patience as f64;
+        let by_lateness = |(in_a, a): &(usize, Waiting<'_>), (in_b, b): &(usize, Waiting<'_>)| {
+            let later = lateness(*in_b, b.0).total_cmp(&lateness(*in_a, a.0));
+            later.then_with(|| (in_a, a.0, a.1).cmp(&(in_b, b.0, b.1)))
+        };
+        all.sort_by(|one, other| {
+            let ((in_a, a), (in_b, b)) = (one, other);
             let by_lane = (tier(*in_a), newest(*in_a)).cmp(&(tier(*in_b), newest(*in_b)));
             by_lane.then_with(|| match newest(*in_a) {
-                true => b.due.cmp(&a.due).then_with(|| in_a.cmp(in_b)).then_with(|| b.id.cmp(&a.id)),
-                false => {
-                    let later = lateness(*in_b, b).total_cmp(&lateness(*in_a, a));
-                    later.then_with(|| (in_a, a.due, &a.id).cmp(&(in_b, b.due, &b.id)))
-                }
+                true => b.0.cmp(&a.0).then_with(|| in_a.cmp(in_b)).then_with(|| b.1.cmp(a.1)),
+                false => by_lateness(one, other),
             })
         });
         // In the places that are free what is due soonest: relative to its patience, where idle quota is spent; otherwise
         // up to the first that it is too early for.
-        soon.sort_by(|(in_a, a), (in_b, b)| match is_early || !self.rules.soonest_first {
-            true => {
-                let later = lateness(*in_b, b).total_cmp(&lateness(*in_a, a));
-                later.then_with(|| (in_a, a.due, &a.id).cmp(&(in_b, b.due, &b.id)))
-            }
-            false => (a.due, in_a, &a.id).cmp(&(b.due, in_b, &b.id)),
-        });
         let share = if is_early { request.early } else { request.lookahead };
-        all.extend(soon.into_iter().take_while(|(at, job)| -lateness(*at, job) <= share));
+        if share > 0.0 && all.len() < request.limit {
+            let lends = |at: &usize| lanes[*at].order.is_timed() || !self.rules.only_timed_lend;
+            let soon = |at| waiting(at, now + 1..Millis::MAX).take(request.limit);
+            let mut soon: Vec<_> = (0..lanes.len()).filter(lends).flat_map(soon).collect();
+            soon.sort_by(|one, other| match is_early || !self.rules.soonest_first {
+                true => by_lateness(one, other),
+                false => (one.1.0, one.0, one.1.1).cmp(&(other.1.0, other.0, other.1.1)),
+            });
+            all.extend(soon.into_iter().take_while(|(at, (due, ..))| -lateness(*at, *due) <= share));
+        }
         if all.is_empty() {
             return Err(None);
         }
-        let mut picked: Vec<Job> = all.into_iter().map(|(_, job)| job).take(request.limit).collect();
+        let job = |(at, (due, id, entry)): (usize, Waiting<'_>)| {
+            let Lane { name, order, .. } = &lanes[at];
+            let Entry { deliveries, failures, .. } = *entry;
+            Job { id: id.clone(), lane: name.clone(), due, deliveries, failures, order: *order }
+        };
+        let mut picked: Vec<Job> = all.into_iter().take(request.limit).map(job).collect();
         // Suspects travel apart; the most urgent says which of the two this batch is.
         let suspects = picked.first().is_some_and(|job| job.deliveries > 0);
         picked.retain(|job| (job.deliveries > 0) == suspects);
@@ -385,14 +348,12 @@ impl QueueModel {
 
     fn wait(&self, now: Millis, request: &ClaimRequest<'_>, waited: Option<Millis>) -> Millis {
         let mut wait = millis(request.linger) - waited.unwrap_or(0);
-        let mut dues = Vec::new();
-        for entry in self.jobs.values() {
-            match entry.at {
-                At::Leased { fence, .. } => wait = wait.min(fence - now),
-                At::Delayed { due, .. } => dues.push(due),
-                At::Dead { .. } => {}
-            }
+        if let Some((fence, ..)) = self.jobs.leased().next() {
+            wait = wait.min(fence - now);
         }
+        let soon =
+            |lane: &Lane| self.jobs.delayed(&lane.name, Millis::MIN..now.saturating_add(wait)).take(request.limit);
+        let mut dues: Vec<Millis> = self.lanes.iter().flat_map(soon).map(|(due, ..)| due).collect();
         dues.sort_unstable();
         if let Some(ready) = request.limit.checked_sub(1).and_then(|at| dues.get(at)) {
             wait = wait.min(ready - now);
@@ -406,7 +367,7 @@ impl QueueModel {
             let Some((deliveries, failures)) = self.held(now, deadline, &job.id) else { return false };
             let (at, deliveries, failures) = match verdict {
                 Verdict::Reschedule { lane, due } => {
-                    self.lanes.insert(lane.name.clone(), lane.clone());
+                    self.learn(lane);
                     (self.back(&job.id, &lane.name, due.moment(now)), 0, 0)
                 }
                 Verdict::Finish => {
@@ -424,7 +385,7 @@ impl QueueModel {
                 }
                 Verdict::Bury { reason } => (At::Dead { at: now, reason: reason.as_str().into() }, 0, 0),
             };
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None, note: None });
+            self.jobs.put(&job.id, Entry { deliveries, failures, ..Entry::new(at) });
             true
         };
         verdicts.iter().map(settle).collect()
@@ -437,7 +398,7 @@ impl QueueModel {
             self.know(&job.lane);
             let deliveries = deliveries + u32::from(!self.rules.release_uncounted);
             let at = self.back(&job.id, &job.lane, job.due);
-            self.jobs.insert(job.id.clone(), Entry { at, deliveries, failures, trial: None, note: None });
+            self.jobs.put(&job.id, Entry { deliveries, failures, ..Entry::new(at) });
             true
         };
         jobs.iter().map(release).collect()
@@ -455,13 +416,14 @@ impl QueueModel {
 
     /// Notes that what this lease holds is alone in its process; says whether there is any.
     pub fn try_alone(&mut self, now: Millis, deadline: Millis, token: &str) -> bool {
-        let held = |at: &At| matches!(at, At::Leased { fence, token: of, .. } if *fence == deadline && **of == *token && now < deadline);
-        let mut any = false;
-        for entry in self.jobs.values_mut().filter(|entry| held(&entry.at)) {
-            entry.trial = Some(deadline);
-            any = true;
+        let held = |(fence, _, entry): &(Millis, &String, &Entry)| {
+            *fence == deadline && now < deadline && matches!(&entry.at, At::Leased { token: of, .. } if **of == *token)
+        };
+        let held: Vec<String> = self.jobs.leased().filter(held).map(|(_, id, _)| id.clone()).collect();
+        for id in &held {
+            self.jobs.change(id, |entry| entry.trial = Some(deadline));
         }
-        any
+        !held.is_empty()
     }
 
     /// The deliveries and failures of an id that this lease holds.
@@ -489,16 +451,26 @@ impl QueueModel {
     }
 
     pub fn places(&self) -> impl Iterator<Item = (&String, Place)> {
-        self.jobs.keys().filter_map(|id| Some((id, self.place(id)?)))
+        self.jobs.iter().filter_map(|(id, _)| Some((id, self.place(id)?)))
     }
 
     pub fn due(&self, now: Millis) -> u64 {
-        self.jobs.values().filter(|entry| matches!(entry.at, At::Delayed { due, .. } if due <= now)).count() as u64
+        self.jobs
+            .iter()
+            .map(|(_, entry)| entry)
+            .filter(|entry| matches!(entry.at, At::Delayed { due, .. } if due <= now))
+            .count() as u64
+    }
+
+    /// When the next id is due, or was.
+    pub fn next_due(&self) -> Option<Millis> {
+        let first = |lane: &Lane| self.jobs.delayed(&lane.name, Millis::MIN..Millis::MAX).next();
+        self.lanes.iter().filter_map(first).map(|(due, ..)| due).min()
     }
 
     /// How late, measured in the lane's own interval.
     pub fn urgency(&self, now: Millis, lane: &str, due: Millis) -> f64 {
-        (now - due) as f64 / self.lanes.get(lane).map_or(60_000, |lane| lane.patience) as f64
+        (now - due) as f64 / self.lane(lane).map_or(60_000, |lane| lane.patience) as f64
     }
 
     /// The greatest urgency of those that wait and are no suspects; `None` when nothing is due.
@@ -507,33 +479,40 @@ impl QueueModel {
             At::Delayed { lane, due } if *due <= now && entry.deliveries == 0 => Some(self.urgency(now, lane, *due)),
             _ => None,
         };
-        self.jobs.values().filter_map(urgency).max_by(f64::total_cmp)
+        self.jobs.iter().map(|(_, entry)| entry).filter_map(urgency).max_by(f64::total_cmp)
     }
 
-    /// By tier, most impatient first.
-    fn lanes_in_order(&self) -> Vec<Lane> {
-        let mut lanes: Vec<_> = self.lanes.values().cloned().collect();
-        let tier = |lane: &Lane| if self.rules.tiers_are_strict { lane.tier } else { 0 };
-        lanes.sort_by(|a, b| (tier(a), a.patience, &a.name).cmp(&(tier(b), b.patience, &b.name)));
-        lanes
+    fn lane(&self, name: &str) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| *lane.name == *name)
+    }
+
+    /// Lanes travel with jobs.
+    fn learn(&mut self, lane: &Lane) {
+        if self.lane(&lane.name) != Some(lane) {
+            self.lanes.retain(|known| known.name != lane.name);
+            self.lanes.push(lane.clone());
+            let tier = |lane: &Lane| if self.rules.tiers_are_strict { lane.tier } else { 0 };
+            self.lanes.sort_by(|a, b| (tier(a), a.patience, &a.name).cmp(&(tier(b), b.patience, &b.name)));
+        }
     }
 
     fn order_of(&self, lane: &str) -> Order {
-        self.lanes.get(lane).map_or_else(Order::default, |lane| lane.order)
+        self.lane(lane).map_or_else(Order::default, |lane| lane.order)
     }
 
     /// A lane somebody gives a job back to.
     fn know(&mut self, name: &Arc<str>) {
-        let unknown = || Lane::new(name.clone(), Duration::from_secs(60));
-        self.lanes.entry(name.clone()).or_insert_with(unknown);
+        if self.lane(name).is_none() {
+            self.learn(&Lane::new(name.clone(), Duration::from_secs(60)));
+        }
     }
 
     pub fn stats(&self, now: Millis) -> Stats {
         let fence_ahead_ms = (self.last_fence - now).max(0);
         let mut stats = Stats { now_ms: now, paused: self.paused.clone(), fence_ahead_ms, ..Stats::default() };
-        for Lane { name, patience: patience_ms, tier, order } in self.lanes_in_order() {
+        for Lane { name, patience: patience_ms, tier, order } in self.lanes.clone() {
             let mut lane = LaneStats { lane: name.to_string(), patience_ms, tier, order, ..LaneStats::default() };
-            for entry in self.jobs.values() {
+            for entry in self.jobs.iter().map(|(_, entry)| entry) {
                 if let At::Delayed { lane: of, due } = &entry.at
                     && *of == name
                 {
@@ -550,7 +529,7 @@ impl QueueModel {
             stats.oldest_lateness_ms = stats.oldest_lateness_ms.max(lane.oldest_lateness_ms);
             stats.lanes.push(lane);
         }
-        for entry in self.jobs.values() {
+        for entry in self.jobs.iter().map(|(_, entry)| entry) {
             match entry.at {
                 At::Leased { fence, .. } => {
                     stats.leased += 1;

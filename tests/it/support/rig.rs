@@ -379,6 +379,7 @@ impl Rig {
             queue: Arc::new(queue),
             handling: Handling::Metered(self.handler.clone(), self.credentials.clone()),
             claims: self.setup.claims.into(),
+            early: 0.0.into(),
             concurrency: self.setup.slots.into(),
             metrics: self.metrics.clone(),
             health: Arc::default(),

@@ -229,6 +229,7 @@ impl Poller {
             queue: queue.clone(),
             handling: Handling::Metered(handler, credentials),
             claims: Reloadable::new(claims),
+            early: 0.0.into(),
             concurrency,
             metrics: Arc::new(Metrics::new()),
             health: health.clone(),

@@ -224,6 +224,7 @@ impl World {
             queue,
             handling: Handling::Metered(handler, credentials),
             claims: Reloadable::new(claims),
+            early: 0.0.into(),
             concurrency,
             metrics: Arc::new(Metrics::new()),
             health: health.clone(),

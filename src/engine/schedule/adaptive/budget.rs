@@ -73,6 +73,12 @@ impl Spending {
         [calls, table_calls, events, average_events].iter().all(|value| *value >= 0.0).then_some(more)
     }
 
+    /// Calls demanded ÷ calls of the age table; `None` while there are none.
+    #[must_use]
+    pub fn calls_to_table(&self) -> Option<f64> {
+        (self.table_calls > 0.0).then(|| self.calls / self.table_calls)
+    }
+
     /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

@@ -15,6 +15,9 @@ pub struct Grid {
     patiences: Vec<Millis>,
 }
 
+/// A lane's patience is at most this many times an interval in it, with one lane to an octave: two, and what rounding adds.
+pub const WIDEST_STEP: f64 = 2.12;
+
 /// The step that a mantissa is written in: two to an octave are 1, 1.4, 2, 2.8 … times the first.
 const FINEST: u32 = 4;
 
@@ -65,12 +68,21 @@ fn rounded(ms: f64) -> Millis {
     ((ms / unit).round() * unit) as Millis
 }
 
-/// Named by its interval, `~5m` or `~1h24m`: "about every". The mark keeps it apart from the lanes of the age table,
-/// which are named by an age.
+/// Updates of an item in that lane for each of its patiences. In a lane of the grid intervals are between a half and the whole of
+/// it, evenly in their logarithm; in others they are all of it.
+#[must_use]
+pub fn updates_per_patience(lane: &str) -> f64 {
+    if lane.starts_with(MARK) { std::f64::consts::LOG2_E } else { 1.0 }
+}
+
+/// Keeps these lanes apart from those of the age table, which are named by an age.
+const MARK: char = '~';
+
+/// Named by its interval, `~5m` or `~1h24m`: "about every".
 fn lane(patience: Millis) -> Lane {
     let text = humantime::format_duration(clock::span(patience)).to_string();
     let name: String = text.split_whitespace().collect();
-    Lane::new(format!("~{name}"), clock::span(patience))
+    Lane::new(format!("{MARK}{name}"), clock::span(patience))
 }
 
 #[cfg(test)]
@@ -93,12 +105,23 @@ mod tests {
 
     proptest! {
         #[test]
+        fn intervals_in_a_lane_are_shorter_than_its_patience(shortest in 20_000i64..1_000_000) {
+            let grid = Grid::new(shortest, 100 * 86_400_000, 1);
+            let lane = grid.lanes().nth(3).unwrap();
+            let (from, to) = ((lane.patience / 2) as f64, lane.patience as f64);
+            let rates = (0..1_000).map(|at| lane.patience as f64 / (from * (to / from).powf((f64::from(at) + 0.5) / 1e3)));
+            let mean = rates.sum::<f64>() / 1e3;
+            prop_assert!((mean / updates_per_patience(&lane.name) - 1.0).abs() < 0.01, "{mean}");
+        }
+
+        #[test]
         fn a_lane_is_at_most_a_step_above_its_intervals(interval in 20_000i64..86_000_000, per_octave in 1u32..5) {
             let grid = Grid::new(20_000, 86_400_000, per_octave);
             let lane = grid.lane(interval);
             prop_assert!(lane.patience >= interval);
             let step = (1.0 / f64::from(per_octave)).exp2();
             prop_assert!(lane.patience as f64 <= interval as f64 * step * 1.06, "{interval} {lane:?}");
+            prop_assert!(lane.patience as f64 <= interval as f64 * WIDEST_STEP, "{interval} {lane:?}");
             prop_assert!(grid.lanes().any(|other| other == lane));
         }
     }

@@ -19,18 +19,27 @@ pub mod train;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use self::budget::{Normaliser, Spending, table_calls};
-use self::grid::Grid;
+use self::grid::{Grid, WIDEST_STEP};
 use self::model::{Counts, Model};
 use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 use crate::engine::schedule::history::{History, sane};
+use crate::engine::schedule::{Bound, Explained};
 
-/// Under a hard quota an adaptive schedule demands a little more than it: then the queue's order decides what is
-/// worth a call, rather than chance. `cargo bench -- freshness` found 1.25 best of 0.8 to 1.5, at a half and a
-/// quarter of the table.
-pub const OF_A_HARD_QUOTA: f64 = 1.25;
+/// What decides on the number of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spend {
+    /// The age table: as many calls as it would make.
+    #[default]
+    Demand,
+    /// The quota: all of it, if that is more.
+    Quota,
+}
 
 /// What the operator sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,11 +52,16 @@ pub struct Options {
     pub longest: f64,
     /// Lanes for each doubling of the interval, 1 to 4.
     pub lanes_per_octave: u32,
+    /// What decides on the number of calls.
+    pub spend: Spend,
+    /// With [`Spend::Quota`]: the share of its interval after which an item may be updated early, 0 to 1.
+    pub earliest: f64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { share: 1.0, shortest: 1.0 / 9.0, longest: 8.0, lanes_per_octave: 1 }
+        let (spend, earliest) = (Spend::Demand, 0.5);
+        Self { share: 1.0, shortest: 1.0 / 9.0, longest: 8.0, lanes_per_octave: 1, spend, earliest }
     }
 }
 
@@ -97,6 +111,7 @@ impl Adaptive {
             share: within(options.share, 1e-3, 1e3),
             shortest: within(options.shortest, 1e-3, 1.0),
             longest: within(options.longest, 1.0, 1e3),
+            earliest: within(options.earliest, 0.0, 1.0),
             ..options
         };
         let patiences = || table.brackets().iter().map(|bracket| bracket.lane.patience as f64);
@@ -119,6 +134,27 @@ impl Adaptive {
     #[must_use]
     pub fn price(&self) -> f64 {
         self.price
+    }
+
+    /// Calls that are to be spent, as a multiple of the age table's, where the quota carries `quota` times the table's
+    /// (`None`: not known, or endless).
+    #[must_use]
+    pub fn share(&self, quota: Option<f64>) -> f64 {
+        // Further than this the bounds of the intervals would not let the calls follow, and the price would run away.
+        const REACH: f64 = 0.9;
+        // Early updates spend the rest. A demand above the quota would look like too few credentials.
+        const NEARLY: f64 = 0.97;
+        let spends = self.options.spend == Spend::Quota;
+        let quota = quota.filter(|quota| spends && quota.is_finite()).unwrap_or(0.0);
+        // A quota below the table's calls is shared out by the queue's order, whatever is demanded.
+        (quota * NEARLY).clamp(1.0, self.options.shortest.powf(-REACH))
+    }
+
+    /// How early an item may be updated to spend idle quota, as a share of its lane's patience: so early that
+    /// [`Options::earliest`] of its interval is over. 0: not at all.
+    #[must_use]
+    pub fn early(&self) -> f64 {
+        if self.options.spend == Spend::Quota { (1.0 - self.options.earliest) / WIDEST_STEP } else { 0.0 }
     }
 
     /// All lanes that it may use, the shortest first.
@@ -214,6 +250,27 @@ impl Adaptive {
         let rate = self.model.curve.rate(age.max(0) as f64 / 1e3) * level * multiplier;
         let delay = last.saturating_add(interval).saturating_sub(now).max(0);
         Some(Decision { lane: self.grid.lane(interval), delay, interval, multiplier, rate_per_s: Some(rate), recent })
+    }
+
+    /// What an interval, ms, that was decided at the item's last answer says of it at `now`: the price says how busy the item was
+    /// taken to be.
+    #[must_use]
+    pub fn explained(&self, history: &History, interval: Millis, now: Millis) -> Option<Explained> {
+        let (created_at, last) = (history.created_at?, history.last?.at);
+        let age_s = |at: Millis| at.saturating_sub(created_at).max(0) as f64 / 1e3;
+        let (since_s, now_s) = (age_s(last), age_s(now.max(last)));
+        let missed = self.model.curve.missed(since_s, since_s + interval.max(1) as f64 / 1e3);
+        // A rate that the bounds' intervals stand for, and no model would estimate, is cut off.
+        let multiplier = (self.price / missed / self.normaliser.level).clamp(self.model.least, self.model.greatest);
+        let busy = multiplier * self.normaliser.level;
+        let (shortest, longest) = self.bounds(self.table.bracket(created_at, last.max(created_at))?);
+        let bound = match interval {
+            interval if interval <= shortest => Some(Bound::Shortest),
+            interval if interval >= longest => Some(Bound::Longest),
+            _ => None,
+        };
+        let rate_per_s = busy * self.model.curve.rate(now_s);
+        Some(Explained { multiplier, rate_per_s, unseen: busy * self.model.curve.events(since_s, now_s), bound })
     }
 
     /// What the last answer adds to the day's spending: one call, and what table and average item would have had
@@ -312,6 +369,23 @@ mod tests {
     fn half_the_budget_is_a_higher_price() {
         assert!(schedule(0.5).price() > 2.0 * schedule(1.0).price());
         assert!(schedule(2.0).price() < schedule(1.0).price());
+    }
+
+    #[test]
+    fn the_quota_decides_on_the_calls_where_it_is_to_be_spent() {
+        let of = |spend| {
+            let options = Options { spend, ..Options::default() };
+            Adaptive { options, ..schedule(1.0) }
+        };
+        let (demand, quota) = (of(Spend::Demand), of(Spend::Quota));
+        assert_eq!([None, Some(2.0), Some(0.4)].map(|of| demand.share(of)), [1.0; 3]);
+        // Never less than the age table wants: what a quota below it lacks is to be seen.
+        assert_eq!([None, Some(2.0), Some(0.4), Some(f64::NAN)].map(|of| quota.share(of)), [1.0, 1.94, 1.0, 1.0]);
+        // No more than the intervals' bounds let it spend.
+        assert!(quota.share(Some(1e9)) < 9.0);
+        assert_eq!(demand.early(), 0.0);
+        // In a lane whose patience is twice the interval, still half of the interval is over.
+        assert!(quota.early() > 0.2 && quota.early() * WIDEST_STEP <= 0.5);
     }
 
     #[test]

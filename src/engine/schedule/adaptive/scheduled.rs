@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 use crate::engine::schedule::age::AgeTable;
 use crate::engine::schedule::history::History;
-use crate::engine::schedule::{Known, Next, Schedule};
+use crate::engine::schedule::{Explained, Known, Next, Schedule};
 
 /// The history of an item. A date in the future is taken for now, as by the age table.
 fn history(item: &Known<'_>, now: Millis) -> History {
@@ -43,8 +43,20 @@ impl Schedule for Adaptive {
         Some(Arc::new(self.clone().normalised(by)))
     }
 
+    fn share(&self, quota: Option<f64>) -> f64 {
+        self.share(quota)
+    }
+
+    fn early(&self) -> f64 {
+        self.early()
+    }
+
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
         Some(self.grid.lane(interval))
+    }
+
+    fn explained(&self, item: &Known<'_>, interval: Millis, now: Millis) -> Option<Explained> {
+        self.explained(&history(item, now), interval, now)
     }
 
     fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {
@@ -63,6 +75,7 @@ impl Schedule for Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::schedule::Bound;
     use crate::engine::schedule::adaptive::Options;
     use crate::engine::schedule::adaptive::model::Model;
     use crate::engine::schedule::history::Answer;
@@ -94,6 +107,24 @@ mod tests {
         assert_eq!(schedule.recent(&Known::new("1", Some(MADE))), None);
         // What is put back into the queue by its stored times is in the lane where it was.
         assert_eq!(schedule.lane_of(decision.interval), Some(decision.lane));
+    }
+
+    #[test]
+    fn an_interval_tells_how_busy_the_item_was_taken_to_be() {
+        let schedule = schedule();
+        let now = MADE + 6 * HOUR;
+        for counts in [[400.0, 405.0], [4.0, 4.0], [40.0, 90.0]] {
+            let item = seen(counts);
+            let decision = schedule.next(&item.history, now).unwrap();
+            let explained = Schedule::explained(&schedule, &item, decision.interval, now + HOUR / 2).unwrap();
+            assert!((explained.multiplier / decision.multiplier - 1.0).abs() < 0.01, "{explained:?} {decision:?}");
+            assert_eq!(explained.bound, None);
+            let rate = explained.unseen / 1_800.0;
+            assert!(rate > explained.rate_per_s && rate < decision.rate_per_s.unwrap(), "{explained:?} {decision:?}");
+        }
+        let bound = |interval| Schedule::explained(&schedule, &seen([1.0, 1.0]), interval, now).unwrap().bound;
+        assert_eq!([HOUR / 9, 8 * HOUR].map(bound), [Some(Bound::Shortest), Some(Bound::Longest)]);
+        assert_eq!(Schedule::explained(&schedule, &Known::new("1", Some(MADE)), HOUR, now), None);
     }
 
     #[test]

@@ -14,13 +14,15 @@ use super::model::{Counts, FEATURES, Model};
 use super::{Adaptive, Options};
 use crate::base::clock::Millis;
 use crate::engine::schedule::age::AgeTable;
-use crate::engine::schedule::history::{Answer, History};
+use crate::engine::schedule::history::{Answer, History, sane};
 
 /// Events of one item.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Cascade {
     /// Ages of its events, ms, rising.
-    events: Vec<Millis>,
+    ages: Vec<Millis>,
+    /// How many there were before each of them, and in all.
+    counts: Vec<f64>,
     /// Sums of the ages before each event and after the last.
     sums: Vec<f64>,
 }
@@ -30,36 +32,68 @@ impl Cascade {
     /// number is left out. Equal ages are events of their own.
     #[must_use]
     pub fn new(ages_s: &[f64], horizon: Millis) -> Self {
-        let ages = ages_s.iter().filter(|age| age.is_finite()).map(|age| (age * 1e3) as Millis);
-        let mut events: Vec<Millis> = ages.filter(|age| *age > 0 && *age < horizon).collect();
-        events.sort_unstable();
-        let mut sums = vec![0.0];
-        for event in &events {
-            sums.push(sums[sums.len() - 1] + *event as f64);
-        }
-        Self { events, sums }
+        let ages = ages_s.iter().filter(|age| age.is_finite()).map(|age| ((age * 1e3) as Millis, 1.0));
+        Self::of(ages.collect(), horizon)
     }
 
-    /// Ages of its events, ms, rising.
+    /// From an item's counts at ages, ms, rising. When the events between two counts happened is not known: they are spread
+    /// evenly over the time since the last answer, which was at most `longest(age)` before, as answers without a change are
+    /// not in a history. A count below an earlier one says nothing.
     #[must_use]
-    pub fn events(&self) -> &[Millis] {
-        &self.events
+    pub fn of_counts(counts: &[(Millis, f64)], longest: impl Fn(Millis) -> Millis, horizon: Millis) -> Self {
+        let (mut before, mut seen) = (0, 0.0);
+        let mut events = Vec::new();
+        for &(age, count) in counts {
+            let more = sane(count) - seen;
+            if more > 0.0 {
+                let from = before.max(age.saturating_sub(longest(age)));
+                let pieces = more.ceil().min(PIECES);
+                let at = |piece: usize| from + ((age - from) as f64 * (piece as f64 + 0.5) / pieces) as Millis;
+                events.extend((0..pieces as usize).map(|piece| (at(piece), more / pieces)));
+                seen += more;
+            }
+            before = age;
+        }
+        Self::of(events, horizon)
+    }
+
+    fn of(mut events: Vec<(Millis, f64)>, horizon: Millis) -> Self {
+        events.retain(|(age, _)| *age > 0 && *age < horizon);
+        events.sort_unstable_by_key(|(age, _)| *age);
+        let (mut counts, mut sums) = (vec![0.0], vec![0.0]);
+        for (at, (age, weight)) in events.iter().enumerate() {
+            counts.push(counts[at] + weight);
+            sums.push(sums[at] + weight * *age as f64);
+        }
+        Self { ages: events.into_iter().map(|(age, _)| age).collect(), counts, sums }
+    }
+
+    /// Events up to an age, ms: their place in the lists.
+    fn place(&self, age: Millis) -> usize {
+        self.ages.partition_point(|event| *event <= age)
     }
 
     /// Its count at an age, ms.
     #[must_use]
     pub fn count(&self, age: Millis) -> f64 {
-        self.events.partition_point(|event| *event <= age) as f64
+        self.counts[self.place(age)]
+    }
+
+    /// Its count at the end.
+    fn total(&self) -> f64 {
+        self.counts[self.ages.len()]
     }
 
     /// Σ (to − event) over its events after `from` and not after `to`, event seconds.
     #[must_use]
     pub fn missed(&self, from: Millis, to: Millis) -> f64 {
-        let place = |age: Millis| self.events.partition_point(|event| *event <= age);
-        let (first, last) = (place(from), place(to).max(place(from)));
-        ((last - first) as f64 * to as f64 - (self.sums[last] - self.sums[first])) / 1e3
+        let (first, last) = (self.place(from), self.place(to).max(self.place(from)));
+        ((self.counts[last] - self.counts[first]) * to as f64 - (self.sums[last] - self.sums[first])) / 1e3
     }
 }
+
+/// An increment is spread over at most so many moments.
+const PIECES: f64 = 8.0;
 
 /// Calls and misses of some items.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -152,6 +186,8 @@ const BAND: f64 = 3.5;
 /// The first of each, s.
 const FIRST_KNOT_S: f64 = 60.0;
 const FIRST_BAND_S: f64 = 300.0;
+/// Prices that are tried at most to spend a number of calls.
+const FITS: usize = 40;
 /// Rounds of "run, then fit".
 const ROUNDS: usize = 3;
 
@@ -161,8 +197,8 @@ impl Training {
     /// # Errors
     /// If there is too little to learn from.
     pub fn train(&self, cascades: &[Cascade]) -> Result<Model, TooLittle> {
-        let with = cascades.iter().filter(|cascade| !cascade.events.is_empty());
-        let (items, events) = with.fold((0, 0), |(items, events), with| (items + 1, events + with.events.len()));
+        let items = cascades.iter().filter(|cascade| !cascade.ages.is_empty()).count();
+        let events = cascades.iter().map(Cascade::total).sum::<f64>() as usize;
         if items < 10 || events < 200 {
             return Err(TooLittle::Items { items, events });
         }
@@ -203,20 +239,50 @@ impl Training {
         Ok(model)
     }
 
+    /// Calls and misses of the age table.
+    #[must_use]
+    pub fn by_table(&self, cascades: &[Cascade]) -> Tally {
+        let by_age = |history: &History| {
+            let age = history.last.map_or(0, |answer| answer.at);
+            (self.table.update_delay(0, age).unwrap_or(self.horizon), None)
+        };
+        let lives = cascades.iter().map(|cascade| live(cascade, self.horizon, by_age));
+        lives.fold(Tally::default(), |sum, one| Tally { calls: sum.calls + one.calls, missed: sum.missed + one.missed })
+    }
+
+    /// The same of a model, at the price at which it makes so many calls.
+    #[must_use]
+    pub fn by_model(&self, cascades: &[Cascade], model: &Model, calls: f64) -> Tally {
+        let known = Self { table: self.table.until(self.horizon), ..self.clone() };
+        run(cascades, self.horizon, &known.priced(cascades, self.horizon, model, 1.0, calls).0)
+    }
+
     /// The schedule at the price that spends `wanted` calls.
     fn priced(&self, cascades: &[Cascade], horizon: Millis, model: &Model, from: f64, wanted: f64) -> (Adaptive, f64) {
         let model = Arc::new(model.clone());
-        let mut price = from;
-        loop {
+        let at = |price: f64| {
             let normaliser = Normaliser { price, level: 1.0 };
             let schedule = Adaptive::new(self.table.clone(), model.clone(), self.options, normaliser);
             let off = run(cascades, horizon, &schedule).calls / wanted;
-            // Within the bounds of the intervals not any number of calls can be had: it ends there.
+            (schedule, off)
+        };
+        let (mut price, mut exponent) = (from, 2.0);
+        let (mut schedule, mut off) = at(price);
+        for _ in 0..FITS {
             if (off - 1.0).abs() < 0.005 || !(1e-9..1e9).contains(&price) {
-                return (schedule, price);
+                break;
             }
-            price *= off.powi(2).clamp(0.05, 20.0);
+            let next = price * off.powf(exponent).clamp(0.05, 20.0);
+            let (schedule_there, off_there) = at(next);
+            // Calls come in steps, and within the bounds of the intervals not any number can be had: the step is made shorter
+            // where it leads too far.
+            if (off_there - 1.0).abs() < (off - 1.0).abs() {
+                (price, schedule, off) = (next, schedule_there, off_there);
+            } else {
+                exponent /= 2.0;
+            }
         }
+        (schedule, price)
     }
 
     /// The mean count by age, and beyond the horizon the tail that the last knots suggest.
@@ -403,10 +469,22 @@ mod tests {
     #[test]
     fn bad_ages_are_left_out_and_equal_ones_count() {
         let cascade = Cascade::new(&[5.0, -3.0, 2.0, 2.0, f64::NAN, 0.0, 1e9], 10_000);
-        assert_eq!(cascade.events(), [2_000, 2_000, 5_000]);
+        assert_eq!(cascade.ages, [2_000, 2_000, 5_000]);
         assert!((cascade.missed(0, 6_000) - 9.0).abs() < 1e-9);
         assert!((cascade.missed(2_000, 6_000) - 1.0).abs() < 1e-9);
         assert_eq!(cascade.missed(6_000, 2_000), 0.0);
+    }
+
+    #[test]
+    fn increments_are_spread_over_the_time_since_the_last_answer() {
+        // Seen at 100 s and, after answers without a change, at 1,000 s; the interval then is 200 s.
+        let counts = [(100_000, 2.0), (1_000_000, 6.0), (1_100_000, 5.0), (1_200_000, 6.0), (1_300_000, 7.0)];
+        let cascade = Cascade::of_counts(&counts, |_| 200_000, DAY);
+        assert_eq!(cascade.ages, [25_000, 75_000, 825_000, 875_000, 925_000, 975_000, 1_250_000]);
+        assert_eq!(counts.map(|(age, _)| cascade.count(age)), [2.0, 6.0, 6.0, 6.0, 7.0]);
+        let many = Cascade::of_counts(&[(80_000, 1_000.0)], |_| DAY, DAY);
+        assert_eq!((many.ages.len(), many.count(40_000), many.total()), (8, 500.0, 1_000.0));
+        assert!((many.missed(0, 80_000) - 1_000.0 * 40.0).abs() < 1e-6);
     }
 
     #[test]
@@ -421,15 +499,12 @@ mod tests {
         let (items, table) = (items(), table());
         let model = Training::new(table.clone(), 7 * DAY).train(&items).unwrap();
         assert_eq!(Model::parse(&model.text()).unwrap(), model);
-        let schedule = Adaptive::new(table.clone(), Arc::new(model), Options::default(), Normaliser::default());
+        let training = Training::new(table.clone(), 7 * DAY);
+        let plain = training.by_table(&items);
+        let priced = training.by_model(&items, &model, plain.calls);
+        assert!((priced.calls / plain.calls - 1.0).abs() < 0.01, "{priced:?} {plain:?}");
+        let schedule = Adaptive::new(table, Arc::new(model), Options::default(), Normaliser::default());
         let learnt = run(&items, 7 * DAY, &schedule);
-        let by_table = |history: &History| {
-            let age = history.last.map_or(0, |answer| answer.at);
-            (table.update_delay(0, age).unwrap_or(DAY), None)
-        };
-        let tallies = items.iter().map(|item| live(item, 7 * DAY, by_table));
-        let plain = tallies
-            .fold(Tally::default(), |sum, one| Tally { calls: sum.calls + one.calls, missed: sum.missed + one.missed });
         assert!((learnt.calls / plain.calls - 1.0).abs() < 0.05, "{learnt:?} {plain:?}");
         assert!(learnt.missed < 0.8 * plain.missed, "{learnt:?} {plain:?}");
     }
