@@ -5,6 +5,7 @@ use std::path::Path;
 
 use twitter_updater::config::Settings;
 use twitter_updater::ingest::Tweets;
+use twitter_updater::model::account::Account;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::providers::lookup::Strangers;
 use twitter_updater::providers::lookup::{LookupError, Outcome};
@@ -37,18 +38,40 @@ const SECRET_PLACES: [&str; 3] = ["://me:canary@localhost", "?password=canary\""
 /// A body said to be the answer of Twitter's v1.1 to a lookup of these ids.
 pub fn lookup_answer(body: &[u8], ids: &[String]) {
     answers(twitter_v1::read_answer(body, ids), ids);
+    accounts(twitter_v1::account::read(body, ids), ids);
 }
 
 /// A body said to be the answer of each other provider.
 pub fn other_lookup_answer(body: &[u8], ids: &[String]) {
     answers(x_v2::read_answer(body, ids), ids);
+    accounts(x_v2::account::read(body, ids), ids);
     answers(mastodon::read_answer(body, ids, mastodon::Calls::Batch), ids);
-    // One call, one status.
+    accounts(mastodon::account::read(body, ids, mastodon::Calls::Batch), ids);
+    // One call, one status or account.
     for id in ids {
         let id = std::slice::from_ref(id);
         answers(mastodon::read_answer(body, id, mastodon::Calls::Single), id);
+        accounts(mastodon::account::read(body, id, mastodon::Calls::Single), id);
     }
     answers(bluesky::read_answer(body, ids), ids);
+    accounts(bluesky::account::read(body, ids), ids);
+}
+
+fn accounts(read: Result<(Vec<Outcome<Account>>, Strangers), LookupError>, ids: &[String]) {
+    match read {
+        Ok((outcomes, _)) => {
+            assert_eq!(outcomes.len(), ids.len());
+            for (id, outcome) in ids.iter().zip(outcomes) {
+                match outcome {
+                    Outcome::Found(account) => assert_eq!(account.id, *id),
+                    Outcome::Broken(why) => is_about_a_tweet(&why),
+                    Outcome::Unavailable | Outcome::Absent(_) => {}
+                }
+            }
+        }
+        Err(LookupError::BadAnswer(why)) => is_about_a_tweet(&why),
+        Err(other) => panic!("a body decides nothing else: {other:?}"),
+    }
 }
 
 fn answers(read: Result<(Vec<Outcome>, Strangers), LookupError>, ids: &[String]) {
@@ -63,6 +86,7 @@ fn answers(read: Result<(Vec<Outcome>, Strangers), LookupError>, ids: &[String])
                     }
                     Outcome::Broken(why) => is_about_a_tweet(&why),
                     Outcome::Unavailable => {}
+                    Outcome::Absent(_) => panic!("no lookup of posts says why"),
                 }
             }
         }

@@ -28,7 +28,7 @@
 //! - [`engine`] — the delayed queue with leases ([`engine::queue`]), the loop ([`engine::worker`]: permit → claim → handle →
 //!   settle), schedules ([`engine::schedule`]), metrics, health, functions for redis-cli
 //! - [`quota`] — credentials, rate windows, permits, budgets of reads, in one ledger for all processes
-//! - [`model`] — posts, their ids and states; the networks; names of pipelines
+//! - [`model`] — posts and accounts, their ids and states; the networks; names of pipelines
 //! - [`base`] — clock, random numbers (the only source of each), retry, shutdown, reloadable values, failpoints, humanized
 //!   numbers, Redis and SQLite connections
 //!

@@ -1,5 +1,6 @@
-//! The words of the field as types: posts, their ids and states, providers. No I/O.
+//! The words of the field as types: posts and accounts, their ids and states, providers. No I/O.
 
+pub mod account;
 pub mod pipeline_id;
 pub mod post;
 pub mod provider;

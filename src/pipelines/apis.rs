@@ -1,4 +1,4 @@
-//! The API of each provider, as the settings have it, and the lookup of its posts.
+//! The API of each provider, as the settings have it, and the lookups of its posts and accounts.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use crate::base::retry::Retry;
 use crate::config::{BadConfig, CallsWanted, Settings};
 use crate::engine::health::Health;
 use crate::engine::worker::BACKOFF;
+use crate::model::account::Account;
 use crate::model::provider::Provider;
-use crate::providers::bluesky::{Bluesky, BlueskyOptions};
+use crate::providers::bluesky::{self, Bluesky, BlueskyOptions};
 use crate::providers::http::{HttpClient, HttpOptions};
 use crate::providers::lookup::{Api, Lookup, LookupError};
-use crate::providers::mastodon::{Calls, Mastodon, MastodonOptions};
-use crate::providers::twitter_v1::{TwitterV1, TwitterV1Options};
-use crate::providers::x_v2::{XV2, XV2Options};
+use crate::providers::mastodon::{self, Calls, Mastodon, MastodonOptions};
+use crate::providers::twitter_v1::{self, TwitterV1, TwitterV1Options};
+use crate::providers::x_v2::{self, XV2, XV2Options};
 
 /// The bounds of every call.
 fn http_options(settings: &Settings) -> HttpOptions {
@@ -55,16 +56,46 @@ pub fn open_lookup(settings: &Settings, provider: &Provider) -> Result<Arc<dyn L
 /// # Errors
 /// As [`open_lookup`].
 pub fn open_provider(settings: &Settings, provider: &Provider) -> Result<(Arc<dyn Lookup>, Arc<dyn Api>)> {
+    Ok(match open(settings, provider)? {
+        Client::Twitter(twitter) => both(twitter),
+        Client::X(x) => both(x),
+        Client::Mastodon(instance) => both(instance),
+        Client::Bluesky(bluesky) => both(bluesky),
+    })
+}
+
+/// The lookup of that provider's accounts. Of an instance, as for [`open_lookup`].
+///
+/// # Errors
+/// As [`open_lookup`].
+pub fn open_accounts(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Lookup<Account>>> {
+    Ok(match open(settings, provider)? {
+        Client::Twitter(twitter) => Arc::new(twitter_v1::account::Accounts(twitter)),
+        Client::X(x) => Arc::new(x_v2::account::Accounts(x)),
+        Client::Mastodon(instance) => Arc::new(mastodon::account::Accounts(instance)),
+        Client::Bluesky(bluesky) => Arc::new(bluesky::account::Accounts(bluesky)),
+    })
+}
+
+/// A provider as the settings have it.
+enum Client {
+    Twitter(TwitterV1),
+    X(XV2),
+    Mastodon(Mastodon),
+    Bluesky(Bluesky),
+}
+
+fn open(settings: &Settings, provider: &Provider) -> Result<Client> {
     let http = http_options(settings);
     let (setting, api) = settings.api(provider)?;
     let base_url = api.to_owned();
     let opened = match provider {
         Provider::Twitter => {
-            TwitterV1::new(TwitterV1Options { base_url, http, ..TwitterV1Options::default() }).map(both)
+            TwitterV1::new(TwitterV1Options { base_url, http, ..TwitterV1Options::default() }).map(Client::Twitter)
         }
-        Provider::X => XV2::new(XV2Options { base_url, fields: settings.x_fields()?, http }).map(both),
-        Provider::Mastodon(name) => return open_instance(settings, name).map(both),
-        Provider::Bluesky => Bluesky::new(BlueskyOptions { base_url, http }).map(both),
+        Provider::X => XV2::new(XV2Options { base_url, fields: settings.x_fields()?, http }).map(Client::X),
+        Provider::Mastodon(name) => return open_instance(settings, name).map(Client::Mastodon),
+        Provider::Bluesky => Bluesky::new(BlueskyOptions { base_url, http }).map(Client::Bluesky),
     };
     opened.map_err(|why| BadConfig(format!("{setting}: {why}")).into())
 }

@@ -51,6 +51,17 @@ impl<'a, T: Clone> Asked<'a, T> {
         self.outcomes[place].get_or_insert_with(outcome);
     }
 
+    /// Gives each object to the id that it has, and counts those that nobody asked for.
+    pub fn give(&mut self, objects: Vec<&RawValue>, read: impl Fn(&str) -> (Option<String>, Result<T, String>)) {
+        for raw in objects {
+            let (id, object) = read(raw.get());
+            match id.as_deref().and_then(|id| self.place(id)) {
+                Some(place) => self.put(place, || object.map_or_else(Outcome::Broken, Outcome::Found)),
+                None => self.unsolicited.add(id),
+            }
+        }
+    }
+
     /// One outcome per asked id, in the order asked; `other` where nothing came.
     pub fn outcomes(mut self, other: &Outcome<T>) -> Vec<Outcome<T>> {
         if self.places.len() < self.ids.len() {
@@ -77,13 +88,7 @@ pub fn share<T: Clone>(
     read: impl Fn(&str) -> (Option<String>, Result<T, String>),
 ) -> (Vec<Outcome<T>>, Strangers) {
     let mut asked = Asked::new(ids);
-    for raw in objects {
-        let (id, object) = read(raw.get());
-        match id.as_deref().and_then(|id| asked.place(id)) {
-            Some(place) => asked.put(place, || object.map_or_else(Outcome::Broken, Outcome::Found)),
-            None => asked.unsolicited.add(id),
-        }
-    }
+    asked.give(objects, read);
     let unsolicited = std::mem::take(&mut asked.unsolicited);
     let other = if unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
     (asked.outcomes(&other), unsolicited)

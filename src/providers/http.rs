@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::scalar;
 use crate::base::clock::Millis;
-use crate::providers::lookup::LookupError;
+use crate::providers::lookup::{Answer, LookupError, Outcome, Quota, Strangers};
 use crate::quota::{Stamp, UserKeys, authorization};
 
 /// The maximum size read of an error's body. Twitter's error bodies are under 300 bytes; a proxy's error page of any
@@ -267,6 +267,19 @@ impl Reply {
             LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", self.what())),
             other => other,
         })
+    }
+
+    /// The answer of a lookup, with the quota that it states; `read` makes outcomes of the body.
+    ///
+    /// # Errors
+    /// As [`Reply::read`].
+    pub fn answer<T>(
+        &self,
+        quota: Option<Quota>,
+        read: impl FnOnce(&[u8]) -> Result<(Vec<Outcome<T>>, Strangers), LookupError>,
+    ) -> Result<Answer<T>, LookupError> {
+        let (outcomes, unsolicited) = self.read(read)?;
+        Ok(Answer::new(outcomes, quota, unsolicited))
     }
 
     /// What a redirect means. Redirects are off, so it is a captive portal, or an address that has moved; only

@@ -34,8 +34,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::base::clock::Millis;
+use crate::model::account::Absence;
 use crate::model::post::Tweet;
 pub use crate::quota::Window as Quota;
 use crate::quota::{Credential, Park};
@@ -70,6 +72,10 @@ pub enum Outcome<T = Tweet> {
     Found(T),
     /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
     Unavailable,
+    /// Not returned, and the answer says why. Only lookups of accounts make it; code that does not keep the reason treats it
+    /// as [`Outcome::Unavailable`]. It is a variant of its own because posts have no reason: what X says in place of a post
+    /// is as often about its author.
+    Absent(Absence),
     /// Returned in a shape we cannot read; says what was wrong.
     Broken(String),
 }
@@ -111,6 +117,15 @@ impl<T> Answer<T> {
     #[must_use]
     pub fn empty() -> Self {
         Self::new(Vec::new(), None, Strangers::default())
+    }
+
+    /// The same outcome for each of these ids.
+    #[must_use]
+    pub fn all(outcome: &Outcome<T>, ids: &[String], quota: Option<Quota>) -> Self
+    where
+        T: Clone,
+    {
+        Self::new(vec![outcome.clone(); ids.len()], quota, Strangers::default())
     }
 
     /// With these outcomes.
@@ -266,6 +281,19 @@ pub(crate) fn object(body: &[u8]) -> Result<Cow<'_, str>, LookupError> {
         return Err(LookupError::BadAnswer(what.to_owned()));
     }
     Ok(body)
+}
+
+/// The elements of a body that is a list; `of` says of what.
+pub(crate) fn list<'a>(body: &'a str, of: &str) -> Result<Vec<&'a RawValue>, LookupError> {
+    serde_json::from_str(whole(body)?.get()).map_err(|_| LookupError::BadAnswer(format!("it is not a list of {of}")))
+}
+
+/// A body that is one JSON value.
+pub(crate) fn whole(body: &str) -> Result<&RawValue, LookupError> {
+    if body.trim().is_empty() {
+        return Err(LookupError::BadAnswer("it is empty".to_owned()));
+    }
+    serde_json::from_str(body).map_err(|error| not_json(&error))
 }
 
 /// The text about a body that is not JSON.

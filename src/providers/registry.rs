@@ -1,4 +1,5 @@
-//! Facts about a provider that need no call: its ids, its objects, its capabilities, its kinds of sources.
+//! Facts about a provider that need no call: its ids, its objects, its capabilities, its kinds of sources; of its posts, and
+//! of its accounts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::x_v2::Fields;
 use super::x_v2::timeline::XApi;
 use super::{bluesky, mastodon, scalar, twitter_v1, x_v2};
 use crate::base::clock::Millis;
+use crate::model::account::Account;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::post::{Details, Tweet, TweetId};
 use crate::model::provider::Provider;
@@ -36,6 +38,47 @@ pub fn capabilities(of: &Provider) -> Capabilities {
         Provider::Mastodon(_) => mastodon::CAPABILITIES,
         Provider::Bluesky => bluesky::CAPABILITIES,
     }
+}
+
+/// Reads one JSON object of an account; an error is one clause.
+pub type ParseAccount = fn(&str) -> Result<Account, String>;
+
+/// The lookup of a provider's accounts, as far as it needs no call.
+#[derive(Debug, Clone, Copy)]
+pub struct Accounts {
+    /// The capabilities of the lookup. For a Mastodon instance, those since 4.3.
+    pub capabilities: Capabilities,
+    /// Reads the ids of accounts.
+    pub date_of: DateOf,
+    /// Reads an account as an answer has it, or as it stands in a post.
+    pub parse: ParseAccount,
+}
+
+/// The lookup of the provider's accounts.
+///
+/// ```
+/// # use twitter_updater::providers::registry::accounts;
+/// # use twitter_updater::model::provider::Provider;
+/// let bluesky = accounts(&Provider::Bluesky);
+/// assert_eq!(bluesky.capabilities.batch_limit, 25);
+/// assert_eq!((bluesky.date_of)("did:plc:z72i7hdynmk6r22z27h6tvur"), Ok(None));
+/// assert!((bluesky.date_of)("bsky.app").is_err());
+/// ```
+#[must_use]
+pub fn accounts(of: &Provider) -> Accounts {
+    let (capabilities, date_of, parse): (_, DateOf, ParseAccount) = match of {
+        Provider::Twitter => {
+            (twitter_v1::account::CAPABILITIES, twitter_v1::account::date_of, twitter_v1::account::parse_account)
+        }
+        Provider::X => (x_v2::account::CAPABILITIES, x_v2::account::date_of, x_v2::account::parse_account),
+        Provider::Mastodon(_) => {
+            (mastodon::account::CAPABILITIES, mastodon::account::date_of, mastodon::account::parse_account)
+        }
+        Provider::Bluesky => {
+            (bluesky::account::CAPABILITIES, bluesky::account::date_of, bluesky::account::parse_account)
+        }
+    };
+    Accounts { capabilities, date_of, parse }
 }
 
 /// Makes a source of what is written: its ids are out of order by no more than that duration. An error begins with the key.

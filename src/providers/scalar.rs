@@ -124,6 +124,22 @@ pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|raw| raw.get() != "null")
 }
 
+/// A text that a whole object leaves out, or has as null, where there is none: then it is empty. `None` where a partial
+/// object does not have it, or it is of another shape.
+pub fn text(field: Option<&RawValue>, is_whole: bool) -> Option<String> {
+    present(field).map_or_else(|| is_whole.then(String::new), string)
+}
+
+/// A date of an account, which may be missing or odd: unlike that of a post, it decides nothing.
+pub fn date_or_none(field: Option<&RawValue>, read: impl Fn(&str) -> Option<Millis>) -> Option<Millis> {
+    read(&string(present(field)?)?).filter(|at| *at >= 0)
+}
+
+/// A day as ISO 8601 writes it (`2025-07-13`), or a date with a time of it. In ms since the epoch.
+pub fn day(text: &str) -> Option<Millis> {
+    rfc3339(text).or_else(|| rfc3339(&format!("{text}T00:00:00Z")))
+}
+
 /// The value of a field; `None` where it is not there, null or of another shape.
 pub fn value<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(present(field)?.get()).ok()
@@ -210,6 +226,21 @@ mod tests {
         assert_eq!(string(&raw("12")), None);
     }
 
+    #[test]
+    fn a_text_that_is_left_out_is_empty_in_a_whole_object_alone() {
+        for (field, whole, partial) in [
+            (None, Some(""), None),
+            (Some("null"), Some(""), None),
+            (Some("\"\""), Some(""), Some("")),
+            (Some("\"x\""), Some("x"), Some("x")),
+            (Some("7"), None, None),
+        ] {
+            let field = field.map(raw);
+            assert_eq!(text(field.as_deref(), true).as_deref(), whole);
+            assert_eq!(text(field.as_deref(), false).as_deref(), partial);
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn every_string_comes_back_as_it_was(text: String) {
@@ -240,5 +271,10 @@ mod tests {
         assert_eq!(http_date("Fri, 23 Jan 2015 13:38:32 UTC"), Some(1_422_020_312_000));
         assert_eq!(http_date("Fri, 23 Jan 2015 13:38:32 GMT"), Some(1_422_020_312_000));
         assert_eq!(http_date("soon"), None);
+        assert_eq!((day("2006-03-21"), day("2006-03-21T20:50:14Z")), (Some(1_142_899_200_000), Some(first)));
+        assert_eq!((day("2006-03"), day(""), day("2006-03-21T")), (None, None, None));
+        let date = |json: &str| date_or_none(Some(&raw(json)), rfc3339);
+        assert_eq!((date("\"2006-03-21T20:50:14Z\""), date("7"), date("null")), (Some(first), None, None));
+        assert_eq!(date("\"0000-10-14T15:06:10.730Z\""), None);
     }
 }

@@ -276,6 +276,25 @@ pub const POSTS: &[Table] = &[
     .beside("tweet_change", &[("at", Kind::Time), ("field", Kind::Text)]),
 ];
 
+/// The counts of posts over time with their dates, for training. Counts are in the order of `likes, retweets, replies,
+/// quotes, views`.
+pub static HISTORIES: Table = Table::of_items(
+    "histories",
+    "the counts of a post at a time when one of them had changed, and its dates",
+    &[
+        ID,
+        time("created_at", "time of creation").computed("tweet.created_at"),
+        time("last_at", "time of its newest answer").computed("tweet.checked_at"),
+        time("checked_at", "when the answer was given"),
+        number("favorite_count", "number of likes"),
+        number("retweet_count", "number of reposts"),
+        number("reply_count", "number of replies"),
+        number("quote_count", "number of quotes"),
+        number("impression_count", "number of views"),
+    ],
+)
+.beside("tweet_metrics", &[("checked_at", Kind::Time)]);
+
 /// A database's words for the same.
 pub(super) trait Dialect: Database {
     /// The key of an item's row: its column, that column in a table beside, and what it is.

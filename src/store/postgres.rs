@@ -21,10 +21,12 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{self, Row, WayRow, clean, columns, expired, history_columns, number, standing_columns};
+use super::rows::{
+    self, Row, WayRow, clean, columns, expired, history_columns, last_answer_columns, number, standing_columns,
+};
 use super::{
-    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
-    Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::clock::Millis;
 use crate::base::failpoint;
@@ -328,6 +330,15 @@ impl Lifecycle for PostgresStore {
         let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
         let statement =
             || sqlx::query(STANDING).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
+        Ok(rows::in_order(ids, self.rows(statement).await?))
+    }
+
+    async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
+        const LAST_ANSWERS: &str =
+            concat!("SELECT ", last_answer_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
+        let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
+        let statement =
+            || sqlx::query(LAST_ANSWERS).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
         Ok(rows::in_order(ids, self.rows(statement).await?))
     }
 

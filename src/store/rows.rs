@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, Standing, StateCounts, Way};
+use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, StateCounts, Way};
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
@@ -38,6 +38,14 @@ macro_rules! standing_columns {
     };
 }
 
+/// Columns that [`super::Lifecycle::last_answers`] reads.
+macro_rules! last_answer_columns {
+    () => {
+        "id, checked_at, misses, retweet_count, favorite_count, reply_count, quote_count, bookmark_count, \
+         impression_count, recent"
+    };
+}
+
 /// Whether all ways of a tweet are [`ONCE`](super::ONCE).
 macro_rules! once {
     () => {
@@ -46,7 +54,7 @@ macro_rules! once {
     };
 }
 
-pub(super) use {columns, history_columns, once, standing_columns};
+pub(super) use {columns, history_columns, last_answer_columns, once, standing_columns};
 
 /// The object of a tweet whose content is to be forgotten: what there is of it goes, see `sql/merge.sql`.
 pub(super) const FORGOTTEN: &str = "";
@@ -253,17 +261,17 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     })
 }
 
-/// The columns read for a tweet before an answer about it is judged.
+/// What was read of a tweet before an answer about it is judged.
 #[derive(sqlx_macros::FromRow)]
-pub(super) struct StandingRow {
+pub(super) struct KnownRow<T> {
     id: String,
     #[sqlx(flatten)]
-    standing: Standing,
+    known: T,
 }
 
 /// Puts rows, in any order, into the order of the ids that were asked for.
-pub(super) fn in_order(asked: &[String], rows: Vec<StandingRow>) -> Vec<Option<Standing>> {
-    let known: HashMap<String, Standing> = rows.into_iter().map(|row| (row.id, row.standing)).collect();
+pub(super) fn in_order<T: Clone>(asked: &[String], rows: Vec<KnownRow<T>>) -> Vec<Option<T>> {
+    let known: HashMap<String, T> = rows.into_iter().map(|row| (row.id, row.known)).collect();
     asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect()
 }
 

@@ -18,10 +18,10 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
 
 use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{self, Row, WayRow, clean, columns, expired, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Expired, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded,
-    Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
+    Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
@@ -242,6 +242,19 @@ impl Lifecycle for SqliteStore {
         let rows = sqlx::query_as(concat!(
             "SELECT ",
             standing_columns!(),
+            " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
+        ))
+        .bind(namespace)
+        .bind(json(ids.iter().map(|id| clean(id))))
+        .fetch_all(self.readers())
+        .await?;
+        Ok(rows::in_order(ids, rows))
+    }
+
+    async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
+        let rows = sqlx::query_as(concat!(
+            "SELECT ",
+            last_answer_columns!(),
             " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
         ))
         .bind(namespace)

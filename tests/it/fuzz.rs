@@ -155,6 +155,7 @@ fn of_a_lookup_answer() {
     // No objects, but texts where objects belong.
     let strangers = [serde_json::json!({"id": {"20": CANARY, "21": [CANARY]}}), serde_json::json!([CANARY, 20])];
     bodies.extend(strangers.map(|body| body.to_string().into_bytes()));
+    bodies.push(of_accounts(&["20", "21", "1050118621198921728"], &Value::Null)[0].to_string().into_bytes());
     holds(&bodies, |body, _| properties::lookup_answer(body, &ids));
 }
 
@@ -184,12 +185,51 @@ fn of_others(ids: &[&str], uri: &str) -> Vec<Value> {
         "uri": uri, "record": record, "author": {"did": "did:plc:a", "handle": CANARY}, "likeCount": 2,
         "repostCount": 1, "indexedAt": date,
     });
-    vec![
+    let accounts = of_accounts(ids, &problem);
+    let of_posts = [
         serde_json::json!({"data": posts, "errors": [problem]}),
         Value::from(ids.iter().map(status).collect::<Vec<_>>()),
         status(&ids[0]),
         serde_json::json!({"posts": [view]}),
-        serde_json::json!({"data": [CANARY], "errors": [CANARY], "posts": [CANARY]}),
+        serde_json::json!({"data": [CANARY], "errors": [CANARY], "posts": [CANARY], "profiles": [CANARY]}),
+    ];
+    of_posts.into_iter().chain(accounts).collect()
+}
+
+/// The same of accounts; the first is v1.1's.
+fn of_accounts(ids: &[&str], problem: &Value) -> Vec<Value> {
+    let date = "2026-11-22T12:00:00.000Z";
+    let v1 = |id: &&str| {
+        serde_json::json!({
+            "id_str": id, "screen_name": CANARY, "name": CANARY, "description": CANARY, "url": null, "verified": true,
+            "protected": false, "created_at": "Sun Aug 31 00:29:15 +0000 2014", "followers_count": 1,
+            "withheld_in_countries": ["DE"], "status": {"created_at": "Sun Aug 31 00:29:15 +0000 2014"},
+        })
+    };
+    let x = |id: &&str| {
+        serde_json::json!({
+            "id": id, "username": CANARY, "name": CANARY, "created_at": date, "most_recent_tweet_id": "20",
+            "public_metrics": {"followers_count": 1, "tweet_count": 2}, "withheld": {"country_codes": ["DE"]},
+        })
+    };
+    let account = |id: &&str| {
+        serde_json::json!({
+            "id": id, "acct": CANARY, "note": CANARY, "avatar": "/missing.png", "locked": true, "created_at": date,
+            "followers_count": -1, "last_status_at": "2026-11-22", "moved": {"id": "9"}, "suspended": false,
+        })
+    };
+    let profile = |id: &&str| {
+        serde_json::json!({
+            "did": id, "handle": CANARY, "displayName": CANARY, "createdAt": date, "postsCount": 1,
+            "verification": {"verifiedStatus": "valid", "trustedVerifierStatus": "none"},
+        })
+    };
+    vec![
+        Value::from(ids.iter().map(v1).collect::<Vec<_>>()),
+        serde_json::json!({"data": ids.iter().skip(1).map(x).collect::<Vec<_>>(), "errors": [problem]}),
+        Value::from(ids.iter().map(account).collect::<Vec<_>>()),
+        account(&ids[0]),
+        serde_json::json!({"profiles": ids.iter().map(profile).collect::<Vec<_>>()}),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! The v1.1 lookup against canned answers: forms, damage, limits, and the table of decisions; the other providers,
 //! what all have in common, and what was recorded of them, in modules.
 
+mod accounts;
 mod all;
 mod bluesky;
 mod contract;

@@ -4,7 +4,7 @@ use super::Refresher;
 use super::judge::{Item, Judge};
 use crate::base::clock::Millis;
 use crate::engine::schedule::history::{Answer, History};
-use crate::store::Standing;
+use crate::store::LastAnswer;
 
 impl<J: Judge> Refresher<J> {
     /// The history of an item that was found at `at`, ms since the epoch. A count that this answer leaves out is the stored
@@ -13,13 +13,13 @@ impl<J: Judge> Refresher<J> {
         &self,
         item: &J::Item,
         created_at: Option<Millis>,
-        standing: Option<&Standing>,
+        before: Option<&LastAnswer>,
         at: Millis,
     ) -> History {
-        let stored = standing.map(|known| known.metrics).unwrap_or_default();
+        let stored = before.map(|before| before.metrics).unwrap_or_default();
         let last = self.judge.weigh(&item.metrics().or(stored)).map(|count| Answer { at, count });
         // Counts are not of the newest answer where that was a miss, and nothing says of which they are.
-        let known = standing.filter(|known| known.misses == 0);
+        let known = before.filter(|before| before.misses == 0);
         let before = known.and_then(|known| Some(Answer { at: known.checked_at?, count: self.judge.weigh(&stored)? }));
         History { created_at, last, before, recent: known.and_then(|known| known.recent) }
     }

@@ -46,7 +46,7 @@ use crate::ingest::Admitted;
 use crate::model::post::TweetState;
 use crate::providers::lookup::{Lookup, Outcome};
 use crate::quota::{Credentials, Permit};
-use crate::store::{Observation, Seen, Standing, Store, StoreError};
+use crate::store::{LastAnswer, Observation, Seen, Standing, Store, StoreError};
 
 /// The lane of items that the API does not return.
 pub const UNAVAILABLE_LANE: &str = "unavailable";
@@ -198,24 +198,27 @@ impl<J: Judge> Refresher<J> {
     async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
         let needs_history = terms.schedule.needs_history();
-        // Only an answer that lacks something, may name other ids, or is compared with the one before needs to know what
-        // was there before.
+        // Only an answer that lacks something or may name other ids needs to know all of what was there before; one that is
+        // compared with the one before needs to know that one.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
             // A job that was delivered before may have lost its lane.
             Outcome::Found(item) => {
-                !needs_history
-                    && self.fan_out.is_empty()
+                self.fan_out.is_empty()
                     && job.deliveries == 0
                     && *job.lane != *ONCE
                     && !self.judge.needs_standing(job, item)
             }
-            Outcome::Unavailable | Outcome::Broken(_) => false,
+            Outcome::Unavailable | Outcome::Absent(_) | Outcome::Broken(_) => false,
         });
-        let standings = if whole {
-            vec![None; answered.len()]
-        } else {
-            let ids: Vec<String> = answered.iter().map(|(job, ..)| job.id.clone()).collect();
-            self.store.standing(&self.namespace, &ids).await?
+        let ids = || answered.iter().map(|(job, ..)| job.id.clone()).collect::<Vec<String>>();
+        let (standings, before) = match (whole, needs_history) {
+            (true, false) => (vec![None; answered.len()], vec![None; answered.len()]),
+            (true, true) => (vec![None; answered.len()], self.store.last_answers(&self.namespace, &ids()).await?),
+            (false, _) => {
+                let standings = self.store.standing(&self.namespace, &ids()).await?;
+                let before = standings.iter().map(|known| known.as_ref().map(LastAnswer::from)).collect();
+                (standings, before)
+            }
         };
         let (jobs, observations, verdicts) = (Vec::new(), Vec::new(), Vec::new());
         let mut judged = Answers {
@@ -227,7 +230,7 @@ impl<J: Judge> Refresher<J> {
             missed: 0,
             spent: Spending::default(),
         };
-        for ((job, outcome, at), standing) in answered.into_iter().zip(standings) {
+        for (((job, outcome, at), standing), before) in answered.into_iter().zip(standings).zip(before) {
             match &outcome {
                 Outcome::Found(item) => {
                     judged.found += 1;
@@ -239,11 +242,13 @@ impl<J: Judge> Refresher<J> {
                         self.judge.fan_out(item, before, &mut judged.named);
                     }
                 }
-                Outcome::Unavailable if standing.as_ref().is_some_and(Standing::is_known_to_live) => judged.missed += 1,
-                Outcome::Unavailable | Outcome::Broken(_) => {}
+                Outcome::Unavailable | Outcome::Absent(_) => {
+                    judged.missed += usize::from(standing.as_ref().is_some_and(Standing::is_known_to_live));
+                }
+                Outcome::Broken(_) => {}
             }
             let (observation, verdict) =
-                self.judge_one(&terms, &job, outcome, standing.as_ref(), at, &mut judged.spent);
+                self.judge_one(&terms, &job, outcome, (standing.as_ref(), before.as_ref()), at, &mut judged.spent);
             judged.jobs.push(job);
             judged.observations.push(observation);
             judged.verdicts.push(verdict);
@@ -261,7 +266,7 @@ impl<J: Judge> Refresher<J> {
         terms: &Terms,
         job: &Job,
         outcome: Outcome<J::Item>,
-        standing: Option<&Standing>,
+        (standing, before): (Option<&Standing>, Option<&LastAnswer>),
         at: Millis,
         spent: &mut Spending,
     ) -> (Observation<J::Item>, Verdict) {
@@ -277,7 +282,7 @@ impl<J: Judge> Refresher<J> {
                 if item.is_withheld() { &counters.withheld } else { &counters.found }.add(1);
                 let judged = self.judge.found(job, &mut item, standing, created_at());
                 let known = match terms.schedule.needs_history() {
-                    true => Known { id: &job.id, history: self.history(&item, judged.created_at, standing, at) },
+                    true => Known { id: &job.id, history: self.history(&item, judged.created_at, before, at) },
                     false => Known::new(&job.id, judged.created_at),
                 };
                 recent = terms.schedule.recent(&known);
@@ -308,7 +313,7 @@ impl<J: Judge> Refresher<J> {
                     None => (Seen::Broken(why), TweetState::Live, regular),
                 }
             }
-            Outcome::Unavailable => {
+            Outcome::Unavailable | Outcome::Absent(_) => {
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);

@@ -5,9 +5,10 @@
 //! deleted, blocked or unknown is left out in silence.
 //!
 //! Reading order: this file makes the call; `uri` reads an id, `post` an object, `errors` turns a refusal into a
-//! decision. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
+//! decision; `account` is the same for accounts. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
 //! docs.bsky.app (rate limits), recorded posts.
 
+pub mod account;
 pub mod errors;
 pub mod post;
 pub mod timeline;
@@ -41,6 +42,7 @@ const OTHER_SERVER: &str =
     "name a server in bluesky.api that answers without a login, like https://public.api.bsky.app";
 
 const LOOKUP_PATH: &str = "xrpc/app.bsky.feed.getPosts";
+const ACCOUNTS_PATH: &str = "xrpc/app.bsky.actor.getProfiles";
 const SESSION_PATH: &str = "xrpc/com.atproto.server.getSession";
 const HEALTH_PATH: &str = "xrpc/_health";
 
@@ -65,6 +67,7 @@ impl Default for BlueskyOptions {
 pub struct Bluesky {
     http: HttpClient,
     endpoint: Url,
+    accounts: Url,
     session: Url,
     health: Url,
 }
@@ -75,8 +78,9 @@ impl Bluesky {
     pub fn new(options: BlueskyOptions) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
+        let (endpoint, accounts) = (below(&base, LOOKUP_PATH)?, below(&base, ACCOUNTS_PATH)?);
         let (session, health) = (below(&base, SESSION_PATH)?, below(&base, HEALTH_PATH)?);
-        Ok(Self { http, endpoint: below(&base, LOOKUP_PATH)?, session, health })
+        Ok(Self { http, endpoint, accounts, session, health })
     }
 }
 
@@ -96,8 +100,7 @@ impl Lookup for Bluesky {
         address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
         let reply = auth::get(&self.http, address, credential).await?;
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        let (outcomes, unsolicited) = reply.read(|body| read_answer(body, ids))?;
-        Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
+        reply.answer(errors::quota(&reply), |body| read_answer(body, ids))
     }
 }
 
@@ -141,10 +144,13 @@ pub fn read_post(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     post::read(raw.trim())
 }
 
+/// The body of a lookup: of posts, or of accounts.
 #[derive(Deserialize)]
 struct Body<'a> {
     #[serde(borrow)]
     posts: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    profiles: Option<Vec<&'a RawValue>>,
 }
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
@@ -153,9 +159,17 @@ struct Body<'a> {
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = object(body)?;
+    Ok(share(ids, views(&body, "posts", |body| body.posts)?, post::read))
+}
+
+/// The views in a body; `of` says of what, and `pick` takes them out.
+fn views<'a>(
+    body: &'a str,
+    of: &str,
+    pick: impl FnOnce(Body<'a>) -> Option<Vec<&'a RawValue>>,
+) -> Result<Vec<&'a RawValue>, LookupError> {
     // Syntax first: what is JSON of another shape is told as that.
-    let _: &RawValue = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
-    let posts = serde_json::from_str::<Body<'_>>(&body).ok().and_then(|body| body.posts);
-    let posts = posts.ok_or_else(|| LookupError::BadAnswer("an object without a list of posts".to_owned()))?;
-    Ok(share(ids, posts, post::read))
+    let _: &RawValue = serde_json::from_str(body).map_err(|error| not_json(&error))?;
+    let views = serde_json::from_str::<Body<'_>>(body).ok().and_then(pick);
+    views.ok_or_else(|| LookupError::BadAnswer(format!("an object without a list of {of}")))
 }

@@ -14,13 +14,7 @@ pub fn key(uri: &str) -> Result<&str, String> {
     let [did, collection, key] = rest.split('/').collect::<Vec<_>>()[..] else {
         return Err("the id is no post's at-uri: it is not at://DID/app.bsky.feed.post/KEY".to_owned());
     };
-    let fits = |text: &str, marks: &str| {
-        (1..=LONGEST).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
-    };
-    let method = did.strip_prefix("did:").and_then(|did| did.split_once(':'));
-    if !method.is_some_and(|(method, id)| {
-        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_lowercase()) && fits(id, "._:%-")
-    }) {
+    if !is_did(did) {
         return Err("the id has no DID after at://; a handle will not do, since it may change".to_owned());
     }
     if collection != COLLECTION {
@@ -30,6 +24,19 @@ pub fn key(uri: &str) -> Result<&str, String> {
         return Err("the id's last part is no record key".to_owned());
     }
     Ok(key)
+}
+
+/// Returns true if the text is a DID: an account's id, which stays when its handle changes.
+pub fn is_did(text: &str) -> bool {
+    let method = text.strip_prefix("did:").and_then(|rest| rest.split_once(':'));
+    method.is_some_and(|(method, id)| {
+        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_lowercase()) && fits(id, "._:%-")
+    })
+}
+
+/// Returns true if the text is short enough, and letters, digits and those marks.
+fn fits(text: &str, marks: &str) -> bool {
+    (1..=LONGEST).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
 }
 
 /// When a record with this key was made, in ms since the epoch; `None` where the key is no TID, which holds the

@@ -18,11 +18,18 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
     window(reply, names, |reset, _| scalar::rfc3339(reset))
 }
 
-/// Returns true if the one status that was asked for is not there: the instance's own 404, and not that of something in
+/// Returns true if the one object that was asked for is not there: the instance's own 404, and not that of something in
 /// front of it.
 #[must_use]
 pub fn means_not_there(reply: &Reply) -> bool {
     reply.status == 404 && says_error(reply)
+}
+
+/// Returns true if the one account that was asked for is suspended: a 410 of servers before 3.3 (their
+/// api/v1/accounts_controller.rb); newer ones return it.
+#[must_use]
+pub fn means_suspended(reply: &Reply) -> bool {
+    reply.status == 410 && says_error(reply)
 }
 
 /// The decision about an answer that is not a success.
@@ -38,15 +45,15 @@ pub fn decide(reply: &Reply) -> LookupError {
         429 => throttled(reply, quota(reply), FIVE_MINUTES),
         401 => Credential(format!("the instance wants another token ({said})")),
         // A token without the scope, or of an account that is locked out.
-        403 if says_error(reply) => Credential(format!("the instance does not let it read statuses ({said})")),
+        403 if says_error(reply) => Credential(format!("the instance does not let it read them ({said})")),
         403 => Unready(format!("forbidden without a reason we know ({said})")),
-        // Statuses that are not there are left out of a list.
+        // What is not there is left out of a list.
         404 => Outage(format!(
-            "the instance does not know this address ({said}); lists of statuses came with Mastodon 4.3"
+            "the instance does not know this address ({said}); lookups of many ids came with Mastodon 4.3"
         )),
         // An instance that is gone for good is no reason to stop the others.
         410 => Outage(said),
-        // "Too many statuses": how many are too many is the instance's affair.
+        // "Too many statuses", or accounts: how many are too many is the instance's affair.
         413 | 414 | 422 | 431 => BatchTooLarge(said),
         400 => BadRequest(said),
         ..300 => BadAnswer(said),

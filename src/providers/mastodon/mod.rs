@@ -5,10 +5,12 @@
 //! whatever the software. Public statuses need no token. What is deleted, private or unknown is left out, or a 404.
 //! The stored text is the API's: HTML, as it came.
 //!
-//! Reading order: this file makes the call; `status` reads an object, `errors` turns a refusal into a decision.
+//! Reading order: this file makes the call; `status` reads an object, `errors` turns a refusal into a decision; `account` is
+//! the same for accounts.
 //! Sources: docs.joinmastodon.org (methods/statuses, api/rate-limits), the server's own code for the limit of 20
 //! (mastodon/mastodon#27871), recorded answers of two instances.
 
+pub mod account;
 pub mod errors;
 pub mod status;
 pub mod timeline;
@@ -16,7 +18,6 @@ pub mod timeline;
 use async_trait::async_trait;
 use reqwest::Url;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 pub use self::status::id_of;
 use super::asked::{batch, share};
@@ -25,7 +26,7 @@ use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
 use crate::providers::lookup::{
-    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, not_json, text,
+    Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, list, text, whole,
 };
 use crate::quota::{Credential, CredentialKind};
 
@@ -37,6 +38,7 @@ pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses" };
 
 const STATUSES_PATH: &str = "api/v1/statuses";
+const ACCOUNTS_PATH: &str = "api/v1/accounts";
 const INSTANCE_PATH: &str = "api/v2/instance";
 const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
@@ -98,6 +100,7 @@ impl MastodonOptions {
 pub struct Mastodon {
     http: HttpClient,
     statuses: Url,
+    accounts: Url,
     instance: Url,
     who: Url,
     calls: Calls,
@@ -109,9 +112,9 @@ impl Mastodon {
     pub fn new(options: MastodonOptions) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
-        let (statuses, instance, who) =
-            (below(&base, STATUSES_PATH)?, below(&base, INSTANCE_PATH)?, below(&base, WHO_PATH)?);
-        Ok(Self { http, statuses, instance, who, calls: options.calls })
+        let (statuses, accounts) = (below(&base, STATUSES_PATH)?, below(&base, ACCOUNTS_PATH)?);
+        let (instance, who) = (below(&base, INSTANCE_PATH)?, below(&base, WHO_PATH)?);
+        Ok(Self { http, statuses, accounts, instance, who, calls: options.calls })
     }
 
     /// Asks the instance what it runs, and goes by that.
@@ -147,8 +150,9 @@ impl Mastodon {
         self
     }
 
-    fn lookup_address(&self, ids: &[&str]) -> Url {
-        let mut address = self.statuses.clone();
+    /// The address of a lookup of these ids at that endpoint.
+    fn lookup_address(&self, endpoint: &Url, ids: &[&str]) -> Url {
+        let mut address = endpoint.clone();
         match (self.calls, ids) {
             (Calls::Single, [id]) => {
                 // An address that was joined has segments.
@@ -162,16 +166,20 @@ impl Mastodon {
         }
         address
     }
+
+    /// Those capabilities, as far as the instance has them.
+    fn limited(&self, since_4_3: Capabilities) -> Capabilities {
+        match self.calls {
+            Calls::Batch => since_4_3,
+            Calls::Single => Capabilities { batch_limit: 1, ..since_4_3 },
+        }
+    }
 }
 
 #[async_trait]
 impl Lookup for Mastodon {
     fn capabilities(&self) -> Capabilities {
-        let batch_limit = match self.calls {
-            Calls::Batch => BATCH_LIMIT,
-            Calls::Single => 1,
-        };
-        Capabilities { batch_limit, ..CAPABILITIES }
+        self.limited(CAPABILITIES)
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
@@ -180,14 +188,13 @@ impl Lookup for Mastodon {
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
         let Some(batch) = batch(ids, self.capabilities().batch_limit)? else { return Ok(Answer::empty()) };
-        let reply = auth::get(&self.http, self.lookup_address(&batch), credential).await?;
+        let reply = auth::get(&self.http, self.lookup_address(&self.statuses, &batch), credential).await?;
         let quota = errors::quota(&reply);
         if self.calls == Calls::Single && errors::means_not_there(&reply) {
-            return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
+            return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        let (outcomes, unsolicited) = reply.read(|body| read_answer(body, ids, self.calls))?;
-        Ok(Answer::new(outcomes, quota, unsolicited))
+        reply.answer(quota, |body| read_answer(body, ids, self.calls))
     }
 }
 
@@ -217,12 +224,21 @@ pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
 /// # Errors
 /// Not a status id; says why.
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
-    if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
-        return Err("the id is no status's: 1 to 64 letters, digits, - and _".to_owned());
-    }
+    check_id(id)?;
     // 48 bits of milliseconds and 16 of a sequence. Other software's ids are not to be taken apart.
     let ms = id.parse::<u64>().ok().map(|id| id >> 16).filter(|ms| *ms >= FIRST_MS);
     Ok(ms.and_then(|ms| Millis::try_from(ms).ok()))
+}
+
+/// Checks the form of an id.
+///
+/// # Errors
+/// No instance has such ids; says why.
+pub fn check_id(id: &str) -> Result<(), String> {
+    if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+        return Err("the id is not one of an instance: 1 to 64 letters, digits, - and _".to_owned());
+    }
+    Ok(())
 }
 
 /// Reads one status.
@@ -239,17 +255,31 @@ pub fn parse_status(raw: &str) -> Result<Tweet, String> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read_answer(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, Strangers), LookupError> {
+    answered(body, ids, calls, ["statuses", "a status"], status::read)
+}
+
+/// Reads a body of those objects: a list of them, or one.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn answered<T: Clone>(
+    body: &[u8],
+    ids: &[String],
+    calls: Calls,
+    [many, one]: [&str; 2],
+    read: impl Fn(&str) -> (Option<String>, Result<T, String>),
+) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
     let body = text(body);
-    let whole: &RawValue = match body.trim() {
-        "" => return Err(LookupError::BadAnswer("it is empty".to_owned())),
-        _ => serde_json::from_str(&body).map_err(|error| not_json(&error))?,
+    let objects = match calls {
+        Calls::Batch => list(&body, many)?,
+        Calls::Single => {
+            let object = whole(&body)?;
+            // An error in a success has no id.
+            if read(object.get()).0.is_none() {
+                return Err(LookupError::BadAnswer(format!("it is not {one}")));
+            }
+            vec![object]
+        }
     };
-    let statuses: Vec<&RawValue> = match calls {
-        Calls::Batch => serde_json::from_str(whole.get())
-            .map_err(|_| LookupError::BadAnswer("it is not a list of statuses".to_owned()))?,
-        // An error in a success has no id.
-        Calls::Single if status::read(whole.get()).0.is_some() => vec![whole],
-        Calls::Single => return Err(LookupError::BadAnswer("it is not a status".to_owned())),
-    };
-    Ok(share(ids, statuses, status::read))
+    Ok(share(ids, objects, read))
 }

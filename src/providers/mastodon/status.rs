@@ -123,6 +123,6 @@ impl Status<'_> {
 }
 
 /// Ids are strings; the oldest servers, and some that are not Mastodon, write numbers.
-fn text_or_number(raw: &RawValue) -> Option<String> {
+pub fn text_or_number(raw: &RawValue) -> Option<String> {
     scalar::string(raw).or_else(|| Some(raw.get().parse::<u64>().ok()?.to_string()))
 }

@@ -8,6 +8,7 @@
 use serde_json::Value;
 
 use crate::base::clock;
+use crate::model::account::Absence;
 use crate::providers::http::Reply;
 use crate::providers::limits::{QUARTER_HOUR, throttled};
 use crate::providers::lookup::LookupError;
@@ -56,7 +57,7 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
         (_, Some(63 | 136 | 144 | 179 | 421 | 422)) => BadRequest(said),
         // The same without a code (recorded: rtweet get_favorites3): the target is protected. The
         // credential is fine, and other calls with it go on.
-        (401, None) if fault.text.as_deref().is_some_and(|text| text.starts_with("Not authorized")) => BadRequest(said),
+        (401, None) if fault.is_not_authorized() => BadRequest(said),
         // Every other 401, JSON or not (recorded: twitteroauth, spring-social-twitter).
         (401, _) => credential("it is not accepted"),
         // A transient one was seen (twarc#700). It is about who asks, so others may fare better: as an outage
@@ -86,6 +87,20 @@ pub fn means_none_found(reply: &Reply) -> bool {
     reply.status == 404 && code(reply) == Some(17)
 }
 
+/// Why the account that a refusal is about is not returned. 50 and 63 are of `users/show` (minet's `attrition`), 179 is of
+/// posts, and the 401 without a code is of what a protected account has (recorded: rtweet get_favorites3).
+/// `users/lookup` itself leaves accounts out in silence; emulators and proxies of it need not.
+pub fn absence(reply: &Reply) -> Option<Absence> {
+    let fault = Fault::of(&reply.body);
+    match (reply.status, fault.code) {
+        (404, Some(50)) => Some(Absence::NotFound),
+        (403, Some(63)) => Some(Absence::Suspended),
+        (403, Some(179)) => Some(Absence::Protected),
+        (401, None) if fault.is_not_authorized() => Some(Absence::Protected),
+        _ => None,
+    }
+}
+
 /// Returns true if the sent token is no longer valid: an application's can be fetched again.
 pub fn means_bad_token(reply: &Reply) -> bool {
     reply.status == 401 && code(reply) == Some(89)
@@ -100,6 +115,11 @@ struct Fault {
 }
 
 impl Fault {
+    /// About the target, not about who asks.
+    fn is_not_authorized(&self) -> bool {
+        self.text.as_deref().is_some_and(|text| text.starts_with("Not authorized"))
+    }
+
     fn of(body: &[u8]) -> Self {
         let Ok(Value::Object(body)) = serde_json::from_slice(body) else { return Self::default() };
         let error = match body.get("errors").or_else(|| body.get("error")) {

@@ -2,8 +2,9 @@
 //! minutes.
 //!
 //! Reading order: this file makes the call; `answer` turns a body into outcomes, one `object` at a time;
-//! `limits` reads what is said of the quota; `errors` turns a refusal into a decision.
+//! `limits` reads what is said of the quota; `errors` turns a refusal into a decision. `account` is the same for accounts.
 
+pub mod account;
 pub mod answer;
 pub mod errors;
 pub mod limits;
@@ -21,7 +22,7 @@ use crate::base::clock::Millis;
 use crate::model::post::TweetId;
 use crate::providers::auth::Auth;
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
-use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers};
+use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
 use crate::quota::Credential;
 
 /// Ids in one call: Twitter's limit.
@@ -32,6 +33,7 @@ pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses/lookup" };
 
 const LOOKUP_PATH: &str = "1.1/statuses/lookup.json";
+const ACCOUNTS_PATH: &str = "1.1/users/lookup.json";
 const LIMITS_PATH: &str = "1.1/application/rate_limit_status.json";
 
 /// The place of the parameters. Twitter accepts both.
@@ -71,6 +73,7 @@ impl Default for TwitterV1Options {
 pub struct TwitterV1 {
     http: HttpClient,
     endpoint: Url,
+    accounts: Url,
     limits_endpoint: Url,
     method: Method,
     auth: Auth,
@@ -83,32 +86,32 @@ impl TwitterV1 {
     /// The options make no sense; in words for the person who set them.
     pub fn new(options: TwitterV1Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
-        let (endpoint, limits_endpoint) = (below(&base, LOOKUP_PATH)?, below(&base, LIMITS_PATH)?);
+        let (endpoint, accounts, limits_endpoint) =
+            (below(&base, LOOKUP_PATH)?, below(&base, ACCOUNTS_PATH)?, below(&base, LIMITS_PATH)?);
         let http = HttpClient::new(&options.http)?;
         let method = match options.method {
             LookupMethod::Get => Method::GET,
             LookupMethod::Post => Method::POST,
         };
         let auth = Auth::new(http.clone(), &base, errors::means_bad_token)?;
-        Ok(Self { http, endpoint, limits_endpoint, method, auth })
+        Ok(Self { http, endpoint, accounts, limits_endpoint, method, auth })
     }
 
-    fn lookup_request(&self, ids: &[&str]) -> Result<Request, LookupError> {
-        let ids = ids.join(",");
-        let parameters = [("id", ids.as_str()), ("map", "true"), ("tweet_mode", "extended"), ("trim_user", "false")];
+    /// A lookup with these parameters.
+    fn request(&self, address: &Url, parameters: &[(&str, &str)]) -> Result<Request, LookupError> {
         let client = self.http.client();
+        let mut address = address.clone();
         let request = if self.method == Method::POST {
-            client.post(self.endpoint.clone()).form(&parameters)
+            client.post(address).form(parameters)
         } else {
-            let mut address = self.endpoint.clone();
             address.query_pairs_mut().extend_pairs(parameters);
             client.get(address)
         };
         request.build().map_err(cannot_build)
     }
 
-    fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
-        self.auth.refused(errors::decide(reply, CAPABILITIES.endpoint), credential)
+    fn refused(&self, reply: &Reply, endpoint: &str, credential: &Credential) -> LookupError {
+        self.auth.refused(errors::decide(reply, endpoint), credential)
     }
 }
 
@@ -124,14 +127,15 @@ impl Lookup for TwitterV1 {
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
         let Some(batch) = batch(ids, BATCH_LIMIT)? else { return Ok(Answer::empty()) };
-        let reply = self.auth.call(&|| self.lookup_request(&batch), credential).await?;
+        let joined = batch.join(",");
+        let parameters = [("id", joined.as_str()), ("map", "true"), ("tweet_mode", "extended"), ("trim_user", "false")];
+        let reply = self.auth.call(&|| self.request(&self.endpoint, &parameters), credential).await?;
         let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {
-            return Ok(Answer::new(vec![Outcome::Unavailable; ids.len()], quota, Strangers::default()));
+            return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
         }
-        let reply = reply.json(|reply| self.refused(reply, credential))?;
-        let (outcomes, unsolicited) = reply.read(|body| answer::read(body, ids))?;
-        Ok(Answer::new(outcomes, quota, unsolicited))
+        let reply = reply.json(|reply| self.refused(reply, CAPABILITIES.endpoint, credential))?;
+        reply.answer(quota, |body| answer::read(body, ids))
     }
 }
 
@@ -141,6 +145,6 @@ impl Api for TwitterV1 {
         let mut address = self.limits_endpoint.clone();
         address.query_pairs_mut().append_pair("resources", "statuses");
         let reply = self.auth.get(&address, credential).await?;
-        limits::of_status(&reply.json(|reply| self.refused(reply, credential))?)
+        limits::of_status(&reply.json(|reply| self.refused(reply, CAPABILITIES.endpoint, credential))?)
     }
 }

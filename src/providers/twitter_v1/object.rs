@@ -82,8 +82,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Its id: `id_str`, since whatever went through JavaScript has a rounded `id`; `id` where there is
-    /// no readable `id_str`.
+    /// Its id.
     pub fn id(&self) -> Result<TweetId, String> {
         known_id(self.id_str, self.id)
     }
@@ -190,7 +189,8 @@ impl<'a> Object<'a> {
     }
 }
 
-fn known_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetId, String> {
+/// The id in `id_str`, since whatever went through JavaScript has a rounded `id`; `id` where there is no readable `id_str`.
+pub fn known_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetId, String> {
     match (present(text), present(number)) {
         (None, None) => Err("no id_str or id".to_owned()),
         (Some(text), None) => scalar::id(text).map_err(|bad| format!("id_str: {bad}")),

@@ -32,7 +32,7 @@ struct Body<'a> {
 /// A problem, as far as it concerns us.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Problem<'a> {
+pub struct Problem<'a> {
     #[serde(borrow)]
     parameter: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -41,8 +41,12 @@ struct Problem<'a> {
     resource_id: Option<&'a RawValue>,
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
+    /// Its name.
     #[serde(borrow)]
-    title: Option<Cow<'a, str>>,
+    pub title: Option<Cow<'a, str>>,
+    /// A sentence about it.
+    #[serde(borrow)]
+    pub detail: Option<Cow<'a, str>>,
 }
 
 /// Reads what X has counted: its figures are texts or numbers.
@@ -63,12 +67,24 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
 ///
-/// The found are in `data`, in any order; the others in `errors`, among problems with what the found refer to
-/// (`parameter` then is not `ids`), and some of them twice.
-///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
+    answered(body, ids, found, |_| Outcome::Unavailable)
+}
+
+/// Reads a body: `found` gives the objects in `data`, which are in any order, to the asked ids; `missing` is the outcome of
+/// an id that is not returned. Those ids are in `errors`, among problems with what the found refer to (`parameter` then is
+/// not `ids`), and some of them twice.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn answered<T: Clone>(
+    body: &[u8],
+    ids: &[String],
+    found: impl FnOnce(&mut Asked<'_, T>, Vec<&RawValue>),
+    missing: impl Fn(&Problem<'_>) -> Outcome<T>,
+) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
     let body = object(body)?;
     let body: Body<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
     let data: Option<Vec<&RawValue>> = match scalar::present(body.data) {
@@ -90,7 +106,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
     for problem in problems.iter().filter(|problem| problem.is_about_an_id()) {
         let texts = [problem.value, problem.resource_id].into_iter().flatten().filter_map(scalar::string);
         for place in texts.filter_map(|id| asked.place(&id)).collect::<Vec<_>>() {
-            asked.put(place, || problem.outcome());
+            asked.put(place, || problem.outcome(&missing));
         }
     }
     // X names all that it does not return.
@@ -139,12 +155,15 @@ impl Problem<'_> {
         self.parameter.as_deref() == Some("ids")
     }
 
-    fn outcome(&self) -> Outcome {
-        // The host has been api.twitter.com and api.x.com.
-        let kind = self.kind.as_deref().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default();
-        let title = self.title.as_deref().unwrap_or_default();
+    /// The last part of its type: the host has been api.twitter.com and api.x.com.
+    pub fn kind(&self) -> &str {
+        self.kind.as_deref().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default()
+    }
+
+    fn outcome<T>(&self, missing: impl Fn(&Self) -> Outcome<T>) -> Outcome<T> {
+        let (kind, title) = (self.kind(), self.title.as_deref().unwrap_or_default());
         if NOT_THERE.contains(&kind) || NOT_THERE_BY_TITLE.contains(&title) {
-            return Outcome::Unavailable;
+            return missing(self);
         }
         let kind: String = kind.chars().filter(|c| c.is_ascii_lowercase() || *c == '-').take(40).collect();
         Outcome::Broken(format!("in its place came the problem {kind:?}"))

@@ -54,7 +54,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     let status = reply.status;
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     if body["errors"][0]["code"].is_u64() {
-        return twitter_v1::errors::decide(reply, "GET /2/tweets");
+        return twitter_v1::errors::decide(reply, "this endpoint of API v2");
     }
     let kind = body["type"].as_str().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default();
     let said = match KNOWN.iter().find(|known| **known == kind) {
@@ -76,7 +76,7 @@ pub fn decide(reply: &Reply) -> LookupError {
         (_, "unsupported-authentication" | "oauth1-permissions") => {
             credential("this kind of credential may not use this endpoint")
         }
-        // About one of the posts asked for (HunterLarco/twitter-v2#26 met it in a success).
+        // About one of the ids asked for (HunterLarco/twitter-v2#26 met it in a success).
         (_, "not-authorized-for-resource" | "resource-unavailable" | "disallowed-resource") => BadRequest(said),
         (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
         (404, _) => Outage(said),

@@ -61,6 +61,26 @@ const EXPANSIONS: [&str; 14] = [
     "username",
 ];
 
+/// The fields of an account that are asked for: those that the product reads, and for the stored object the kind
+/// of verification and the entities, in which shortened addresses are whole.
+const OF_ACCOUNTS: [&str; 15] = [
+    "created_at",
+    "description",
+    "entities",
+    "location",
+    "most_recent_tweet_id",
+    "name",
+    "profile_banner_url",
+    "profile_image_url",
+    "protected",
+    "public_metrics",
+    "url",
+    "username",
+    "verified",
+    "verified_type",
+    "withheld",
+];
+
 /// A name that is the same in both documents, although it has "tweet" in it.
 const SOURCE: &str = "attachments.media_source_tweet";
 
@@ -140,6 +160,12 @@ impl Fields {
         });
         let expansions = expansions.collect::<Result<BTreeSet<_>, _>>()?;
         Ok(Self { names, fields: names.list(asked, ","), expansions: names.list(expansions, ",") })
+    }
+
+    /// The parameter of a call for accounts, with its name.
+    #[must_use]
+    pub fn of_accounts(&self) -> (&'static str, String) {
+        ("user.fields", self.names.list(OF_ACCOUNTS, ","))
     }
 
     /// The parameters of a call, with their names.

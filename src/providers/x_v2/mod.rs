@@ -8,9 +8,10 @@
 //! `repost_count`). Answers are read by both; what is asked for goes by [`FieldNames`].
 //!
 //! Reading order: this file makes the call; `fields` says what it asks for; `answer` turns a body into outcomes, one `post` at a time; `errors`
-//! turns a refusal into a decision. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
+//! turns a refusal into a decision; `account` is the same for accounts. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
 //! documents 2.166 and 2.167, recorded answers of 2021.
 
+pub mod account;
 pub mod answer;
 pub mod errors;
 pub mod fields;
@@ -40,6 +41,7 @@ pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerIdPerUtcDay, endpoint: "tweets" };
 
 const LOOKUP_PATH: &str = "2/tweets";
+const ACCOUNTS_PATH: &str = "2/users";
 const USAGE_PATH: &str = "2/usage/tweets";
 const ME_PATH: &str = "2/users/me";
 
@@ -64,6 +66,7 @@ impl Default for XV2Options {
 #[derive(Debug, Clone)]
 pub struct XV2 {
     endpoint: Url,
+    accounts: Url,
     usage: Url,
     me: Url,
     fields: Fields,
@@ -77,6 +80,7 @@ impl XV2 {
         let base = base(&options.base_url)?;
         Ok(Self {
             endpoint: below(&base, LOOKUP_PATH)?,
+            accounts: below(&base, ACCOUNTS_PATH)?,
             usage: below(&base, USAGE_PATH)?,
             me: below(&base, ME_PATH)?,
             fields: options.fields,
@@ -120,8 +124,7 @@ impl Lookup for XV2 {
         let mut address = self.endpoint.clone();
         address.query_pairs_mut().append_pair("ids", &batch.join(",")).extend_pairs(self.fields.parameters());
         let reply = self.ask(&address, credential).await?;
-        let (outcomes, unsolicited) = reply.read(|body| answer::read(body, ids))?;
-        Ok(Answer::new(outcomes, errors::quota(&reply), unsolicited))
+        reply.answer(errors::quota(&reply), |body| answer::read(body, ids))
     }
 }
 

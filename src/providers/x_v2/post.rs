@@ -119,7 +119,7 @@ impl<'a> Post<'a> {
             // HTML entities (&amp;) stay as sent: the stored text is the API's.
             Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
         };
-        let withheld_in = self.withheld_in();
+        let withheld_in = withheld_in(self.withheld);
         let details = self.details(text.as_deref(), note.is_some());
         if text.is_none() && withheld_in.is_none() {
             return Err("no text".to_owned());
@@ -178,12 +178,13 @@ impl<'a> Post<'a> {
             impression_count: count("impression_count"),
         }
     }
+}
 
-    fn withheld_in(&self) -> Option<String> {
-        let withheld: Withheld<'_> = scalar::value(self.withheld)?;
-        if !withheld.country_codes.is_empty() {
-            return Some(withheld.country_codes.join(","));
-        }
-        (withheld.copyright == Some(true)).then(|| COPYRIGHT.to_owned())
+/// The countries in which a post or an account is withheld, comma separated.
+pub fn withheld_in(field: Option<&RawValue>) -> Option<String> {
+    let withheld: Withheld<'_> = scalar::value(field)?;
+    if !withheld.country_codes.is_empty() {
+        return Some(withheld.country_codes.join(","));
     }
+    (withheld.copyright == Some(true)).then(|| COPYRIGHT.to_owned())
 }

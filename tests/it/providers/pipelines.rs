@@ -97,6 +97,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             queue: queue.clone(),
             handling: Handling::Metered(Arc::new(handler), credentials),
             claims: claims.into(),
+            early: 0.0.into(),
             concurrency: 1.into(),
             metrics: metrics.clone(),
             health: Arc::default(),

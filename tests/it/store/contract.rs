@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, Learnt, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen, Standing,
-    StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, Exhumed, Expired, LastAnswer, Learnt, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen,
+    Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
 use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, way, withheld};
@@ -256,6 +256,8 @@ async fn standing_comes_in_the_order_asked(store: &dyn Store) {
     let asked = ["3", "nobody", "2", "1", "3"].map(String::from);
     let expected = [Some(three.clone()), None, Some(two), Some(one), Some(three)];
     assert_eq!(store.standing(NS, &asked).await.unwrap(), expected);
+    let last_answers = expected.map(|known| known.as_ref().map(LastAnswer::from));
+    assert_eq!(store.last_answers(NS, &asked).await.unwrap(), last_answers);
 }
 
 async fn a_found_tweet_is_stored_whole(store: &dyn Store) {
@@ -606,6 +608,8 @@ async fn recent_events_belong_to_the_newest_answer(store: &dyn Store) {
     // The next answer has its own, or none: what was stored belongs to another moment.
     saved(store, with(found("1", T + 2, counts(5, 7)), Some(1e-300))).await;
     assert_eq!(standing().await.recent, Some(1e-300));
+    let last_answer = store.last_answers(NS, &["1".to_owned()]).await.unwrap().remove(0);
+    assert_eq!(last_answer, Some(LastAnswer::from(&standing().await)));
     saved(store, found("1", T + 3, counts(5, 8))).await;
     assert_eq!(standing().await.recent, None);
     saved(store, with(found("1", T + 4, counts(5, 8)), Some(3.0))).await;

@@ -1,0 +1,253 @@
+//! Accounts of the networks: what an answer states of one, and the states of its life. No I/O.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+
+/// The counts of an account. `None` where the network has no such count, or the object does not state it; a `None` never
+/// overwrites a stored count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct AccountCounts {
+    /// Accounts that follow it. A Mastodon account may hide the number.
+    pub followers: Option<i64>,
+    /// Accounts that it follows.
+    pub following: Option<i64>,
+    /// Posts that it wrote, reposts included.
+    pub posts: Option<i64>,
+    /// Lists that it is on (Twitter, X).
+    pub listed: Option<i64>,
+    /// Posts that it likes (Twitter, X).
+    pub likes: Option<i64>,
+}
+
+/// An account as a provider answered it.
+///
+/// A text is `None` where the object does not state it, and empty where it states that there is none. The two differ for
+/// what is stored: an author in a post has no description, which says nothing of the description.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Account {
+    /// The id that the provider gave it: digits (Twitter, X), opaque (Mastodon), a DID (Bluesky). A handle moves from one
+    /// account to another; an id does not.
+    pub id: String,
+    /// The handle, without `@`: `user`, on Mastodon also `user@server`, on Bluesky a domain.
+    pub handle: Option<String>,
+    /// The name that is shown.
+    pub display_name: Option<String>,
+    /// The owner's description, as the API writes it: HTML on Mastodon.
+    pub description: Option<String>,
+    /// Where the owner says to be (Twitter, X): free text.
+    pub location: Option<String>,
+    /// The address in the profile, as the API writes it: shortened (`t.co`) on Twitter and X, the profile's own page on
+    /// Mastodon; Bluesky has none.
+    pub url: Option<String>,
+    /// The address of the picture.
+    pub picture: Option<String>,
+    /// The address of the banner.
+    pub banner: Option<String>,
+    /// True if the owner must approve followers. Twitter and X then hide all of its posts; Mastodon (`locked`) only those
+    /// that were written for followers.
+    pub protected: Option<bool>,
+    /// True if the network vouches for it; Mastodon does for none.
+    pub verified: Option<bool>,
+    /// When it was made, ms since the epoch; Mastodon tells the day.
+    pub created_at: Option<Millis>,
+    /// Its counts.
+    pub counts: AccountCounts,
+    /// When it last posted, ms since the epoch; Mastodon tells the day (UTC), Bluesky nothing.
+    pub last_post_at: Option<Millis>,
+    /// The state that the object shows: live, protected or suspended.
+    pub state: AccountState,
+    /// Countries in which it is withheld, comma separated (Twitter, X).
+    pub withheld_in: Option<String>,
+    /// The id of the account that its owner moved to (Mastodon).
+    pub moved_to: Option<String>,
+    /// The object as it came.
+    pub raw: String,
+}
+
+/// A change of one field of an account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The field, as in [`Account`].
+    pub field: &'static str,
+    /// Its value before; empty where there was none.
+    pub old: String,
+    /// Its value now; empty where there is none any more.
+    pub new: String,
+}
+
+impl Account {
+    /// The fields whose changes are history, by name; counts and dates are not among them.
+    #[must_use]
+    pub fn profile(&self) -> [(&'static str, Option<Cow<'_, str>>); 11] {
+        fn text(field: Option<&String>) -> Option<Cow<'_, str>> {
+            field.map(|text| Cow::Borrowed(text.as_str()))
+        }
+        let flag = |field: Option<bool>| field.map(|is| Cow::Borrowed(if is { "true" } else { "false" }));
+        [
+            ("handle", text(self.handle.as_ref())),
+            ("display_name", text(self.display_name.as_ref())),
+            ("description", text(self.description.as_ref())),
+            ("location", text(self.location.as_ref())),
+            ("url", text(self.url.as_ref())),
+            ("picture", text(self.picture.as_ref())),
+            ("banner", text(self.banner.as_ref())),
+            ("protected", flag(self.protected)),
+            ("verified", flag(self.verified)),
+            ("withheld_in", text(self.withheld_in.as_ref())),
+            ("moved_to", text(self.moved_to.as_ref())),
+        ]
+    }
+
+    /// The fields that differ from those of an older answer. A field that either of the two does not state has not changed.
+    #[must_use]
+    pub fn changes(&self, older: &Self) -> Vec<Change> {
+        let both = older.profile().into_iter().zip(self.profile());
+        both.filter_map(|((field, old), (_, new))| {
+            let (old, new) = (old?.into_owned(), new?.into_owned());
+            (old != new).then_some(Change { field, old, new })
+        })
+        .collect()
+    }
+}
+
+/// The state of an account, as far as the networks tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccountState {
+    /// The provider returns it, and everybody may read it.
+    Live,
+    /// The provider returns it, and only approved followers may read its posts (Twitter, X).
+    Protected,
+    /// The network has closed it. X says so in place of the account, Mastodon in the account.
+    Suspended,
+    /// The owner has closed it, and may open it again (on Twitter and X for 30 days).
+    Deactivated,
+    /// It is gone. No batch lookup tells this from [`AccountState::Deactivated`], or from an id that never was.
+    Deleted,
+    /// No answer yet, or it is not returned and the answer does not say why.
+    #[default]
+    Unknown,
+}
+
+impl AccountState {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Live, Self::Protected, Self::Suspended, Self::Deactivated, Self::Deleted, Self::Unknown];
+
+    /// The word in the database, in `status` and on the page.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Protected => "protected",
+            Self::Suspended => "suspended",
+            Self::Deactivated => "deactivated",
+            Self::Deleted => "deleted",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The state of an account that is returned.
+    #[must_use]
+    pub fn returned(protected: Option<bool>) -> Self {
+        if protected == Some(true) { Self::Protected } else { Self::Live }
+    }
+}
+
+impl FromStr for AccountState {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|state| state.as_str() == word);
+        named.ok_or_else(|| {
+            let known = Self::ALL.map(Self::as_str).join(", ");
+            format!("{word:?} is not a state of an account; there are {known}")
+        })
+    }
+}
+
+impl fmt::Display for AccountState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why an account is not returned, where the answer says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Absence {
+    /// There is no such account: deactivated, deleted, or it never was. X does not tell which.
+    NotFound,
+    /// The network has closed it.
+    Suspended,
+    /// This credential may not see it.
+    Protected,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_as_it_is_written() {
+        for state in AccountState::ALL {
+            assert_eq!(state.to_string().parse(), Ok(state));
+        }
+        let error = "away".parse::<AccountState>().unwrap_err();
+        assert!(error.ends_with("there are live, protected, suspended, deactivated, deleted, unknown"), "{error}");
+    }
+
+    #[test]
+    fn only_what_both_answers_state_can_have_changed() {
+        let text = |text: &str| Some(text.to_owned());
+        let older = Account { handle: text("ann"), location: text("Porto"), url: text("x"), ..Account::default() };
+        let newer = Account { handle: text("bea"), location: text(""), picture: text("y"), ..Account::default() };
+        let change = |field, old: &str, new: &str| Change { field, old: old.to_owned(), new: new.to_owned() };
+        assert_eq!(newer.changes(&older), [change("handle", "ann", "bea"), change("location", "Porto", "")]);
+        let (open, closed) = (
+            Account { protected: Some(false), ..Account::default() },
+            Account { protected: Some(true), ..Account::default() },
+        );
+        assert_eq!(closed.changes(&open), [change("protected", "false", "true")]);
+    }
+
+    fn account() -> impl Strategy<Value = Account> {
+        let text = || proptest::option::of("[ab]?");
+        let flag = || proptest::option::of(any::<bool>());
+        (text(), text(), text(), text(), flag(), flag()).prop_map(
+            |(handle, description, banner, moved_to, protected, verified)| Account {
+                handle,
+                description,
+                banner,
+                moved_to,
+                protected,
+                verified,
+                ..Account::default()
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn changes_lead_from_one_profile_to_the_other(older in account(), newer in account()) {
+            prop_assert!(older.changes(&older).is_empty());
+            let changes = newer.changes(&older);
+            for ((field, old), (_, new)) in older.profile().into_iter().zip(newer.profile()) {
+                let told = changes.iter().filter(|change| change.field == field).collect::<Vec<_>>();
+                match (old, new) {
+                    (Some(old), Some(new)) if old != new => {
+                        prop_assert_eq!(told.len(), 1);
+                        prop_assert_eq!((&*told[0].old, &*told[0].new), (&*old, &*new));
+                    }
+                    _ => prop_assert!(told.is_empty()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `app.bsky.actor.getProfiles`: up to 25 accounts a call.
+//!
+//! An id is the account's DID. Deleted, deactivated, suspended and unknown accounts are left out in silence. A view leaves out
+//! what its owner has not set. Nothing tells when an account last posted; its number of posts does that it did.
+//!
+//! Sources: the lexicons app.bsky.actor.getProfiles and app.bsky.actor.defs, recorded views.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::uri::is_did;
+use super::{Bluesky, errors, refused, views};
+use crate::base::clock::Millis;
+use crate::model::account::{Account, AccountCounts, AccountState};
+use crate::providers::asked::{batch, share};
+use crate::providers::auth;
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, object};
+use crate::providers::scalar::{self, present};
+use crate::quota::Credential;
+
+/// Its capabilities.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: 25, charge: Charge::PerCall, endpoint: "getProfiles" };
+
+/// The handle of an account whose own does not lead back to it, for as long as that lasts.
+const NO_HANDLE: &str = "handle.invalid";
+
+/// The lookup of accounts at that API.
+#[derive(Debug, Clone)]
+pub struct Accounts(pub Bluesky);
+
+#[async_trait]
+impl Lookup<Account> for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let Some(batch) = batch(ids, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
+        let mut address = self.0.accounts.clone();
+        address.query_pairs_mut().extend_pairs(batch.into_iter().map(|did| ("actors", did)));
+        let reply = auth::get(&self.0.http, address, credential).await?;
+        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
+        reply.answer(errors::quota(&reply), |body| read(body, ids))
+    }
+}
+
+/// Nothing: a DID does not say when it was made.
+///
+/// # Errors
+/// Not a DID; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    if is_did(id) {
+        return Ok(None);
+    }
+    Err("the id is no DID (did:METHOD:ID); a handle will not do, since it may change".to_owned())
+}
+
+/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested accounts.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
+    let body = object(body)?;
+    Ok(share(ids, views(&body, "profiles", |body| body.profiles)?, read_account))
+}
+
+/// Reads one profile view, also the author in a post view, which has neither counts nor a description.
+///
+/// # Errors
+/// Not a profile view; a few words name the error.
+pub fn parse_account(raw: &str) -> Result<Account, String> {
+    read_account(raw.trim()).1
+}
+
+/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile<'a> {
+    #[serde(borrow)]
+    did: Option<&'a RawValue>,
+    #[serde(borrow)]
+    handle: Option<&'a RawValue>,
+    #[serde(borrow)]
+    display_name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow)]
+    avatar: Option<&'a RawValue>,
+    #[serde(borrow)]
+    banner: Option<&'a RawValue>,
+    #[serde(borrow)]
+    followers_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    follows_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    posts_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    verification: Option<&'a RawValue>,
+}
+
+/// Who vouches for it: somebody for the account, or Bluesky for an account that vouches for others.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Verification<'a> {
+    #[serde(borrow)]
+    verified_status: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    trusted_verifier_status: Option<Cow<'a, str>>,
+}
+
+/// Its DID, if that can be read, and the account.
+fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
+    // serde_json's text would quote the input.
+    let profile: Result<Profile<'_>, _> = serde_json::from_str(raw).map_err(|_| "not a profile view".to_owned());
+    let id = profile.as_ref().ok().and_then(|profile| present(profile.did)).and_then(scalar::string);
+    let account = profile.and_then(|profile| profile.account(id.clone().ok_or("no did")?, raw));
+    (id, account)
+}
+
+impl Profile<'_> {
+    fn account(&self, id: String, raw: &str) -> Result<Account, String> {
+        let handle = present(self.handle).and_then(scalar::string).ok_or("the handle is not a string")?;
+        // Only the detailed view has counts; the others leave out more than what is not set.
+        let is_detailed = self.posts_count.is_some();
+        let text = |field| scalar::text(field, is_detailed);
+        let count = |field: Option<&RawValue>| field.and_then(scalar::count);
+        Ok(Account {
+            id,
+            handle: Some(handle).filter(|handle| handle != NO_HANDLE),
+            display_name: text(self.display_name),
+            description: text(self.description),
+            location: None,
+            url: None,
+            picture: text(self.avatar),
+            banner: text(self.banner),
+            protected: None,
+            verified: self.verified(),
+            created_at: scalar::date_or_none(self.created_at, scalar::rfc3339),
+            counts: AccountCounts {
+                followers: count(self.followers_count),
+                following: count(self.follows_count),
+                posts: count(self.posts_count),
+                ..AccountCounts::default()
+            },
+            last_post_at: None,
+            state: AccountState::Live,
+            withheld_in: None,
+            moved_to: None,
+            raw: raw.to_owned(),
+        })
+    }
+
+    fn verified(&self) -> Option<bool> {
+        let told: Verification<'_> = scalar::value(self.verification)?;
+        let known = [told.verified_status, told.trusted_verifier_status];
+        Some(known.iter().flatten().any(|status| status == "valid"))
+    }
+}

@@ -1,0 +1,179 @@
+//! `GET /api/v1/accounts?id[]=`: up to 40 accounts a call from 4.3 on, and one (`GET /api/v1/accounts/{id}`) before.
+//!
+//! An id is the instance's own, also of accounts of other servers, of which the instance may know little. Deleted and unknown
+//! accounts are left out, or a 404. Suspended ones are returned since 3.3, emptied; before, they are a 410. The stored
+//! description is the API's: HTML, as it came.
+//!
+//! Sources: docs.joinmastodon.org (methods/accounts, entities/Account), the server's own code (account_serializer.rb;
+//! mastodon/mastodon#27871 for the limit of 40), recorded answers of an instance.
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::status::text_or_number;
+use super::{Calls, Mastodon, answered, check_id, errors, refused};
+use crate::base::clock::Millis;
+use crate::model::account::{Absence, Account, AccountCounts, AccountState};
+use crate::providers::asked::batch;
+use crate::providers::auth;
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
+use crate::providers::scalar::{self, present};
+use crate::quota::Credential;
+
+/// Its capabilities since 4.3.
+pub const CAPABILITIES: Capabilities = Capabilities { batch_limit: 40, charge: Charge::PerCall, endpoint: "accounts" };
+
+/// The name of the picture that stands for none, and of the banner.
+const NO_PICTURE: &str = "/missing.png";
+
+/// The lookup of accounts at that instance.
+#[derive(Debug, Clone)]
+pub struct Accounts(pub Mastodon);
+
+#[async_trait]
+impl Lookup<Account> for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        self.0.limited(CAPABILITIES)
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let Some(batch) = batch(ids, self.capabilities().batch_limit)? else { return Ok(Answer::empty()) };
+        let address = self.0.lookup_address(&self.0.accounts, &batch);
+        let reply = auth::get(&self.0.http, address, credential).await?;
+        let quota = errors::quota(&reply);
+        if self.0.calls == Calls::Single {
+            if errors::means_not_there(&reply) {
+                return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
+            }
+            if errors::means_suspended(&reply) {
+                return Ok(Answer::all(&Outcome::Absent(Absence::Suspended), ids, quota));
+            }
+        }
+        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
+        reply.answer(quota, |body| read(body, ids, self.0.calls))
+    }
+}
+
+/// Nothing: an id says when the instance first heard of the account, which may be years after it was made.
+///
+/// # Errors
+/// Not an account's id; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    check_id(id).map(|()| None)
+}
+
+/// Reads a body: a list of accounts, or an account. Answers the outcomes in the order of `ids`, and how many accounts nobody
+/// asked for.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
+    answered(body, ids, calls, ["accounts", "an account"], read_account)
+}
+
+/// Reads one account, also the author in a status.
+///
+/// # Errors
+/// Not an account; a few words name the error.
+pub fn parse_account(raw: &str) -> Result<Account, String> {
+    read_account(raw.trim()).1
+}
+
+/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+#[derive(Deserialize)]
+struct User<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    acct: Option<&'a RawValue>,
+    #[serde(borrow)]
+    display_name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    note: Option<&'a RawValue>,
+    #[serde(borrow)]
+    url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    avatar: Option<&'a RawValue>,
+    #[serde(borrow)]
+    header: Option<&'a RawValue>,
+    #[serde(borrow)]
+    locked: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    /// -1 where the owner, or the instance, hides the number.
+    #[serde(borrow)]
+    followers_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    following_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    statuses_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    last_status_at: Option<&'a RawValue>,
+    /// The account that the owner moved to; left out of those that did not move.
+    #[serde(borrow)]
+    moved: Option<&'a RawValue>,
+    /// Left out of those that are not suspended.
+    #[serde(borrow)]
+    suspended: Option<&'a RawValue>,
+}
+
+/// The account that an account moved to.
+#[derive(Deserialize)]
+struct Moved<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
+/// Its id, if that can be read, and the account.
+fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
+    // serde_json's text would quote the input.
+    let user: Result<User<'_>, _> = serde_json::from_str(raw).map_err(|_| "not an account".to_owned());
+    let id = user.as_ref().ok().and_then(|user| present(user.id)).and_then(text_or_number);
+    let account = user.and_then(|user| user.account(id.clone().ok_or("no id")?, raw));
+    (id, account)
+}
+
+impl User<'_> {
+    fn account(&self, id: String, raw: &str) -> Result<Account, String> {
+        let handle = present(self.acct).and_then(scalar::string).ok_or("the acct is not a string")?;
+        let is_suspended = scalar::value(self.suspended) == Some(true);
+        // What the server empties because of the suspension is not what the owner changed.
+        let text = |field: Option<&RawValue>| present(field).and_then(scalar::string).filter(|_| !is_suspended);
+        let picture = |field| text(field).map(|at| if at.ends_with(NO_PICTURE) { String::new() } else { at });
+        let count = |field: Option<&RawValue>| field.and_then(scalar::count);
+        let moved = match present(self.moved) {
+            None => Some(String::new()),
+            moved => scalar::value::<Moved<'_>>(moved).and_then(|to| text_or_number(present(to.id)?)),
+        };
+        Ok(Account {
+            id,
+            handle: Some(handle),
+            display_name: text(self.display_name),
+            description: text(self.note),
+            location: None,
+            url: present(self.url).and_then(scalar::string),
+            picture: picture(self.avatar),
+            banner: picture(self.header),
+            protected: scalar::value(self.locked).filter(|_| !is_suspended),
+            verified: None,
+            created_at: scalar::date_or_none(self.created_at, scalar::rfc3339),
+            counts: AccountCounts {
+                followers: count(self.followers_count),
+                following: count(self.following_count),
+                posts: count(self.statuses_count),
+                ..AccountCounts::default()
+            },
+            last_post_at: scalar::date_or_none(self.last_status_at, scalar::day),
+            // A locked account's public posts are public.
+            state: if is_suspended { AccountState::Suspended } else { AccountState::Live },
+            withheld_in: None,
+            moved_to: moved.filter(|_| !is_suspended),
+            raw: raw.to_owned(),
+        })
+    }
+}

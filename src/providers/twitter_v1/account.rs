@@ -1,0 +1,187 @@
+//! `users/lookup` of API v1.1: up to 100 accounts a call, 300 (app) or 900 (user) calls per 15 minutes.
+//!
+//! Protected accounts are returned. Deleted, suspended and unknown ones are left out in silence; where none is left, the
+//! answer is a 404 with code 17 (tweepy/tweepy#1616). Each account has its newest post in it (`status`).
+//!
+//! Sources: developer.twitter.com/en/docs/twitter-api/v1/accounts-and-users/follow-search-get-users, recorded answers of 2022.
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::object::known_id;
+use super::{TwitterV1, errors, limits};
+use crate::base::clock::Millis;
+use crate::model::account::{Account, AccountCounts, AccountState};
+use crate::model::post::TweetId;
+use crate::providers::asked::{batch, share};
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, list, text};
+use crate::providers::scalar::{self, present};
+use crate::quota::Credential;
+
+/// Its capabilities.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: 100, charge: Charge::PerCall, endpoint: "users/lookup" };
+
+/// The lookup of accounts at that API.
+#[derive(Debug, Clone)]
+pub struct Accounts(pub TwitterV1);
+
+#[async_trait]
+impl Lookup<Account> for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let Some(batch) = batch(ids, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
+        let joined = batch.join(",");
+        let parameters = [("user_id", joined.as_str()), ("tweet_mode", "extended")];
+        let reply = self.0.auth.call(&|| self.0.request(&self.0.accounts, &parameters), credential).await?;
+        let quota = limits::of_headers(&reply);
+        if errors::means_none_found(&reply) {
+            return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
+        }
+        // A refusal that is about an account is about this one only where it was asked for alone.
+        if let (Some(reason), [_]) = (errors::absence(&reply), &batch[..]) {
+            return Ok(Answer::all(&Outcome::Absent(reason), ids, quota));
+        }
+        let reply = reply.json(|reply| self.0.refused(reply, CAPABILITIES.endpoint, credential))?;
+        reply.answer(quota, |body| read(body, ids))
+    }
+}
+
+/// When the account with this id was made, ms since the epoch, to about a minute; `None` for ids of before 2016, which were
+/// handed out in sequence.
+///
+/// # Errors
+/// Not an account's id; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    TweetId::date_of(id)
+}
+
+/// Reads a body: a list of accounts in any order, the missing left out. Answers the outcomes in the order of `ids`, and how
+/// many accounts nobody asked for.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
+    Ok(share(ids, list(&text(body), "accounts")?, read_account))
+}
+
+/// Reads one account, also an author in a post.
+///
+/// # Errors
+/// Not an account; a few words name the error.
+pub fn parse_account(raw: &str) -> Result<Account, String> {
+    read_account(raw.trim()).1
+}
+
+/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+#[derive(Deserialize)]
+struct User<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id_str: Option<&'a RawValue>,
+    #[serde(borrow)]
+    screen_name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow)]
+    location: Option<&'a RawValue>,
+    #[serde(borrow)]
+    url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    profile_image_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    profile_image_url_https: Option<&'a RawValue>,
+    #[serde(borrow)]
+    profile_banner_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    protected: Option<&'a RawValue>,
+    #[serde(borrow)]
+    verified: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    followers_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    friends_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    statuses_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    listed_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    favourites_count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    withheld_in_countries: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+/// Its newest post.
+#[derive(Deserialize)]
+struct Newest<'a> {
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+}
+
+/// Its id, if that can be read, and the account.
+fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
+    // serde_json's text would quote the input.
+    let user: Result<User<'_>, _> = serde_json::from_str(raw).map_err(|_| "not an account".to_owned());
+    let user = match user {
+        Ok(user) => user,
+        Err(why) => return (None, Err(why)),
+    };
+    match known_id(user.id_str, user.id) {
+        Ok(id) => (Some(id.to_string()), user.account(id.to_string(), raw)),
+        Err(why) => (None, Err(why)),
+    }
+}
+
+impl User<'_> {
+    fn account(&self, id: String, raw: &str) -> Result<Account, String> {
+        let handle = present(self.screen_name).and_then(scalar::string).ok_or("the screen_name is not a string")?;
+        // A whole object has null for an address that is not set, and leaves out a banner. Mentions are partial ones.
+        let is_whole = self.followers_count.is_some();
+        let text = |field| scalar::text(field, is_whole);
+        let count = |field: Option<&RawValue>| field.and_then(scalar::count);
+        let newest: Option<Newest<'_>> = scalar::value(self.status);
+        let countries: Option<Vec<String>> = scalar::value(self.withheld_in_countries);
+        let protected = scalar::value(self.protected);
+        Ok(Account {
+            id,
+            handle: Some(handle),
+            display_name: text(self.name),
+            description: text(self.description),
+            location: text(self.location),
+            url: text(self.url),
+            picture: text(present(self.profile_image_url_https).or(self.profile_image_url)),
+            banner: text(self.profile_banner_url),
+            protected,
+            verified: scalar::value(self.verified),
+            created_at: scalar::date_or_none(self.created_at, scalar::created_at),
+            counts: AccountCounts {
+                followers: count(self.followers_count),
+                following: count(self.friends_count),
+                posts: count(self.statuses_count),
+                listed: count(self.listed_count),
+                likes: count(self.favourites_count),
+            },
+            last_post_at: newest.and_then(|post| scalar::date_or_none(post.created_at, scalar::created_at)),
+            state: AccountState::returned(protected),
+            // Objects of before 2019 do not have the field.
+            withheld_in: countries.map(|countries| countries.join(",")),
+            moved_to: None,
+            raw: raw.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! `GET /2/users`: up to 100 accounts a call, 300 (app) or 900 (user) calls per 15 minutes.
+//!
+//! X charges for each account that it returns ($0.010, twice a post), once in a UTC day. Protected accounts are returned; the
+//! others are in `errors` with a reason: not found (which is deleted, deactivated or never there), or suspended.
+//!
+//! Sources: docs.x.com (x-api/users/lookup, x-api/getting-started/pricing), recorded answers of 2021, and for the suspended
+//! gwu-libraries/sfm-twitter-harvester's tests.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::answer::{Problem, answered};
+use super::post::withheld_in;
+use super::{XV2, errors};
+use crate::base::clock::Millis;
+use crate::model::account::{Absence, Account, AccountCounts, AccountState};
+use crate::model::post::TweetId;
+use crate::providers::asked::{Asked, batch};
+use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
+use crate::providers::scalar::{self, present};
+use crate::quota::Credential;
+
+/// Its capabilities.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { batch_limit: 100, charge: Charge::PerIdPerUtcDay, endpoint: "users" };
+
+/// The lookup of accounts at that API.
+#[derive(Debug, Clone)]
+pub struct Accounts(pub XV2);
+
+#[async_trait]
+impl Lookup<Account> for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
+        date_of(id)
+    }
+
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let Some(batch) = batch(ids, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
+        let mut address = self.0.accounts.clone();
+        let (name, fields) = self.0.fields.of_accounts();
+        address.query_pairs_mut().append_pair("ids", &batch.join(",")).append_pair(name, &fields);
+        let reply = self.0.ask(&address, credential).await?;
+        reply.answer(errors::quota(&reply), |body| read(body, ids))
+    }
+}
+
+/// When the account with this id was made, ms since the epoch, to about a minute; `None` for ids of before 2016, which were
+/// handed out in sequence.
+///
+/// # Errors
+/// Not an account's id; says why.
+pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
+    TweetId::date_of(id)
+}
+
+/// Reads a body. Answers the outcomes in the order of `ids`, and how many accounts nobody asked for.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
+    answered(body, ids, found, |problem| Outcome::Absent(reason(problem)))
+}
+
+fn found(asked: &mut Asked<'_, Account>, data: Vec<&RawValue>) {
+    asked.give(data, |raw| read_account(raw, true));
+}
+
+/// Reads one account, also one that came beside a post, with whatever fields it has.
+///
+/// # Errors
+/// Not an account; a few words name the error.
+pub fn parse_account(raw: &str) -> Result<Account, String> {
+    read_account(raw.trim(), false).1
+}
+
+/// Why an account is in `errors`. One that is suspended has the type of one that is not found, and another title.
+fn reason(problem: &Problem<'_>) -> Absence {
+    let says = |start: &str| problem.detail.as_deref().is_some_and(|detail| detail.starts_with(start));
+    if problem.title.as_deref() == Some("Forbidden") || says("User has been suspended") {
+        Absence::Suspended
+    } else if problem.kind() == "resource-not-found" || problem.title.as_deref() == Some("Not Found Error") {
+        Absence::NotFound
+    } else {
+        Absence::Protected
+    }
+}
+
+/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+#[derive(Deserialize)]
+struct User<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    username: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow)]
+    location: Option<&'a RawValue>,
+    #[serde(borrow)]
+    url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    profile_image_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    profile_banner_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    protected: Option<&'a RawValue>,
+    #[serde(borrow)]
+    verified: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    public_metrics: Option<&'a RawValue>,
+    #[serde(borrow)]
+    withheld: Option<&'a RawValue>,
+    #[serde(borrow)]
+    most_recent_tweet_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    most_recent_post_id: Option<&'a RawValue>,
+}
+
+/// Its id, if that can be read, and the account. One that was asked for with all of its fields is whole: X leaves out those
+/// that are empty.
+fn read_account(raw: &str, is_whole: bool) -> (Option<String>, Result<Account, String>) {
+    // serde_json's text would quote the input.
+    let user: Result<User<'_>, _> = serde_json::from_str(raw).map_err(|_| "not an account".to_owned());
+    let id = user.as_ref().ok().and_then(|user| scalar::id(present(user.id)?).ok()).map(|id| id.to_string());
+    let account = user.and_then(|user| user.account(id.clone().ok_or("no id")?, raw, is_whole));
+    (id, account)
+}
+
+impl User<'_> {
+    fn account(&self, id: String, raw: &str, is_whole: bool) -> Result<Account, String> {
+        let handle = present(self.username).and_then(scalar::string).ok_or("the username is not a string")?;
+        let text = |field| scalar::text(field, is_whole);
+        let counts: HashMap<Cow<'_, str>, &RawValue> = scalar::value(self.public_metrics).unwrap_or_default();
+        let count = |name: &str| counts.get(name).and_then(|raw| scalar::count(raw));
+        let newest = present(self.most_recent_tweet_id).or(present(self.most_recent_post_id));
+        let protected = scalar::value(self.protected);
+        Ok(Account {
+            id,
+            handle: Some(handle),
+            display_name: text(self.name),
+            description: text(self.description),
+            location: text(self.location),
+            url: text(self.url),
+            picture: text(self.profile_image_url),
+            banner: text(self.profile_banner_url),
+            protected,
+            verified: scalar::value(self.verified),
+            created_at: scalar::date_or_none(self.created_at, scalar::rfc3339),
+            counts: AccountCounts {
+                followers: count("followers_count"),
+                following: count("following_count"),
+                posts: count("tweet_count").or_else(|| count("post_count")),
+                listed: count("listed_count"),
+                likes: count("like_count"),
+            },
+            last_post_at: newest.and_then(|id| scalar::id(id).ok()?.created_at()),
+            state: AccountState::returned(protected),
+            withheld_in: match present(self.withheld) {
+                None => is_whole.then(String::new),
+                withheld => withheld_in(withheld),
+            },
+            moved_to: None,
+            raw: raw.to_owned(),
+        })
+    }
+}
