@@ -126,7 +126,8 @@ pub struct Busiest {
 }
 
 impl Busiest {
-    /// The lanes whose ids are looked up most often, until they have half of all updates; `None` where there are none.
+    /// The lanes whose ids are looked up most often, until they have half of all updates; `None` where that takes all posts:
+    /// none is known to be busier than the others.
     #[must_use]
     pub fn of(lanes: &[LaneStats]) -> Option<Self> {
         let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane) && lane.delayed > 0);
@@ -140,7 +141,7 @@ impl Busiest {
         for (lane, of_lane) in lanes {
             posts_so_far += lane.delayed;
             updates_so_far += of_lane;
-            if updates_so_far >= updates / 2.0 {
+            if updates_so_far >= updates / 2.0 && posts_so_far < posts {
                 let posts = posts_so_far as f64 / posts as f64;
                 return Some(Self { up_to: lane.lane.clone(), posts, updates: updates_so_far / updates });
             }
@@ -260,7 +261,10 @@ mod tests {
         let lanes = [named("30d", 8_000, 1_440), named("18m", 100, 3), named("1h", 900, 10), named(PASSING[0], 9, 1)];
         let busiest = Busiest::of(&lanes).unwrap();
         assert_eq!(busiest.to_string(), "95.7 % of the updates go to 11.1 % of the posts: those in the lanes up to 1h");
-        assert_eq!((Busiest::of(&[]), Busiest::of(&[named("18m", 0, 3)])), (None, None));
+        // Nobody, and all alike.
+        for nothing_to_tell in [vec![], vec![named("18m", 0, 3)], vec![named("18m", 7, 3), named("1h", 0, 10)]] {
+            assert_eq!(Busiest::of(&nothing_to_tell), None);
+        }
     }
 
     #[test]
