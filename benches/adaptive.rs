@@ -20,7 +20,7 @@ pub fn schedule() -> Adaptive {
     Adaptive::new(crate::fill::ages(), model, Options::default(), Normaliser::default())
 }
 
-/// What becomes of an item that is answered now; `None` when its life is over.
+/// The decision about an item that is answered now; `None` at the end of its life.
 pub fn decision(schedule: &Adaptive, created_at: Millis, now: Millis, multiplier: f64) -> Option<Decision> {
     let last = Some(Answer { at: now, count: 0.0 });
     schedule.next_at(&History { created_at: Some(created_at), last, ..History::default() }, now, Some(multiplier))

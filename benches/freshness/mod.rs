@@ -169,7 +169,6 @@ fn row(name: &str, quota: f64, outcomes: &[[Outcome; 4]]) -> Vec<Value> {
     row
 }
 
-/// Trained on all of one set, run on all of the others.
 /// The same where claims are full: four times the items, and a claim waits until a quota permits 100 ids; without a
 /// quota, by the default lookahead.
 fn in_batches(sets: &[Set], table: &AgeTable, size: Size) -> Table {
@@ -205,6 +204,7 @@ fn in_batches(sets: &[Set], table: &AgeTable, size: Size) -> Table {
     report
 }
 
+/// Trained on all of one set, run on all of the others.
 fn elsewhere(sets: &[Set], table: &AgeTable) -> Table {
     let columns = [
         "trained on",

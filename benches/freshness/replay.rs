@@ -30,7 +30,7 @@ pub const MEASURED_DAYS: Millis = 10;
 const NORMALISER_DAYS: Millis = 10;
 /// Items that come in those days, at least.
 const FEWEST: usize = 1_000;
-/// How long the simulation waits for the next claim at most, ms.
+/// The longest time without a claim, ms.
 const TICK: Millis = 5_000;
 /// A quota's window: what was not used within it is lost.
 const WINDOW: Millis = 15 * 60_000;
@@ -45,11 +45,11 @@ const LEASE: Duration = Duration::from_secs(60);
 pub struct Terms {
     /// Ids a day at most.
     pub quota: Option<f64>,
-    /// How many ids a quota must have left before the next claim.
+    /// The number of ids that the quota must permit before the next claim.
     pub fewest: usize,
     /// The queue's lookahead while there is no quota.
     pub lookahead: f64,
-    /// How many times as many items as there are by [`FEWEST`].
+    /// Each item comes so many times as often as [`FEWEST`] asks for.
     pub times: usize,
 }
 

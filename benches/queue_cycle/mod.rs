@@ -99,7 +99,7 @@ impl AsyncStep for Cycle {
 #[derive(Debug, Clone)]
 struct Lanes {
     lanes: Vec<Lane>,
-    /// How many delays the ids of a batch have, from 0 ms on.
+    /// The number of different delays in a batch: 0 ms, 1 ms and so on.
     delays: Millis,
 }
 

@@ -11,6 +11,7 @@ use crate::base::shutdown::Stop;
 use crate::engine::queue::Queue;
 use crate::engine::schedule::Corrected;
 use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
+use crate::ops::normaliser;
 use crate::quota::{CredentialStatus, Credentials};
 use crate::store::{Learnt, Store};
 
@@ -53,13 +54,8 @@ pub struct CallBudget {
     pub schedule: Corrected,
     /// The quota.
     pub paid: Paid,
-    /// How early the worker may take ids to spend idle quota ([`Worker::early`](crate::engine::worker::Worker::early)).
+    /// [`Worker::early`](crate::engine::worker::Worker::early) of its worker.
     pub early: Reloadable<f64>,
-}
-
-/// The corrections as the schedule takes them.
-fn normaliser(learnt: &Learnt) -> Normaliser {
-    Normaliser { price: learnt.price, level: learnt.level }
 }
 
 /// The corrections as the store keeps them.

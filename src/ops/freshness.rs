@@ -12,7 +12,6 @@ use crate::base::clock::{self, Millis};
 use crate::engine::queue::{Queue, Sample};
 use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::schedule::adaptive::grid::updates_per_patience;
-use crate::engine::schedule::history::{Answer, History};
 use crate::engine::schedule::{Known, Schedule};
 use crate::model::post::TweetState;
 use crate::ops::terms::Terms;
@@ -138,6 +137,12 @@ fn interval_of(row: &Standing, terms: &Terms) -> Millis {
     longest(row.created_at).or_else(|| longest(None)).unwrap_or(0)
 }
 
+/// Stored corrections as a schedule takes them.
+#[must_use]
+pub fn normaliser(learnt: &Learnt) -> Normaliser {
+    Normaliser { price: learnt.price, level: learnt.level }
+}
+
 /// The schedule with the corrections of its budget, as they are stored.
 ///
 /// # Errors
@@ -151,7 +156,7 @@ pub(super) async fn corrected(
         return Ok(schedule);
     }
     let learnt = store.learnt(namespace).await.map_err(|error| error.to_string())?;
-    let by = learnt.map_or_else(Normaliser::default, |Learnt { price, level, .. }| Normaliser { price, level });
+    let by = learnt.as_ref().map(normaliser).unwrap_or_default();
     Ok(schedule.corrected(by).unwrap_or(schedule))
 }
 
@@ -160,9 +165,8 @@ fn unseen(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis
     let lane = sample.lane.as_deref()?;
     let interval = sample.patience_ms? as f64 / updates_per_patience(lane);
     let of = |row: &Standing| {
-        let last = row.checked_at.map(|at| Answer { at, count: 0.0 });
-        let history = History { created_at: row.created_at, last, ..History::default() };
-        Some(terms.schedule.explained(&Known { id: "", history }, interval as Millis, now)?.unseen)
+        let item = Known::answered("", row.created_at, row.checked_at);
+        Some(terms.schedule.explained(&item, interval as Millis, now)?.unseen)
     };
     let found: Vec<f64> = rows.iter().flatten().filter_map(of).collect();
     (!found.is_empty()).then(|| (found.iter().sum::<f64>() / rows.len() as f64 * sample.total as f64) as u64)

@@ -34,7 +34,7 @@ mod whole_queue;
 pub use self::answer::{Answer, State};
 pub use self::archive::Archive;
 pub use self::exposition::{of_process, registry};
-pub use self::freshness::{IN_FLIGHT_MS, Measured, SAMPLED, measure};
+pub use self::freshness::{IN_FLIGHT_MS, Measured, SAMPLED, measure, normaliser};
 pub use self::lately::Lately;
 pub use self::page::{Shown, Site};
 pub use self::probe::probe;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::providers::lookup::{LookupError, Outcome, Strangers};
@@ -71,6 +72,22 @@ impl<'a, T: Clone> Asked<'a, T> {
             }
         }
         self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| other.clone())).collect()
+    }
+}
+
+/// Reads an object: its id, if that can be read, and what `make` makes of the two. `what` it should be, and all errors, are
+/// clauses.
+pub fn with_id<'a, O: Deserialize<'a>, T>(
+    raw: &'a str,
+    what: &str,
+    id: impl FnOnce(&O) -> Result<String, String>,
+    make: impl FnOnce(&O, String) -> Result<T, String>,
+) -> (Option<String>, Result<T, String>) {
+    // serde_json's text would quote the input.
+    let Ok(object) = serde_json::from_str::<O>(raw) else { return (None, Err(format!("not {what}"))) };
+    match id(&object) {
+        Ok(id) => (Some(id.clone()), make(&object, id)),
+        Err(why) => (None, Err(why)),
     }
 }
 

@@ -67,10 +67,8 @@ pub struct Accounts {
 #[must_use]
 pub fn accounts(of: &Provider) -> Accounts {
     let (capabilities, date_of, parse): (_, DateOf, ParseAccount) = match of {
-        Provider::Twitter => {
-            (twitter_v1::account::CAPABILITIES, twitter_v1::account::date_of, twitter_v1::account::parse_account)
-        }
-        Provider::X => (x_v2::account::CAPABILITIES, x_v2::account::date_of, x_v2::account::parse_account),
+        Provider::Twitter => (twitter_v1::account::CAPABILITIES, TweetId::date_of, twitter_v1::account::parse_account),
+        Provider::X => (x_v2::account::CAPABILITIES, TweetId::date_of, x_v2::account::parse_account),
         Provider::Mastodon(_) => {
             (mastodon::account::CAPABILITIES, mastodon::account::date_of, mastodon::account::parse_account)
         }

@@ -192,6 +192,17 @@ impl PostgresStore {
     }
 
     /// Runs one statement and reads its rows: again where it lost against another writer, and not for ever.
+    /// What a statement reads of each of these ids, in the order asked.
+    async fn known<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
+    where
+        T: for<'r> FromRow<'r, PgRow> + Clone,
+    {
+        let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
+        let statement =
+            || sqlx::query(select).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
+        Ok(rows::in_order(ids, self.rows(statement).await?))
+    }
+
     async fn rows<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
     where
         T: for<'r> FromRow<'r, PgRow>,
@@ -327,19 +338,13 @@ impl Lifecycle for PostgresStore {
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>> {
         const STANDING: &str =
             concat!("SELECT ", standing_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
-        let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
-        let statement =
-            || sqlx::query(STANDING).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
-        Ok(rows::in_order(ids, self.rows(statement).await?))
+        self.known(STANDING, namespace, ids).await
     }
 
     async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
         const LAST_ANSWERS: &str =
             concat!("SELECT ", last_answer_columns!(), " FROM tweet WHERE namespace = $1 AND id = ANY($2)");
-        let asked: Vec<_> = ids.iter().map(|id| clean(id)).collect();
-        let statement =
-            || sqlx::query(LAST_ANSWERS).bind(namespace).bind(asked.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
-        Ok(rows::in_order(ids, self.rows(statement).await?))
+        self.known(LAST_ANSWERS, namespace, ids).await
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()> {

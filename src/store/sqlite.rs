@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::migrate::Migrator;
-use sqlx::{QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
 
 use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
@@ -93,6 +94,16 @@ impl SqliteStore {
 
     fn readers(&self) -> &SqlitePool {
         self.file.readers()
+    }
+
+    /// What a statement reads of each of these ids, in the order asked.
+    async fn known<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + Clone + Send + Unpin,
+    {
+        let asked = json(ids.iter().map(|id| clean(id)));
+        let rows = sqlx::query_as(select).bind(namespace).bind(asked).fetch_all(self.readers()).await?;
+        Ok(rows::in_order(ids, rows))
     }
 
     /// Inserts rows, and does nothing else.
@@ -239,29 +250,21 @@ impl Lifecycle for SqliteStore {
     }
 
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>> {
-        let rows = sqlx::query_as(concat!(
+        const STANDING: &str = concat!(
             "SELECT ",
             standing_columns!(),
             " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
-        ))
-        .bind(namespace)
-        .bind(json(ids.iter().map(|id| clean(id))))
-        .fetch_all(self.readers())
-        .await?;
-        Ok(rows::in_order(ids, rows))
+        );
+        self.known(STANDING, namespace, ids).await
     }
 
     async fn last_answers(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<LastAnswer>>> {
-        let rows = sqlx::query_as(concat!(
+        const LAST_ANSWERS: &str = concat!(
             "SELECT ",
             last_answer_columns!(),
             " FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
-        ))
-        .bind(namespace)
-        .bind(json(ids.iter().map(|id| clean(id))))
-        .fetch_all(self.readers())
-        .await?;
-        Ok(rows::in_order(ids, rows))
+        );
+        self.known(LAST_ANSWERS, namespace, ids).await
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()> {

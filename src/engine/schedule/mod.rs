@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use self::adaptive::budget::{Normaliser, Spending};
 use self::age::{AgeTable, SameDay};
-use self::history::History;
+use self::history::{Answer, History};
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::lane::Lane;
@@ -28,6 +28,13 @@ impl<'a> Known<'a> {
     #[must_use]
     pub fn new(id: &'a str, created_at: Option<Millis>) -> Self {
         Self { id, history: History { created_at, ..History::default() } }
+    }
+
+    /// The same with when its last answer was given, ms since the epoch, and not what it said.
+    #[must_use]
+    pub fn answered(id: &'a str, created_at: Option<Millis>, at: Option<Millis>) -> Self {
+        let last = at.map(|at| Answer { at, count: 0.0 });
+        Self { id, history: History { created_at, last, ..History::default() } }
     }
 }
 

@@ -22,7 +22,6 @@ use crate::base::clock::{self, Millis};
 use crate::base::humanize::{figure, grouped, one_line};
 use crate::engine::queue::Place;
 use crate::engine::schedule::age::{AgeTable, Bracket};
-use crate::engine::schedule::history::{Answer, History};
 use crate::engine::schedule::{Bound, Known, Schedule};
 use crate::model::post::{Metrics, TweetState};
 use crate::ops::dead::{Dead, Whereabouts};
@@ -278,9 +277,7 @@ impl Seen {
 
     /// Why it has that interval, ms.
     fn why(&self, stored: &StoredTweet, interval: Millis) -> Option<String> {
-        let last = stored.checked_at.map(|at| Answer { at, count: 0.0 });
-        let history = History { created_at: self.created_at, last, ..History::default() };
-        let item = Known { id: self.id.as_str(), history };
+        let item = Known::answered(self.id.as_str(), self.created_at, stored.checked_at);
         let explained = self.schedule.explained(&item, interval, self.now)?;
         let bound = match explained.bound {
             Some(Bound::Shortest) => "the shortest at its age: at least ",

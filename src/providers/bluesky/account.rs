@@ -15,7 +15,7 @@ use super::uri::is_did;
 use super::{Bluesky, errors, refused, views};
 use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
-use crate::providers::asked::{batch, share};
+use crate::providers::asked::{batch, share, with_id};
 use crate::providers::auth;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, object};
 use crate::providers::scalar::{self, present};
@@ -120,11 +120,8 @@ struct Verification<'a> {
 
 /// Its DID, if that can be read, and the account.
 fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
-    // serde_json's text would quote the input.
-    let profile: Result<Profile<'_>, _> = serde_json::from_str(raw).map_err(|_| "not a profile view".to_owned());
-    let id = profile.as_ref().ok().and_then(|profile| present(profile.did)).and_then(scalar::string);
-    let account = profile.and_then(|profile| profile.account(id.clone().ok_or("no did")?, raw));
-    (id, account)
+    let id = |profile: &Profile<'_>| Ok(present(profile.did).and_then(scalar::string).ok_or("no did")?);
+    with_id(raw, "a profile view", id, |profile, id| profile.account(id, raw))
 }
 
 impl Profile<'_> {

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::uri;
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet};
+use crate::providers::asked::with_id;
 use crate::providers::scalar::{self, present};
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.
@@ -94,11 +95,8 @@ impl<'a> Reference<'a> {
 
 /// Its uri, if that can be read, and the post.
 pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
-    // serde_json's text would quote the input.
-    let post: Result<Post<'_>, _> = serde_json::from_str(raw).map_err(|_| "not a post view".to_owned());
-    let id = post.as_ref().ok().and_then(|post| present(post.uri)).and_then(scalar::string);
-    let tweet = post.and_then(|post| post.tweet(id.clone().ok_or("no uri")?, raw));
-    (id, tweet)
+    let id = |post: &Post<'_>| Ok(present(post.uri).and_then(scalar::string).ok_or("no uri")?);
+    with_id(raw, "a post view", id, |post, id| post.tweet(id, raw))
 }
 
 /// The fields that decide the place of a post, or of a repost, in a timeline.

@@ -15,7 +15,7 @@ use super::status::text_or_number;
 use super::{Calls, Mastodon, answered, check_id, errors, refused};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
-use crate::providers::asked::batch;
+use crate::providers::asked::{batch, with_id};
 use crate::providers::auth;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::scalar::{self, present};
@@ -131,11 +131,8 @@ struct Moved<'a> {
 
 /// Its id, if that can be read, and the account.
 fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
-    // serde_json's text would quote the input.
-    let user: Result<User<'_>, _> = serde_json::from_str(raw).map_err(|_| "not an account".to_owned());
-    let id = user.as_ref().ok().and_then(|user| present(user.id)).and_then(text_or_number);
-    let account = user.and_then(|user| user.account(id.clone().ok_or("no id")?, raw));
-    (id, account)
+    let id = |user: &User<'_>| Ok(present(user.id).and_then(text_or_number).ok_or("no id")?);
+    with_id(raw, "an account", id, |user, id| user.account(id, raw))
 }
 
 impl User<'_> {

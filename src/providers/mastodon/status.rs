@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::post::{Details, Metrics, Tweet};
+use crate::providers::asked::with_id;
 use crate::providers::scalar::{self, present};
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.
@@ -75,11 +76,8 @@ struct Account<'a> {
 
 /// Its id, if that can be read, and the status. The counts of a reblog are its own, not the original's.
 pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
-    // serde_json's text would quote the input.
-    let status: Result<Status<'_>, _> = serde_json::from_str(raw).map_err(|_| "not a status".to_owned());
-    let id = status.as_ref().ok().and_then(|status| present(status.id)).and_then(text_or_number);
-    let tweet = status.and_then(|status| status.tweet(id.clone().ok_or("no id")?, raw));
-    (id, tweet)
+    let id = |status: &Status<'_>| Ok(present(status.id).and_then(text_or_number).ok_or("no id")?);
+    with_id(raw, "a status", id, |status, id| status.tweet(id, raw))
 }
 
 /// The id of a status, whatever else is in it.

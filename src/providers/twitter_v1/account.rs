@@ -14,7 +14,7 @@ use super::{TwitterV1, errors, limits};
 use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
 use crate::model::post::TweetId;
-use crate::providers::asked::{batch, share};
+use crate::providers::asked::{batch, share, with_id};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, list, text};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -34,7 +34,8 @@ impl Lookup<Account> for Accounts {
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        date_of(id)
+        // To about a minute; nothing for ids of before 2016, which were handed out in sequence.
+        TweetId::date_of(id)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
@@ -53,15 +54,6 @@ impl Lookup<Account> for Accounts {
         let reply = reply.json(|reply| self.0.refused(reply, CAPABILITIES.endpoint, credential))?;
         reply.answer(quota, |body| read(body, ids))
     }
-}
-
-/// When the account with this id was made, ms since the epoch, to about a minute; `None` for ids of before 2016, which were
-/// handed out in sequence.
-///
-/// # Errors
-/// Not an account's id; says why.
-pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
-    TweetId::date_of(id)
 }
 
 /// Reads a body: a list of accounts in any order, the missing left out. Answers the outcomes in the order of `ids`, and how
@@ -135,16 +127,8 @@ struct Newest<'a> {
 
 /// Its id, if that can be read, and the account.
 fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
-    // serde_json's text would quote the input.
-    let user: Result<User<'_>, _> = serde_json::from_str(raw).map_err(|_| "not an account".to_owned());
-    let user = match user {
-        Ok(user) => user,
-        Err(why) => return (None, Err(why)),
-    };
-    match known_id(user.id_str, user.id) {
-        Ok(id) => (Some(id.to_string()), user.account(id.to_string(), raw)),
-        Err(why) => (None, Err(why)),
-    }
+    let id = |user: &User<'_>| known_id(user.id_str, user.id).map(|id| id.to_string());
+    with_id(raw, "an account", id, |user, id| user.account(id, raw))
 }
 
 impl User<'_> {

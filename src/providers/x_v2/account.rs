@@ -19,7 +19,7 @@ use super::{XV2, errors};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::post::TweetId;
-use crate::providers::asked::{Asked, batch};
+use crate::providers::asked::{Asked, batch, with_id};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -39,7 +39,8 @@ impl Lookup<Account> for Accounts {
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        date_of(id)
+        // To about a minute; nothing for ids of before 2016, which were handed out in sequence.
+        TweetId::date_of(id)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
@@ -50,15 +51,6 @@ impl Lookup<Account> for Accounts {
         let reply = self.0.ask(&address, credential).await?;
         reply.answer(errors::quota(&reply), |body| read(body, ids))
     }
-}
-
-/// When the account with this id was made, ms since the epoch, to about a minute; `None` for ids of before 2016, which were
-/// handed out in sequence.
-///
-/// # Errors
-/// Not an account's id; says why.
-pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
-    TweetId::date_of(id)
 }
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many accounts nobody asked for.
@@ -131,11 +123,11 @@ struct User<'a> {
 /// Its id, if that can be read, and the account. One that was asked for with all of its fields is whole: X leaves out those
 /// that are empty.
 fn read_account(raw: &str, is_whole: bool) -> (Option<String>, Result<Account, String>) {
-    // serde_json's text would quote the input.
-    let user: Result<User<'_>, _> = serde_json::from_str(raw).map_err(|_| "not an account".to_owned());
-    let id = user.as_ref().ok().and_then(|user| scalar::id(present(user.id)?).ok()).map(|id| id.to_string());
-    let account = user.and_then(|user| user.account(id.clone().ok_or("no id")?, raw, is_whole));
-    (id, account)
+    let id = |user: &User<'_>| {
+        let id = present(user.id).and_then(|id| scalar::id(id).ok());
+        Ok(id.ok_or("no id")?.to_string())
+    };
+    with_id(raw, "an account", id, |user, id| user.account(id, raw, is_whole))
 }
 
 impl User<'_> {

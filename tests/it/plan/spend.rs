@@ -135,7 +135,6 @@ fn schedule(options: Options) -> Adaptive {
 /// Half a day with so many calls in a window. `share`: the budget, as a multiple of the age table's.
 async fn live(calls_per_window: u32, spend: Spend, share: f64) -> Outcome {
     let _replayed = random::replayed(7);
-    let options = Options { spend, ..Options::default() };
     let clock = ServiceClock::starting_at(ORIGIN);
     let queue = Arc::new(MemoryQueue::new(NAMESPACE, clock.clone(), Rules::default()));
     let ledger = Arc::new(MemoryLedger::new(clock.clone()));
@@ -143,8 +142,7 @@ async fn live(calls_per_window: u32, spend: Spend, share: f64) -> Outcome {
     let lease = Duration::from_secs(60);
     let credentials = Arc::new(Credentials::new(vec![anonymous], ledger, Pacing::Auto, lease));
     let state = Mutex::new(State { earliest: f64::MAX, ..State::default() });
-    let options = Options { share, ..options };
-    let schedule = schedule(options);
+    let schedule = schedule(Options { spend, share, ..Options::default() });
     let early = schedule.early();
     let api =
         Arc::new(Api { clock: clock.clone(), schedule, credentials: credentials.clone(), calls_per_window, state });
