@@ -333,6 +333,14 @@ impl Starter {
         Ok(Admitted { tweets: Vec::new(), jobs, dates })
     }
 
+    /// Makes jobs due sooner, or moves them to another lane; those that the queue does not have are left out.
+    pub(crate) async fn promote(&self, jobs: &[NewJob]) -> Result<(), StarterError> {
+        if !jobs.is_empty() {
+            self.in_time("queue", Stopwatch::start(), self.queue.promote(jobs)).await??;
+        }
+        Ok(())
+    }
+
     /// Records, then schedules; what a worker has goes to `incoming`. Answers in the order admitted.
     pub(crate) async fn hand_over(&self, admitted: &Admitted) -> Result<Vec<Queued>, StarterError> {
         let watch = Stopwatch::start();

@@ -17,7 +17,9 @@ use crate::engine::worker::Handler;
 use crate::ingest::{IdDate, Lanes};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::wave::Wave;
-use crate::pipelines::refresh::{Judge, Refresher, Suspicions, Target, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::pipelines::refresh::{
+    Judge, Receiver, Refresher, Suspicions, Target, UNAVAILABLE_LANE, UnavailableSettings,
+};
 use crate::providers::lookup::{Capabilities, Lookup};
 use crate::providers::registry::Parse;
 use crate::quota::Credentials;
@@ -50,6 +52,11 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// pipelines of the same provider. Where the settings have no such pipeline, nothing is fanned out to it.
     fn fans_out_to(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Receives what came along with ids that other pipelines name; `None`: the ids alone are taken.
+    fn receiver(&self, _of: &PipelineId, _settings: &Settings, _store: Arc<dyn Store>) -> Option<Arc<dyn Receiver>> {
+        None
     }
 
     /// Reads an object that arrives instead of an id.

@@ -8,17 +8,25 @@
 //! answer is stored, nobody would name them again. So each id that follows from a stored item is in the store, and
 //! `rebuild` schedules those that a full or absent queue did not take.
 //!
+//! What comes along with an id (an object of it, the moment at which it acted) goes to the [`Receiver`] of its kind, which
+//! records it before the items are saved, too.
+//!
 //! An answer that the store is going to refuse (its item is dead, or a newer answer is stored) names nothing: the machine
 //! reads the store before. Only a worker whose lease runs out between that and the save may name one id too many.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::future::try_join_all;
 
+use crate::base::clock::{Millis, Stopwatch};
 use crate::engine::metrics::Counters;
-use crate::ingest::{Admitted, Queued, Starter};
+use crate::engine::queue::NewJob;
+use crate::ingest::{Admitted, Queued, Starter, StarterError};
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::store::StoreError;
 
@@ -27,53 +35,124 @@ use crate::store::StoreError;
 pub struct Target {
     id: PipelineId,
     starter: Starter,
+    receiver: Option<Arc<dyn Receiver>>,
     /// The last call failed, and the log says so.
     is_out: AtomicBool,
 }
 
+/// An id of another kind that follows from a found item, with what came along.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mention {
+    /// The kind of the id, by the word of [`PipelineId::items`].
+    pub kind: &'static str,
+    /// The id.
+    pub id: String,
+    /// The id of the item that names it.
+    pub from: String,
+    /// When that item's answer was given, on the queue's clock, ms since the epoch. The machine fills it in.
+    pub answered_at: Millis,
+    /// When the named one acted, ms since the epoch, where the item says so.
+    pub acted_at: Option<Millis>,
+    /// An object of the named one, as it stands in the item: JSON.
+    pub object: Option<String>,
+}
+
 /// Ids of other kinds that follow from the answers of a batch.
 #[derive(Debug, Default)]
-pub struct Named(Vec<(&'static str, String)>);
+pub struct Named {
+    mentions: Vec<Mention>,
+    /// When the answer was given from which ids are named now, ms since the epoch.
+    pub(super) answered_at: Millis,
+}
+
+/// Receives the ids of its kind that other pipelines name, with what came along with each.
+#[async_trait]
+pub trait Receiver: Send + Sync + Debug {
+    /// Records the mentions in the store, before the items that name them are saved: what is to be done in the queue
+    /// afterwards. The ids themselves are recorded by [`Starter::record_ids`]. Every call may be repeated. Mentions are in
+    /// the order of their ids, and an id may be mentioned several times.
+    ///
+    /// # Errors
+    /// The store's; then the items are given back, and the same mentions come again.
+    async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError>;
+}
+
+/// The changes in the queue that follow from recorded mentions.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// Recorded ids, to be scheduled unless the queue knows them.
+    pub(crate) schedule: Admitted,
+    /// Jobs that are due sooner.
+    pub promote: Vec<NewJob>,
+}
 
 impl Named {
     /// Names an id of that kind, which is looked up as soon as its schedule says, unless its pipeline knows it. An id of
     /// a kind that the settings do not have is ignored.
     pub fn add(&mut self, kind: &'static str, id: impl Into<String>) {
-        self.0.push((kind, id.into()));
+        self.mention(Mention { kind, id: id.into(), ..Mention::default() });
     }
 
-    /// Each once.
-    fn of(&self, target: &Target) -> BTreeSet<&str> {
-        let is_of = |kind: &str| matches!(&target.id.kind, Kind::Items(word) if word == kind);
-        self.0.iter().filter(|(kind, _)| is_of(kind)).map(|(_, id)| id.as_str()).collect()
+    /// The same with what came along; the mention's `answered_at` is that of the item.
+    pub fn mention(&mut self, mention: Mention) {
+        self.mentions.push(Mention { answered_at: self.answered_at, ..mention });
     }
 
-    /// Records what was named; what is to be scheduled then, by target.
-    pub(super) async fn record(&self, targets: &[Target]) -> Result<Vec<Admitted>, StoreError> {
-        try_join_all(targets.iter().map(|target| target.starter.record_ids(self.of(target)))).await
+    /// Records what was named; what the queue is told then, by target.
+    pub(super) async fn record(&self, targets: &[Target]) -> Result<Vec<Received>, StoreError> {
+        try_join_all(targets.iter().map(|target| target.record(self))).await
+    }
+}
+
+impl Received {
+    /// Returns true if the queue is told nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.schedule.len() == 0 && self.promote.is_empty()
     }
 }
 
 impl Target {
-    /// That pipeline; the starter is its own.
+    /// That pipeline; the starter is its own, and so is the receiver, if its kind has one.
     #[must_use]
-    pub fn new(id: PipelineId, starter: Starter) -> Self {
-        Self { id, starter, is_out: AtomicBool::default() }
+    pub fn new(id: PipelineId, starter: Starter, receiver: Option<Arc<dyn Receiver>>) -> Self {
+        Self { id, starter, receiver, is_out: AtomicBool::default() }
     }
 
-    /// Schedules what was recorded, in one call. What is not taken within that time is counted and left to `rebuild`.
-    pub(super) async fn schedule(&self, ids: &Admitted, within: Duration, counters: &Counters) {
-        match self.starter.clone().within(within).hand_over(ids).await {
+    async fn record(&self, named: &Named) -> Result<Received, StoreError> {
+        let is_ours = |kind: &str| matches!(&self.id.kind, Kind::Items(word) if word == kind);
+        let mut mentions: Vec<&Mention> = named.mentions.iter().filter(|mention| is_ours(mention.kind)).collect();
+        mentions.sort_by(|one, other| one.id.cmp(&other.id));
+        match &self.receiver {
+            _ if mentions.is_empty() => Ok(Received::default()),
+            Some(receiver) => receiver.receive(&self.starter, &mentions).await,
+            None => {
+                let ids: BTreeSet<&str> = mentions.iter().map(|mention| mention.id.as_str()).collect();
+                Ok(Received { schedule: self.starter.record_ids(ids).await?, ..Received::default() })
+            }
+        }
+    }
+
+    /// Tells the queue what was recorded. What is not taken within that time is counted and left to `rebuild`.
+    pub(super) async fn schedule(&self, received: &Received, within: Duration, counters: &Counters) {
+        match self.tell(received, within).await {
             Ok(answers) => {
                 counters.fanned_out.add(answers.iter().filter(|answer| **answer == Queued::Scheduled).count());
                 self.is_out.store(false, Ordering::Relaxed);
             }
             Err(error) => {
-                counters.fan_out_failed.add(ids.len());
+                counters.fan_out_failed.add(received.schedule.len() + received.promote.len());
                 if !self.is_out.swap(true, Ordering::Relaxed) {
                     tracing::warn!(namespace = %self.id, %error, "the queue takes no ids from other pipelines: they are recorded, and `rebuild` schedules them");
                 }
             }
         }
+    }
+
+    async fn tell(&self, received: &Received, within: Duration) -> Result<Vec<Queued>, StarterError> {
+        let watch = Stopwatch::start();
+        let answers = self.starter.clone().within(within).hand_over(&received.schedule).await?;
+        let left = within.saturating_sub(watch.elapsed());
+        self.starter.clone().within(left).promote(&received.promote).await?;
+        Ok(answers)
     }
 }

@@ -28,7 +28,7 @@ use futures::future::join_all;
 
 pub use self::calls::Suspicions;
 use self::calls::{Calls, Requested, Versions};
-pub use self::fan_out::{Named, Target};
+pub use self::fan_out::{Mention, Named, Received, Receiver, Target};
 pub use self::judge::{Item, Judge, Judged};
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;
@@ -42,7 +42,6 @@ use crate::engine::queue::{Batch, Job, Verdict};
 use crate::engine::schedule::adaptive::budget::Spending;
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
-use crate::ingest::Admitted;
 use crate::model::post::TweetState;
 use crate::providers::lookup::{Lookup, Outcome};
 use crate::quota::{Credentials, Permit};
@@ -132,8 +131,8 @@ impl<J: Judge> Handler for Refresher<J> {
         };
         // The lease has room for one save: the other queues get what is left of its time.
         let left = self.save_timeout.saturating_sub(watch.elapsed());
-        let others = self.fan_out.iter().zip(&following).filter(|(_, ids)| ids.len() > 0);
-        join_all(others.map(|(target, ids)| target.schedule(ids, left, &self.metrics.counters))).await;
+        let others = self.fan_out.iter().zip(&following).filter(|(_, received)| !received.is_empty());
+        join_all(others.map(|(target, received)| target.schedule(received, left, &self.metrics.counters))).await;
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
         // a failure is never sure.
         let later = |job| (job, Verdict::Suspect { after: FAILED_RETRY_MS });
@@ -171,7 +170,7 @@ impl<J: Judge> Refresher<J> {
         batch: &Batch,
         answered: Vec<(Job, Outcome<J::Item>, Millis)>,
         refused: Vec<(Job, String)>,
-    ) -> Result<(Handled, Vec<Admitted>), StoreError> {
+    ) -> Result<(Handled, Vec<Received>), StoreError> {
         let (mut done, mut following) = (Handled::default(), Vec::new());
         if !answered.is_empty() {
             let mut judged = self.judge(answered).await?;
@@ -239,6 +238,7 @@ impl<J: Judge> Refresher<J> {
                     if !self.fan_out.is_empty() && standing.as_ref().is_none_or(taken) {
                         // Delivered again: who stored the answer before may have died before it had scheduled.
                         let before = standing.as_ref().filter(|_| job.deliveries == 0);
+                        judged.named.answered_at = at;
                         self.judge.fan_out(item, before, &mut judged.named);
                     }
                 }
