@@ -44,8 +44,7 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
         };
         let queue = shared.service.unchecked_queue(namespace).await?;
         let starter = starter(items, queue, Some(shared.store.clone()), schedule.clone());
-        let settings = &shared.in_force.load().settings;
-        let receiver = items.kind.receiver(&id, settings, shared.store.clone());
+        let receiver = items.kind.receiver(&id, schedule.clone().into(), shared.store.clone());
         let way = Way { source: one.namespace(), ..Way::of("fan_out") };
         targets.push(Target::new(id, starter.by(way), receiver));
     }

@@ -98,6 +98,7 @@ pub async fn open_updater(
         fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone(),
+        unavailable: items.kind.unavailable(settings),
         wave: wave.clone(),
         metrics: metrics.clone(),
         health: health.clone(),

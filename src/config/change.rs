@@ -8,10 +8,10 @@ use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::masking::is_masked;
-use super::{AdaptiveSettings, Settings};
+use super::{AccountSettings, AdaptiveSettings, Settings};
 
 /// The settings that a running process takes over. All others need a restart.
-pub const LIVE: [&str; 16] = [
+pub const LIVE: [&str; 20] = [
     "tweet_age",
     "schedule",
     "adaptive.model_file",
@@ -19,6 +19,10 @@ pub const LIVE: [&str; 16] = [
     "adaptive.slower",
     "adaptive.spend",
     "adaptive.earliest",
+    "accounts.active",
+    "accounts.idle",
+    "accounts.frozen",
+    "accounts.idle_after",
     "log.level",
     "x.reads",
     "x.reads_per",
@@ -91,6 +95,13 @@ impl Settings {
         tuned.tweet_age.clone_from(&new.tweet_age);
         tuned.schedule = new.schedule;
         tuned.adaptive = AdaptiveSettings { weights: self.adaptive.weights, ..new.adaptive.clone() };
+        tuned.accounts = AccountSettings {
+            active: new.accounts.active,
+            idle: new.accounts.idle,
+            frozen: new.accounts.frozen,
+            idle_after: new.accounts.idle_after,
+            ..self.accounts.clone()
+        };
         tuned.log.level.clone_from(&new.log.level);
         tuned.x.reads = new.x.reads;
         tuned.x.reads_per = new.x.reads_per;

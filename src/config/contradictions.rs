@@ -58,7 +58,13 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 7] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 24] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 30] = [
+    ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
+    ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
+    ("accounts.frozen", |of| of.accounts.frozen, SECOND, YEARS),
+    ("accounts.idle_after", |of| of.accounts.idle_after, SECOND, YEARS),
+    ("accounts.freeze_after", |of| of.accounts.freeze_after, Duration::ZERO, YEARS),
+    ("accounts.gone", |of| of.accounts.gone, SECOND, YEARS),
     ("queue.embedded.busy_timeout", |of| of.queue.embedded.busy_timeout, Duration::ZERO, HOUR),
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT, HOUR),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT, HOUR),

@@ -3,6 +3,7 @@
 //! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
 //! from the environment or from files of their own and are shown nowhere.
 
+mod accounts;
 mod adaptive;
 mod change;
 mod contradictions;
@@ -25,6 +26,7 @@ use secrecy::SecretString;
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::accounts::AccountSettings;
 pub use self::adaptive::{AdaptiveSettings, ScheduleKind};
 pub use self::change::{Change, Changed, LIVE};
 pub use self::contradictions::allowed;
@@ -60,6 +62,7 @@ pub struct Settings {
     #[serde(deserialize_with = "word")]
     pub schedule: ScheduleKind,
     pub adaptive: AdaptiveSettings,
+    pub accounts: AccountSettings,
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,

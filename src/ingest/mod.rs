@@ -122,6 +122,13 @@ impl Admitted {
         self.jobs.len()
     }
 
+    /// Puts a job in the place of the one of its id, if there is one.
+    pub(crate) fn replace(&mut self, job: &NewJob) {
+        if let Some(admitted) = self.jobs.iter_mut().find(|admitted| admitted.id == job.id) {
+            admitted.clone_from(job);
+        }
+    }
+
     /// When the last one is due.
     fn last_due(&self, now: Millis) -> Option<Millis> {
         self.jobs.last().map(|job| job.due.moment(now))

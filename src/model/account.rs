@@ -7,10 +7,11 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::base::clock::Millis;
+use crate::model::activity::Activity;
 
 /// The counts of an account. `None` where the network has no such count, or the object does not state it; a `None` never
 /// overwrites a stored count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct AccountCounts {
     /// Accounts that follow it. A Mastodon account may hide the number.
     pub followers: Option<i64>,
@@ -67,6 +68,53 @@ pub struct Account {
     pub moved_to: Option<String>,
     /// The object as it came.
     pub raw: String,
+    /// Its signs of life as the store knows them; no answer states them.
+    pub activity: Activity,
+}
+
+/// The part of an account in a post.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It wrote the post.
+    Author,
+    /// The post names it, or replies to it.
+    Mentioned,
+    /// It wrote the post that is repeated.
+    Reposted,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Author, Self::Mentioned, Self::Reposted];
+
+    /// The word in the settings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Author => "author",
+            Self::Mentioned => "mentioned",
+            Self::Reposted => "reposted",
+        }
+    }
+}
+
+/// An account in a post.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Its id.
+    pub id: String,
+    /// Its part in the post.
+    pub role: Role,
+    /// Its object as it stands in the post; `None` where the post has only its id.
+    pub object: Option<String>,
+}
+
+impl Person {
+    /// A person of whom the post has the id alone.
+    #[must_use]
+    pub fn named(role: Role, id: String) -> Self {
+        Self { id, role, object: None }
+    }
 }
 
 /// A change of one field of an account.

@@ -1,6 +1,7 @@
 //! The words of the field as types: posts and accounts, their ids and states, providers. No I/O.
 
 pub mod account;
+pub mod activity;
 pub mod pipeline_id;
 pub mod post;
 pub mod provider;

@@ -9,6 +9,7 @@ use crate::config::{BadConfig, CallsWanted, Settings};
 use crate::engine::health::Health;
 use crate::engine::worker::BACKOFF;
 use crate::model::account::Account;
+use crate::model::post::Tweet;
 use crate::model::provider::Provider;
 use crate::providers::bluesky::{self, Bluesky, BlueskyOptions};
 use crate::providers::http::{HttpClient, HttpOptions};
@@ -121,24 +122,47 @@ fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {
 /// # Errors
 /// A setting is invalid.
 pub async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Health) -> Result<Arc<dyn Lookup>> {
-    let Provider::Mastodon(name) = provider else { return open_lookup(settings, provider) };
-    if settings.instance(name)?.calls != CallsWanted::Auto {
-        return open_lookup(settings, provider);
+    match learn(settings, provider, health).await? {
+        Some(instance) => Ok(Arc::new(instance)),
+        None => open_lookup(settings, provider),
     }
-    let lookup = open_instance(settings, name)?;
+}
+
+/// The lookup of that provider's accounts, in the same way.
+///
+/// # Errors
+/// As [`learn_lookup`].
+pub async fn learn_accounts(
+    settings: &Settings,
+    provider: &Provider,
+    health: &Health,
+) -> Result<Arc<dyn Lookup<Account>>> {
+    match learn(settings, provider, health).await? {
+        Some(instance) => Ok(Arc::new(mastodon::account::Accounts(instance))),
+        None => open_accounts(settings, provider),
+    }
+}
+
+/// The instance with what it can; `None` where nothing is to be asked.
+async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Result<Option<Mastodon>> {
+    let Provider::Mastodon(name) = provider else { return Ok(None) };
+    if settings.instance(name)?.calls != CallsWanted::Auto {
+        return Ok(None);
+    }
+    let instance = open_instance(settings, name)?;
     let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
     loop {
         health.beat();
-        match lookup.clone().learn().await {
-            Ok(lookup) => {
-                let ids = lookup.capabilities().batch_limit;
+        match instance.clone().learn().await {
+            Ok(instance) => {
+                let ids = Lookup::<Tweet>::capabilities(&instance).batch_limit;
                 tracing::info!(provider = %provider, ids, "the instance states how many statuses a call takes");
-                return Ok(Arc::new(lookup));
+                return Ok(Some(instance));
             }
             // It answers, and does not say what it runs: every version takes one status a call.
             Err(LookupError::Credential(why) | LookupError::BadRequest(why) | LookupError::Stop(why)) => {
                 tracing::warn!(provider = %provider, why, "the instance does not say what it runs: one status a call");
-                return Ok(Arc::new(open_instance(settings, name)?.with_calls(Calls::Single)));
+                return Ok(Some(open_instance(settings, name)?.with_calls(Calls::Single)));
             }
             Err(error) => {
                 if health.is_out(&error.to_string()) {

@@ -42,6 +42,19 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// When its items are due, by these settings.
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule>;
 
+    /// The rules for its items that the API does not return.
+    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
+        let updater = &settings.updater;
+        UnavailableSettings {
+            lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
+            believed_after: clock::millis(updater.unavailable_after),
+            limit: updater.unavailable_limit,
+            after: clock::millis(updater.unavailable_for),
+            confirm: None,
+            forget: settings.store.on_deleted != OnDeleted::Keep,
+        }
+    }
+
     /// When the item with this id was made, ms since the epoch, where the id says so.
     ///
     /// # Errors
@@ -55,7 +68,12 @@ pub trait PipelineKind: Send + Sync + Debug {
     }
 
     /// Receives what came along with ids that other pipelines name; `None`: the ids alone are taken.
-    fn receiver(&self, _of: &PipelineId, _settings: &Settings, _store: Arc<dyn Store>) -> Option<Arc<dyn Receiver>> {
+    fn receiver(
+        &self,
+        _of: &PipelineId,
+        _schedule: Arc<dyn Schedules>,
+        _store: Arc<dyn Store>,
+    ) -> Option<Arc<dyn Receiver>> {
         None
     }
 
@@ -121,6 +139,8 @@ pub struct Opening {
     pub credentials: Arc<Credentials>,
     /// When its items are due, in force.
     pub schedule: Arc<dyn Schedules>,
+    /// The rules for its items that the API does not return.
+    pub unavailable: UnavailableSettings,
     /// The last wave of misses.
     pub wave: Reloadable<Option<Wave>>,
     /// Its counters.
@@ -142,13 +162,6 @@ impl Opening {
     pub fn refresher<J: Judge>(self, lookup: Arc<dyn Lookup<J::Item>>, judge: J) -> Opened {
         let updater = &self.settings.updater;
         let capabilities = lookup.capabilities();
-        let unavailable = UnavailableSettings {
-            lane: unavailable_lane(&self.settings),
-            believed_after: clock::millis(updater.unavailable_after),
-            limit: updater.unavailable_limit,
-            after: clock::millis(updater.unavailable_for),
-            forget: self.settings.store.on_deleted != OnDeleted::Keep,
-        };
         let handler = Refresher {
             namespace: self.id.to_string(),
             lookup,
@@ -157,7 +170,7 @@ impl Opening {
             fan_out: self.fan_out,
             credentials: self.credentials,
             schedule: self.schedule,
-            unavailable,
+            unavailable: self.unavailable,
             wave: self.wave,
             max_deliveries: updater.max_deliveries,
             call_timeout: self.settings.lookup.timeout,
@@ -191,7 +204,7 @@ impl Registered {
     /// The lane of each item, chosen as its handler chooses it.
     #[must_use]
     pub fn lanes(&self, settings: &Settings, schedule: Arc<dyn Schedules>) -> Lanes {
-        Lanes { schedule, unavailable: unavailable_lane(settings), id_date: self.id_date() }
+        Lanes { schedule, unavailable: self.kind.unavailable(settings).lane, id_date: self.id_date() }
     }
 
     /// The table of that name.
@@ -211,8 +224,4 @@ impl Registered {
         let Self { id, kind } = self.clone();
         Arc::new(move |item: &str| kind.date_of(&id, item))
     }
-}
-
-fn unavailable_lane(settings: &Settings) -> Lane {
-    Lane::new(UNAVAILABLE_LANE, settings.updater.unavailable_every)
 }

@@ -16,11 +16,13 @@ use crate::engine::schedule::adaptive::{Adaptive, Options, Spend};
 use crate::engine::schedule::age::SameDay;
 use crate::engine::schedule::history::weighted;
 use crate::engine::schedule::{BeforeMidnight, Schedule};
+use crate::model::account::{Person, Role};
 pub use crate::model::pipeline_id::NAMESPACE;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::post::{Metrics, Tweet, Weights};
 use crate::model::provider::Provider;
-use crate::pipelines::refresh::{Item, Judge, Judged, Refresher};
+use crate::pipelines::profiles::PROFILES;
+use crate::pipelines::refresh::{Item, Judge, Judged, Mention, Named, Refresher};
 use crate::providers::lookup::{Capabilities, Charge};
 use crate::providers::registry::{self, Parse};
 use crate::store::export::{self, Table};
@@ -70,6 +72,10 @@ impl PipelineKind for Posts {
         registry::date_of(&of.provider)(id)
     }
 
+    fn fans_out_to(&self) -> &'static [&'static str] {
+        &[PROFILES]
+    }
+
     fn parse(&self, of: &PipelineId) -> Parse {
         registry::parse(&of.provider)
     }
@@ -90,7 +96,9 @@ impl PipelineKind for Posts {
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_lookup(&opening.settings, &opening.id.provider, &opening.health).await?;
         let weights = opening.settings.adaptive.weights;
-        Ok(opening.refresher(lookup, PostJudge { weights }))
+        let people = registry::people(&opening.id.provider);
+        let people = Some(People { people, roles: opening.settings.accounts.roles()? });
+        Ok(opening.refresher(lookup, PostJudge { weights, people }))
     }
 }
 
@@ -120,10 +128,21 @@ pub fn margin(settings: &Settings) -> Millis {
 pub type TweetUpdate = Refresher<PostJudge>;
 
 /// Judges a found post.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PostJudge {
     /// Weights of the counts, for a schedule that compares answers.
     pub weights: Weights,
+    /// The accounts of posts that are looked up; `None`: none.
+    pub people: Option<People>,
+}
+
+/// The accounts of posts that are looked up.
+#[derive(Debug, Clone)]
+pub struct People {
+    /// Reads them out of a raw object.
+    pub people: fn(&str) -> Vec<Person>,
+    /// Their parts in a post.
+    pub roles: Vec<Role>,
 }
 
 impl Item for Tweet {
@@ -159,6 +178,19 @@ impl Judge for PostJudge {
             false => tweet.created_at.or(known),
         };
         Judged { created_at, follow: follow_edits(tweet, standing) }
+    }
+
+    fn fan_out(&self, tweet: &Tweet, before: Option<&Standing>, named: &mut Named) {
+        let Some(People { people, roles }) = &self.people else { return };
+        let is_first = !before.is_some_and(Standing::was_found);
+        for Person { id, role, object } in people(&tweet.raw).into_iter().filter(|person| roles.contains(&person.role))
+        {
+            let acted_at = (is_first && role == Role::Author).then_some(tweet.created_at).flatten();
+            if is_first || object.is_some() {
+                let from = tweet.id.clone();
+                named.mention(Mention { kind: PROFILES, id, from, is_first, acted_at, object, ..Mention::default() });
+            }
+        }
     }
 
     fn weigh(&self, counts: &Metrics) -> Option<f64> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::kind::{PipelineKind, Registered};
 use super::posts::Posts;
+use super::profiles::Profiles;
 use crate::config::{BadConfig, Settings};
 
 /// The kinds of pipelines that there are.
@@ -12,7 +13,7 @@ pub struct Registry(Vec<Arc<dyn PipelineKind>>);
 
 impl Default for Registry {
     fn default() -> Self {
-        Self(Vec::new()).with(Posts)
+        Self(Vec::new()).with(Posts).with(Profiles)
     }
 }
 

@@ -15,7 +15,7 @@ use super::x_v2::Fields;
 use super::x_v2::timeline::XApi;
 use super::{bluesky, mastodon, scalar, twitter_v1, x_v2};
 use crate::base::clock::Millis;
-use crate::model::account::Account;
+use crate::model::account::{Account, Person};
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::post::{Details, Tweet, TweetId};
 use crate::model::provider::Provider;
@@ -77,6 +77,24 @@ pub fn accounts(of: &Provider) -> Accounts {
         }
     };
     Accounts { capabilities, date_of, parse }
+}
+
+/// The accounts in a post of the provider, as its raw object has them, the author first.
+///
+/// ```
+/// # use twitter_updater::providers::registry::people;
+/// # use twitter_updater::model::provider::Provider;
+/// let people = people(&Provider::X)(r#"{"id": "20", "author_id": "12", "in_reply_to_user_id": "13"}"#);
+/// assert_eq!(people.iter().map(|person| &*person.id).collect::<Vec<_>>(), ["12", "13"]);
+/// ```
+#[must_use]
+pub fn people(of: &Provider) -> fn(&str) -> Vec<Person> {
+    match of {
+        Provider::Twitter => twitter_v1::people::people,
+        Provider::X => x_v2::people::people,
+        Provider::Mastodon(_) => mastodon::people::people,
+        Provider::Bluesky => bluesky::people::people,
+    }
 }
 
 /// Makes a source of what is written: its ids are out of order by no more than that duration. An error begins with the key.

@@ -276,6 +276,76 @@ pub const POSTS: &[Table] = &[
     .beside("tweet_change", &[("at", Kind::Time), ("field", Kind::Text)]),
 ];
 
+/// Further tables of accounts.
+pub const ACCOUNTS: &[Table] = &[
+    Table::of_items(
+        "accounts",
+        "the current state of an account, as its answers state it",
+        &[
+            ID,
+            text("state", "`live`, `protected`, `suspended`, `deactivated`, `deleted` or `unknown`")
+                .computed("COALESCE(beside.state, 'unknown')"),
+            text("handle", "its handle, without `@`"),
+            text("display_name", "the name that is shown"),
+            text("description", "the owner's description"),
+            text("location", "where the owner says to be"),
+            text("url", "the address in the profile"),
+            text("picture", "the address of the picture"),
+            text("banner", "the address of the banner"),
+            Column::new("protected", Kind::Flag, "true if the owner approves followers"),
+            Column::new("verified", Kind::Flag, "true if the network vouches for it"),
+            text("withheld_in", "countries in which it is withheld, comma separated"),
+            text("moved_to", "the id of the account that its owner moved to"),
+            number("followers", "number of followers"),
+            number("following", "number of accounts that it follows"),
+            number("posts", "number of its posts, as the network counts them"),
+            number("listed", "number of lists that it is on"),
+            number("likes", "number of posts that it likes"),
+            time("created_at", "time of creation").computed("tweet.created_at"),
+            time("last_post_at", "time of its last post, as the network states it"),
+            time("active_at", "newest known sign of life"),
+            time("first_seen", "time of its first record").computed("tweet.first_seen"),
+            time("checked_at", "time of its newest answer"),
+            time("next_due", "time of its next lookup").computed("tweet.next_due"),
+            time("missing_since", "time of the first of the misses").computed("tweet.missing_since"),
+            time("forgotten_at", "when its content was removed"),
+        ],
+    )
+    .beside("account", &[]),
+    Table::of_items(
+        "account_changes",
+        "a change of a field of an account, or of its state",
+        &[
+            ID,
+            time("at", "time of the answer that showed it"),
+            text("field", "the field, or `state`"),
+            text("old_value", "the old value; empty: there was none"),
+            text("new_value", "the new value; empty: there is none any more"),
+        ],
+    )
+    .beside("account_change", &[("at", Kind::Time), ("field", Kind::Text)]),
+    Table::of_items(
+        "account_counts",
+        "the counts of an account at a time when one of them had changed",
+        &[
+            ID,
+            time("checked_at", "when the answer was given"),
+            number("followers", "number of followers"),
+            number("following", "number of accounts that it follows"),
+            number("posts", "number of its posts"),
+            number("listed", "number of lists that it is on"),
+            number("likes", "number of posts that it likes"),
+        ],
+    )
+    .beside("account_count", &[("checked_at", Kind::Time)]),
+    Table::of_items(
+        "account_posts",
+        "a collected post of an account",
+        &[ID, text("post", "the id of the post"), time("at", "when it was made, or else found")],
+    )
+    .beside("account_post", &[("post", Kind::Text)]),
+];
+
 /// The counts of posts over time with their dates, for training. Counts are in the order of `likes, retweets, replies,
 /// quotes, views`.
 pub static HISTORIES: Table = Table::of_items(

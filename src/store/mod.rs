@@ -14,6 +14,7 @@
 //! (`sql/merge.sql`, `sql/revive.sql`, `sql/bury.sql`, `sql/exhume.sql`); NUL characters, which a database text cannot
 //! hold, are stored as U+FFFD.
 
+mod accounts;
 mod budget;
 mod error;
 pub mod export;
@@ -24,11 +25,13 @@ mod sqlite;
 
 use async_trait::async_trait;
 
+pub use self::accounts::{Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
 use crate::base::clock::Millis;
+use crate::model::account::Absence;
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
 /// A tweet the starter hands over, before it is scheduled.
@@ -184,7 +187,9 @@ impl<T> Observation<T> {
                 let Object { created_at, raw } = object(item);
                 Seen::Found(Tweet { id: self.id.clone(), created_at, raw, ..Tweet::default() })
             }
-            Seen::Missing { misses, since } => Seen::Missing { misses: *misses, since: *since },
+            Seen::Missing { misses, since, reason } => {
+                Seen::Missing { misses: *misses, since: *since, reason: *reason }
+            }
             Seen::Broken(why) => Seen::Broken(why.clone()),
         };
         Observation {
@@ -212,6 +217,8 @@ pub enum Seen<T = Tweet> {
         misses: i64,
         /// When the first of them was answered, ms since the epoch.
         since: Millis,
+        /// Why, where the answer says it.
+        reason: Option<Absence>,
     },
     /// Returned in a shape we cannot read, or not mentioned; says why. Only that and the next due time are stored. It is
     /// no answer, so it makes the post look no fresher.
@@ -480,6 +487,6 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
 }
 
 /// The store: the lifecycle, what is kept of each kind, and corrections of budgets.
-pub trait Store: Lifecycle + Posts + Budgets {}
+pub trait Store: Lifecycle + Posts + Accounts + Budgets {}
 
-impl<T: Lifecycle + Posts + Budgets> Store for T {}
+impl<T: Lifecycle + Posts + Accounts + Budgets> Store for T {}

@@ -4,6 +4,7 @@
 //! trip and its own transaction. Rows are written, and so locked, in the order of their ids, as they stand in the arrays
 //! (`UNNEST` reads these from first to last): two batches that overlap wait for each other and cannot deadlock.
 
+mod accounts;
 mod budget;
 mod pooler;
 mod positions;
@@ -21,9 +22,7 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{
-    self, Row, WayRow, clean, columns, expired, history_columns, last_answer_columns, number, standing_columns,
-};
+use super::rows::{self, Row, WayRow, clean, expired, last_answer_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
     Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
@@ -55,7 +54,7 @@ macro_rules! insert_rows {
     () => {
         concat!(
             "INSERT INTO tweet (",
-            columns!(),
+            $crate::store::rows::columns!(),
             ") SELECT $1::text, fresh.* FROM UNNEST(\
              $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], \
              $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], \
@@ -77,30 +76,39 @@ const RECORD: &str = concat!(
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
-/// All parts see the tables as they were before: `repeated` are answers that an earlier save stored. They are
-/// looked for only where something was not written.
-const SAVE: &str = concat!(
-    "WITH written AS (",
-    insert_rows!(),
-    "ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state, ",
-    include_str!("sql/merge.sql"),
-    "RETURNING changed_at, ",
-    history_columns!(),
-    "), history AS (INSERT INTO tweet_metrics (",
-    history_columns!(),
-    ") SELECT ",
-    history_columns!(),
-    " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING RETURNING 1), \
-     forgotten AS (DELETE FROM tweet_change WHERE namespace = $1 AND field = 'text' AND id IN \
-     (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
-     ON given.id = written.id WHERE given.raw = '')), \
-     repeated AS (SELECT 1 FROM UNNEST($2::text[], $18::bigint[]) AS answer (id, checked_at) \
-     JOIN tweet ON tweet.namespace = $1 AND tweet.id = answer.id \
-     WHERE tweet.checked_at = answer.checked_at AND tweet.state <> 'dead') \
-     SELECT (SELECT count(*) FROM written), \
-     CASE WHEN (SELECT count(*) FROM written) < cardinality($2) THEN (SELECT count(*) FROM repeated) ELSE 0 END, \
-     (SELECT count(*) FROM history)"
-);
+/// Stores answers. All parts see the tables as they were before: `repeated` are answers that an earlier save stored. They are
+/// looked for only where something was not written. Further parts may read what was `written`.
+macro_rules! save_statement {
+    ($($further:expr),*) => {
+        concat!(
+            "WITH written AS (",
+            $crate::store::postgres::insert_rows!(),
+            "ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state, ",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sql/merge.sql")),
+            "RETURNING changed_at, ",
+            $crate::store::rows::history_columns!(),
+            "), history AS (INSERT INTO tweet_metrics (",
+            $crate::store::rows::history_columns!(),
+            ") SELECT ",
+            $crate::store::rows::history_columns!(),
+            " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING RETURNING 1), \
+             forgotten AS (DELETE FROM tweet_change WHERE namespace = $1 AND field = 'text' AND id IN \
+             (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
+             ON given.id = written.id WHERE given.raw = '')), \
+             repeated AS (SELECT 1 FROM UNNEST($2::text[], $18::bigint[]) AS answer (id, checked_at) \
+             JOIN tweet ON tweet.namespace = $1 AND tweet.id = answer.id \
+             WHERE tweet.checked_at = answer.checked_at AND tweet.state <> 'dead')",
+            $($further,)*
+            " SELECT (SELECT count(*) FROM written), \
+             CASE WHEN (SELECT count(*) FROM written) < cardinality($2) THEN (SELECT count(*) FROM repeated) ELSE 0 END, \
+             (SELECT count(*) FROM history)"
+        )
+    };
+}
+
+use {insert_rows, save_statement};
+
+const SAVE: &str = save_statement!();
 
 /// Puts what was read out of raw objects into their rows, locked in the order of their ids. What an answer has put there
 /// meanwhile stays.
@@ -126,6 +134,10 @@ const REMOVE: &str = concat!(
      metrics AS (DELETE FROM tweet_metrics WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      changes AS (DELETE FROM tweet_change WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      ways AS (DELETE FROM tweet_way WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     accounts AS (DELETE FROM account WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     account_changes AS (DELETE FROM account_change WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     account_counts AS (DELETE FROM account_count WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     account_posts AS (DELETE FROM account_post WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      tweets AS (DELETE FROM tweet WHERE namespace = $1 AND id IN (SELECT id FROM gone) RETURNING 1) \
      SELECT count(*) FROM tweets"
 );
@@ -311,7 +323,8 @@ impl Lifecycle for PostgresStore {
         let _: Vec<()> = self
             .rows(|| {
                 sqlx::query(
-                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap, schedule_budget LIMIT 0",
+                    "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, \
+                     account_post, source_position, source_gap, schedule_budget LIMIT 0",
                 )
             })
             .await?;

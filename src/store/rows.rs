@@ -139,7 +139,7 @@ impl<'a> Row<'a> {
         row.recent = seen.recent;
         match &seen.seen {
             Seen::Found(tweet) => row.fill(tweet),
-            Seen::Missing { misses, since } => {
+            Seen::Missing { misses, since, .. } => {
                 row.misses = *misses;
                 row.missing_since = Some(*since);
             }

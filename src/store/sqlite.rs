@@ -3,6 +3,7 @@
 //! Every write is a call to the process's own writer (`base/backend/sqlite`), which takes the file's write lock at the
 //! start of a transaction: one that read first and locked later would have to fail, not wait, when another wrote in between.
 
+mod accounts;
 mod budget;
 mod positions;
 
@@ -181,6 +182,36 @@ async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Mi
     Ok(insert.execute(transaction).await?.rows_affected())
 }
 
+/// Stores answers, in the caller's transaction.
+async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observation]) -> Result<Saved> {
+    let rows = rows::observed(observations);
+    let ids = json_ids(&rows);
+    let stored: String = sqlx::query_scalar(
+        "SELECT json_group_array(json_array(id, state, checked_at)) FROM tweet \
+         WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead'",
+    )
+    .bind(namespace)
+    .bind(&ids)
+    .fetch_one(&mut *tx)
+    .await?;
+    let stored: Vec<(Cow<'_, str>, Cow<'_, str>, Option<Millis>)> = rows_of(&stored)?;
+    let stored: HashMap<_, _> = stored.into_iter().map(|(id, state, checked_at)| (id, (state, checked_at))).collect();
+    let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at)| *at == row.checked_at);
+    let repeated = rows.iter().filter(|row| is_repeated(row)).count();
+    let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, _)| *state == row.state.as_str());
+    let forgotten = rows.iter().filter(|row| row.raw.as_deref() == Some(rows::FORGOTTEN));
+    let forgotten: Vec<Cow<'_, str>> = forgotten.map(|row| row.id.clone()).collect();
+    let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
+    let mut written = insert(&mut *tx, namespace, &same, MERGE).await?;
+    written += insert(&mut *tx, namespace, &other, MERGE_STATE).await?;
+    let changed = sqlx::query(CONTINUE_HISTORY).bind(namespace).bind(&ids).execute(&mut *tx).await?.rows_affected();
+    if !forgotten.is_empty() {
+        sqlx::query(FORGET_CHANGES).bind(namespace).bind(json(forgotten.into_iter())).execute(&mut *tx).await?;
+    }
+    let saved = written + repeated as u64;
+    Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
+}
+
 /// Ids as JSON, for `json_each`.
 fn json<'a>(ids: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
     serde_json::Value::from_iter(ids).to_string()
@@ -208,7 +239,8 @@ impl Lifecycle for SqliteStore {
         let applied: Vec<i64> =
             sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(self.readers()).await?;
         compare(&applied, &MIGRATIONS)?;
-        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, source_position, source_gap, schedule_budget LIMIT 0")
+        sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, account_post, \
+             source_position, source_gap, schedule_budget LIMIT 0")
             .execute(self.readers())
             .await
             .map(drop)
@@ -313,6 +345,10 @@ impl Lifecycle for SqliteStore {
             "DELETE FROM tweet_metrics_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM tweet_change_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM tweet_way_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM account_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM account_change_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM account_count_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM account_post_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM tweet WHERE key IN (SELECT value FROM json_each(?1))",
         ] {
             removed = sqlx::query(delete).bind(&keys).execute(&mut *transaction).await?.rows_affected();
@@ -339,41 +375,11 @@ impl Posts for SqliteStore {
         if observations.is_empty() {
             return Ok(Saved::default());
         }
-        let rows = rows::observed(observations);
-        let ids = json_ids(&rows);
         let mut transaction = self.begin().await?;
-        let stored: String = sqlx::query_scalar(
-            "SELECT json_group_array(json_array(id, state, checked_at)) FROM tweet \
-             WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead'",
-        )
-        .bind(namespace)
-        .bind(&ids)
-        .fetch_one(&mut *transaction)
-        .await?;
-        let stored: Vec<(Cow<'_, str>, Cow<'_, str>, Option<Millis>)> = rows_of(&stored)?;
-        let stored: HashMap<_, _> =
-            stored.into_iter().map(|(id, state, checked_at)| (id, (state, checked_at))).collect();
-        let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at)| *at == row.checked_at);
-        let repeated = rows.iter().filter(|row| is_repeated(row)).count();
-        let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, _)| *state == row.state.as_str());
-        let forgotten = rows.iter().filter(|row| row.raw.as_deref() == Some(rows::FORGOTTEN));
-        let forgotten: Vec<Cow<'_, str>> = forgotten.map(|row| row.id.clone()).collect();
-        let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
-        let mut written = insert(&mut transaction, namespace, &same, MERGE).await?;
-        written += insert(&mut transaction, namespace, &other, MERGE_STATE).await?;
-        let changed =
-            sqlx::query(CONTINUE_HISTORY).bind(namespace).bind(&ids).execute(&mut *transaction).await?.rows_affected();
-        if !forgotten.is_empty() {
-            sqlx::query(FORGET_CHANGES)
-                .bind(namespace)
-                .bind(json(forgotten.into_iter()))
-                .execute(&mut *transaction)
-                .await?;
-        }
+        let saved = save(&mut transaction, namespace, observations).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
-        let saved = written + repeated as u64;
-        Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
+        Ok(saved)
     }
 
     async fn tweet(&self, namespace: &str, id: &str) -> Result<Option<StoredTweet>> {

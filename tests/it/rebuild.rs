@@ -144,7 +144,7 @@ async fn save(store: &dyn Store, namespace: &str, id: &str, state: TweetState) {
     let seen = if state == TweetState::Live {
         Seen::Broken("no text".to_owned())
     } else {
-        Seen::Missing { misses: 9, since: at - DAY }
+        Seen::Missing { misses: 9, since: at - DAY, reason: None }
     };
     let next_due = (state != TweetState::Ended).then_some(at + HOUR);
     let answer = Observation {

@@ -13,6 +13,7 @@ use self::history::{Answer, History};
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::lane::Lane;
+use crate::model::activity::Activity;
 
 /// The data of an item when it is scheduled.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,20 +22,22 @@ pub struct Known<'a> {
     pub id: &'a str,
     /// When it was made; and its answers, if the schedule [needs](Schedule::needs_history) them.
     pub history: History,
+    /// Its signs of life.
+    pub activity: Activity,
 }
 
 impl<'a> Known<'a> {
     /// An item of which only its id and when it was made are known, ms since the epoch.
     #[must_use]
     pub fn new(id: &'a str, created_at: Option<Millis>) -> Self {
-        Self { id, history: History { created_at, ..History::default() } }
+        Self { id, history: History { created_at, ..History::default() }, ..Self::default() }
     }
 
     /// The same with when its last answer was given, ms since the epoch, and not what it said.
     #[must_use]
     pub fn answered(id: &'a str, created_at: Option<Millis>, at: Option<Millis>) -> Self {
         let last = at.map(|at| Answer { at, count: 0.0 });
-        Self { id, history: History { created_at, last, ..History::default() } }
+        Self { id, history: History { created_at, last, ..History::default() }, ..Self::default() }
     }
 }
 

@@ -146,6 +146,8 @@ pub(super) struct Calls<'a, T> {
     pub credentials: &'a Credentials,
     pub metrics: &'a Metrics,
     pub suspicions: &'a Suspicions,
+    /// The lane whose jobs have a call of their own each.
+    pub alone: Option<&'a str>,
     /// The time limit for a call and the save after it.
     pub time_for_one: Duration,
 }
@@ -212,6 +214,17 @@ impl<T: Item> Calls<'_, T> {
     /// by lot: the first is smaller each time, since there may be several that the API cannot stand, and each is twice
     /// as large as the one before it, since after an outage all are doubted. In an outage the first call is enough.
     fn parts(&self, jobs: &[Job]) -> Vec<Part> {
+        let is_alone = |job: &&Job| self.alone.is_some_and(|lane| *job.lane == *lane);
+        let (alone, together): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_alone);
+        let mut parts: Vec<Part> =
+            alone.into_iter().map(|job| Part { jobs: vec![job.clone()], ..Part::default() }).collect();
+        if !together.is_empty() {
+            parts.extend(self.parts_together(&together.into_iter().cloned().collect::<Vec<Job>>()));
+        }
+        parts
+    }
+
+    fn parts_together(&self, jobs: &[Job]) -> Vec<Part> {
         let part = |jobs, failed_before| Part { jobs, failed_before, ..Part::default() };
         let (mut doubted, mut least, mut others) = (Vec::new(), u32::MAX, Vec::new());
         for (job, times) in jobs.iter().zip(self.suspicions.times(jobs)) {

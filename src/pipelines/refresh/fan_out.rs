@@ -49,6 +49,8 @@ pub struct Mention {
     pub id: String,
     /// The id of the item that names it.
     pub from: String,
+    /// True if the item names it for the first time; false: it did so before, and only what came along is news.
+    pub is_first: bool,
     /// When that item's answer was given, on the queue's clock, ms since the epoch. The machine fills it in.
     pub answered_at: Millis,
     /// When the named one acted, ms since the epoch, where the item says so.
@@ -82,15 +84,17 @@ pub trait Receiver: Send + Sync + Debug {
 pub struct Received {
     /// Recorded ids, to be scheduled unless the queue knows them.
     pub(crate) schedule: Admitted,
-    /// Jobs that are due sooner.
+    /// Jobs that are due sooner, or are in another lane.
     pub promote: Vec<NewJob>,
+    /// Jobs that are due later.
+    pub postpone: Vec<NewJob>,
 }
 
 impl Named {
     /// Names an id of that kind, which is looked up as soon as its schedule says, unless its pipeline knows it. An id of
     /// a kind that the settings do not have is ignored.
     pub fn add(&mut self, kind: &'static str, id: impl Into<String>) {
-        self.mention(Mention { kind, id: id.into(), ..Mention::default() });
+        self.mention(Mention { kind, id: id.into(), is_first: true, ..Mention::default() });
     }
 
     /// The same with what came along; the mention's `answered_at` is that of the item.
@@ -107,7 +111,7 @@ impl Named {
 impl Received {
     /// Returns true if the queue is told nothing.
     pub(super) fn is_empty(&self) -> bool {
-        self.schedule.len() == 0 && self.promote.is_empty()
+        self.schedule.len() == 0 && self.promote.is_empty() && self.postpone.is_empty()
     }
 }
 
@@ -126,7 +130,8 @@ impl Target {
             _ if mentions.is_empty() => Ok(Received::default()),
             Some(receiver) => receiver.receive(&self.starter, &mentions).await,
             None => {
-                let ids: BTreeSet<&str> = mentions.iter().map(|mention| mention.id.as_str()).collect();
+                let first = mentions.iter().filter(|mention| mention.is_first);
+                let ids: BTreeSet<&str> = first.map(|mention| mention.id.as_str()).collect();
                 Ok(Received { schedule: self.starter.record_ids(ids).await?, ..Received::default() })
             }
         }

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::fan_out::Named;
 use crate::base::clock::Millis;
 use crate::engine::queue::Job;
+use crate::model::activity::Activity;
 use crate::model::post::Metrics;
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
@@ -19,6 +20,11 @@ pub trait Item: Send + Sync + 'static {
     /// Its counts, as far as it has any.
     fn metrics(&self) -> Metrics {
         Metrics::default()
+    }
+
+    /// Its signs of life, as far as its kind knows any.
+    fn activity(&self) -> Activity {
+        Activity::default()
     }
 
     /// Returns true if it is withheld somewhere.
@@ -45,6 +51,21 @@ pub trait Judge: Send + Sync + 'static {
     /// Returns true if this item can be judged only with its state in the store.
     fn needs_standing(&self, _job: &Job, item: &Self::Item) -> bool {
         item.created_at().is_none()
+    }
+
+    /// Reads what the kind's own records say of found items, and puts it into them, before they are judged; `at` is when
+    /// they were answered, ms since the epoch.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn prepare(
+        &self,
+        _store: &dyn Store,
+        _namespace: &str,
+        _found: Vec<&mut Self::Item>,
+        _at: Millis,
+    ) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Judges one that was found; what of it is not to be stored, it takes out. `known` is when its age began, as the

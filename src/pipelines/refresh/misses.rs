@@ -28,6 +28,10 @@ pub struct UnavailableSettings {
     pub limit: u32,
     /// ... and only if they span this long, ms.
     pub after: Millis,
+    /// The lane in which an item that was found before and is missing now is looked up once more, by a call of its own, after
+    /// `believed_after`; then it is looked up as often as `lane` says, at once. `None`: it stays on its own interval, and so
+    /// does at first what is believed.
+    pub confirm: Option<Lane>,
     /// What was said by those that are believed to be deleted is forgotten, but not during a wave.
     pub forget: bool,
 }
@@ -74,8 +78,8 @@ impl UnavailableSettings {
         let is_new = at.saturating_sub(since) < self.lane.patience;
         self.lane.patience.min(match (wave, is_new) {
             (true, _) => interval.clamp(soonest, self.span(true).max(soonest)),
-            (false, true) => interval.max(soonest),
-            (false, false) => self.lane.patience,
+            (false, true) if self.confirm.is_none() => interval.max(soonest),
+            (false, _) => self.lane.patience,
         })
     }
 }
@@ -93,7 +97,7 @@ mod tests {
 
     fn settings(limit: u32, after: Millis) -> UnavailableSettings {
         let lane = Lane::new("unavailable", Duration::from_secs(6 * 3_600));
-        UnavailableSettings { forget: false, lane, believed_after: 10 * MINUTE, limit, after }
+        UnavailableSettings { forget: false, confirm: None, lane, believed_after: 10 * MINUTE, limit, after }
     }
 
     #[test]

@@ -149,7 +149,8 @@ impl<J: Judge> Refresher<J> {
     fn calls(&self) -> Calls<'_, J::Item> {
         let Self { namespace, lookup, credentials, metrics, suspicions, .. } = self;
         let time_for_one = self.call_timeout + self.save_timeout;
-        Calls { namespace, lookup: &**lookup, credentials, metrics, suspicions, time_for_one }
+        let alone = self.unavailable.confirm.as_ref().map(|lane| &*lane.name);
+        Calls { namespace, lookup: &**lookup, credentials, metrics, suspicions, alone, time_for_one }
     }
 
     /// The newest known version of each edited item, by its first id: looked up by that, it stays as it was before it was
@@ -194,7 +195,14 @@ impl<J: Judge> Refresher<J> {
     }
 
     /// Judges each outcome: its state, its record, and its next due time.
-    async fn judge(&self, answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
+    async fn judge(&self, mut answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
+        if let Some(at) = answered.first().map(|(.., at)| *at) {
+            let found = answered.iter_mut().filter_map(|(_, outcome, _)| match outcome {
+                Outcome::Found(item) => Some(item),
+                _ => None,
+            });
+            self.judge.prepare(&*self.store, &self.namespace, found.collect(), at).await?;
+        }
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
         let needs_history = terms.schedule.needs_history();
         // Only an answer that lacks something or may name other ids needs to know all of what was there before; one that is
@@ -282,9 +290,14 @@ impl<J: Judge> Refresher<J> {
                 if item.is_withheld() { &counters.withheld } else { &counters.found }.add(1);
                 let judged = self.judge.found(job, &mut item, standing, created_at());
                 let known = match terms.schedule.needs_history() {
-                    true => Known { id: &job.id, history: self.history(&item, judged.created_at, before, at) },
+                    true => Known {
+                        id: &job.id,
+                        history: self.history(&item, judged.created_at, before, at),
+                        ..Known::default()
+                    },
                     false => Known::new(&job.id, judged.created_at),
                 };
+                let known = Known { activity: item.activity(), ..known };
                 recent = terms.schedule.recent(&known);
                 let spending = || terms.schedule.spending(&known, job.due).unwrap_or_default();
                 *spent = if once { *spent } else { spent.plus(spending()) };
@@ -314,6 +327,7 @@ impl<J: Judge> Refresher<J> {
                 }
             }
             Outcome::Unavailable | Outcome::Absent(_) => {
+                let reason = if let Outcome::Absent(reason) = outcome { Some(reason) } else { None };
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
@@ -323,7 +337,7 @@ impl<J: Judge> Refresher<J> {
                 let is_too_old = regular.is_none();
                 let (state, next) = match again {
                     Some(lane) => (TweetState::Live, Some((lane.clone(), lane.patience))),
-                    None => self.missed(terms, regular, misses, since, at),
+                    None => self.missed(terms, regular, (misses, since, standing.is_some_and(Standing::was_found)), at),
                 };
                 let is_believed = match state {
                     TweetState::Unavailable => true,
@@ -331,7 +345,7 @@ impl<J: Judge> Refresher<J> {
                     TweetState::Live | TweetState::Dead => false,
                 };
                 forget = self.unavailable.forget && is_believed && !terms.wave;
-                (Seen::Missing { misses, since }, state, next)
+                (Seen::Missing { misses, since, reason }, state, next)
             }
         };
         let state = if next.is_none() { TweetState::Ended } else { state };
@@ -345,16 +359,25 @@ impl<J: Judge> Refresher<J> {
         &self,
         terms: &Terms,
         regular: Option<Next>,
-        misses: i64,
-        since: Millis,
+        (misses, since, was_found): (i64, Millis, bool),
         at: Millis,
     ) -> (TweetState, Option<Next>) {
         let Some((lane, _)) = regular else { return (TweetState::Ended, None) };
         match self.unavailable.judge(misses, since, at, terms.wave) {
             // What was not returned today is not free today: no earlier lookup saves anything.
             Belief::Suspected => {
-                let delay = lane.patience;
-                (TweetState::Live, Some((lane, delay)))
+                let next = match &self.unavailable.confirm {
+                    // What was never found may be gone by the thousand: it is asked for again with others.
+                    Some(confirm) if !terms.wave => {
+                        let lane = if was_found { confirm.clone() } else { lane };
+                        (lane, confirm.patience)
+                    }
+                    _ => {
+                        let delay = lane.patience;
+                        (lane, delay)
+                    }
+                };
+                (TweetState::Live, Some(next))
             }
             Belief::Unavailable => (TweetState::Unavailable, Some(self.slow(terms, lane.patience, Some(since), at))),
             Belief::Ended => (TweetState::Ended, None),

@@ -15,6 +15,7 @@ use super::uri::is_did;
 use super::{Bluesky, errors, refused, views};
 use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
+use crate::model::activity::Activity;
 use crate::providers::asked::{batch, share, with_id};
 use crate::providers::auth;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, object};
@@ -154,6 +155,7 @@ impl Profile<'_> {
             withheld_in: None,
             moved_to: None,
             raw: raw.to_owned(),
+            activity: Activity::default(),
         })
     }
 

@@ -15,6 +15,7 @@ use super::status::text_or_number;
 use super::{Calls, Mastodon, answered, check_id, errors, refused};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
+use crate::model::activity::Activity;
 use crate::providers::asked::{batch, with_id};
 use crate::providers::auth;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
@@ -171,6 +172,7 @@ impl User<'_> {
             withheld_in: None,
             moved_to: moved.filter(|_| !is_suspended),
             raw: raw.to_owned(),
+            activity: Activity::default(),
         })
     }
 }

@@ -13,6 +13,7 @@ use super::object::known_id;
 use super::{TwitterV1, errors, limits};
 use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
+use crate::model::activity::Activity;
 use crate::model::post::TweetId;
 use crate::providers::asked::{batch, share, with_id};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, list, text};
@@ -166,6 +167,7 @@ impl User<'_> {
             withheld_in: countries.map(|countries| countries.join(",")),
             moved_to: None,
             raw: raw.to_owned(),
+            activity: Activity::default(),
         })
     }
 }

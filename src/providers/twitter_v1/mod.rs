@@ -9,6 +9,7 @@ pub mod answer;
 pub mod errors;
 pub mod limits;
 pub mod object;
+pub mod people;
 pub mod stream;
 pub mod timeline;
 

@@ -18,6 +18,7 @@ use super::post::withheld_in;
 use super::{XV2, errors};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
+use crate::model::activity::Activity;
 use crate::model::post::TweetId;
 use crate::providers::asked::{Asked, batch, with_id};
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
@@ -165,6 +166,7 @@ impl User<'_> {
             },
             moved_to: None,
             raw: raw.to_owned(),
+            activity: Activity::default(),
         })
     }
 }

@@ -143,7 +143,7 @@ impl Model {
                     (row.misses, row.missing_since, row.unreadable) = (0, None, None);
                     counted = tweet.metrics != Metrics::default();
                 }
-                Seen::Missing { misses, since } => {
+                Seen::Missing { misses, since, .. } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
                     (row.current_id, row.unreadable) = (None, None);
                     if answer.forget {
@@ -385,7 +385,7 @@ impl Random {
         let id = self.one(&IDS);
         let seen = match self.0.random_range(0..8) {
             0..6 => Seen::Found(self.tweet(id)),
-            6 => Seen::Missing { misses: self.0.random_range(1..9), since: self.time() },
+            6 => Seen::Missing { misses: self.0.random_range(1..9), since: self.time(), reason: None },
             _ => Seen::Broken(self.one(&["no text", "no id"]).to_owned()),
         };
         let follow =

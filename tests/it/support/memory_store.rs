@@ -264,7 +264,7 @@ impl Posts for MemoryStore {
                     take(row, tweet, seen.follow.as_ref());
                     counted = Some(tweet.metrics.or(before));
                 }
-                Seen::Missing { misses, since } => {
+                Seen::Missing { misses, since, .. } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
                     (row.current_id, row.unreadable) = (None, None);
                 }

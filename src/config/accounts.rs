@@ -1,0 +1,66 @@
+//! `[accounts]`
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::BadConfig;
+use crate::model::account::Role;
+
+/// `[accounts]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct AccountSettings {
+    pub collect: bool,
+    pub from_posts: String,
+    #[serde(with = "humantime_serde")]
+    pub active: Duration,
+    #[serde(with = "humantime_serde")]
+    pub idle: Duration,
+    #[serde(with = "humantime_serde")]
+    pub frozen: Duration,
+    #[serde(with = "humantime_serde")]
+    pub idle_after: Duration,
+    #[serde(with = "humantime_serde")]
+    pub freeze_after: Duration,
+    #[serde(with = "humantime_serde")]
+    pub gone: Duration,
+}
+
+impl AccountSettings {
+    /// The accounts of a found post that are looked up.
+    ///
+    /// # Errors
+    /// A word of `accounts.from_posts` is none of the known ones.
+    pub fn roles(&self) -> Result<Vec<Role>, BadConfig> {
+        let words = self.from_posts.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let role = |word: &str| Role::ALL.into_iter().find(|role| role.as_str() == word);
+        let unknown = |word| {
+            let known = Role::ALL.map(Role::as_str).join(", ");
+            BadConfig(format!("accounts.from_posts: {word:?} is not known; there are {known}"))
+        };
+        words.map(|word| role(word).ok_or_else(|| unknown(word))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    #[test]
+    fn accounts_of_posts_are_named_by_their_part() {
+        let with = |words: &str| {
+            let settings = Settings::load_with(&[], None, &[("TWITTER_UPDATER__ACCOUNTS__FROM_POSTS", words)]);
+            settings.and_then(|settings| Ok(settings.accounts.roles()?))
+        };
+        assert_eq!(with(" author,reposted ").unwrap(), [Role::Author, Role::Reposted]);
+        assert_eq!(with("").unwrap(), []);
+        let error = with("author, friends").unwrap_err().to_string();
+        assert!(
+            error.contains("accounts.from_posts: \"friends\" is not known; there are author, mentioned, reposted"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! What posts say of accounts: that they are there, that they have just posted, and what their profiles are.
+//!
+//! A whole profile inside a post is an answer, if the stored one is older than half of its interval: then nobody has to ask.
+//! So a post that is refreshed eighty times does not write its author eighty times. A post of a frozen account wakes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::base::clock::Millis;
+use crate::engine::queue::NewJob;
+use crate::engine::schedule::{Known, Schedule, Schedules};
+use crate::ingest::Starter;
+use crate::model::account::Account;
+use crate::model::activity::Activity;
+use crate::model::post::TweetState;
+use crate::pipelines::refresh::{Mention, Received, Receiver};
+use crate::providers::registry::ParseAccount;
+use crate::store::{Observation, Seen, Sighting, Signs, Store, StoreError};
+
+/// Receives the accounts of posts.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// The pipeline of the accounts.
+    pub namespace: String,
+    /// Reads an account as it stands in a post.
+    pub parse: ParseAccount,
+    /// When accounts are due.
+    pub schedule: Arc<dyn Schedules>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+}
+
+/// The mentions of one account in a batch of posts.
+#[derive(Default)]
+struct Arrival<'a> {
+    /// When it last posted, ms since the epoch, as far as these posts tell.
+    posted_at: Option<Millis>,
+    /// The newest mention with an object.
+    newest: Option<&'a Mention>,
+}
+
+#[async_trait]
+impl Receiver for Arrivals {
+    async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
+        let first: BTreeSet<&str> =
+            mentions.iter().filter(|mention| mention.is_first).map(|mention| mention.id.as_str()).collect();
+        let mut received = Received { schedule: starter.record_ids(first).await?, ..Received::default() };
+        self.store.record_sightings(&self.namespace, &sightings(mentions)).await?;
+
+        let mut arrivals = BTreeMap::<&str, Arrival<'_>>::new();
+        for mention in mentions.iter().filter(|mention| mention.object.is_some() || mention.acted_at.is_some()) {
+            let arrival = arrivals.entry(&mention.id).or_default();
+            arrival.posted_at = arrival.posted_at.max(mention.acted_at);
+            let is_newer = arrival.newest.is_none_or(|newest| newest.answered_at < mention.answered_at);
+            if mention.object.is_some() && is_newer {
+                arrival.newest = Some(mention);
+            }
+        }
+        if arrivals.is_empty() {
+            return Ok(received);
+        }
+        let ids: Vec<String> = arrivals.keys().map(|id| (*id).to_owned()).collect();
+        let signs = self.store.signs(&self.namespace, &ids).await?;
+        let schedule = self.schedule.in_force();
+        let (mut answers, mut woken) = (Vec::new(), Vec::new());
+        for ((id, arrival), signs) in arrivals.into_iter().zip(signs) {
+            // One that was not recorded is none of the provider's, or is dead.
+            let Some(signs) = signs.filter(|signs| signs.state != TweetState::Dead) else { continue };
+            match self.answer(&*schedule, &arrival, &signs, &mut received) {
+                Some(answer) => answers.push(answer),
+                None => woken.extend(wake(&*schedule, id, &arrival, &signs)),
+            }
+        }
+        self.store.save_accounts(&self.namespace, &answers).await?;
+        let due: Vec<(String, Millis)> = woken.iter().map(|(job, at)| (job.id.clone(), *at)).collect();
+        self.store.promote(&self.namespace, &due).await?;
+        received.promote.extend(woken.into_iter().map(|(job, _)| job));
+        Ok(received)
+    }
+}
+
+impl Arrivals {
+    /// The profile that came along as an answer, where it is whole and new enough; its job in the queue is due later then.
+    fn answer(
+        &self,
+        schedule: &dyn Schedule,
+        arrival: &Arrival<'_>,
+        signs: &Signs,
+        received: &mut Received,
+    ) -> Option<Observation<Account>> {
+        let mention = arrival.newest.filter(|mention| is_wanted(signs, mention.answered_at))?;
+        let account = (self.parse)(mention.object.as_deref()?).ok()?;
+        // An author that is shown by names and picture alone is no answer.
+        if account.id != mention.id || account.counts.followers.is_none() {
+            return None;
+        }
+        let at = mention.answered_at;
+        let last =
+            [arrival.posted_at, signs.active_at, signs.changed_at, account.last_post_at].into_iter().flatten().max();
+        let activity = Activity { last: last.or(Some(at)), quiet_from: None };
+        let (lane, delay) = schedule.next(&Known { activity, ..Known::new(&mention.id, account.created_at) }, at)?;
+        let job = NewJob { id: mention.id.clone(), lane, due: at.saturating_add(delay).into() };
+        match (signs.checked_at, signs.state) {
+            (None, _) => received.schedule.replace(&job),
+            (Some(_), TweetState::Live) => received.postpone.push(job),
+            // It is back.
+            (Some(_), _) => received.promote.push(job),
+        }
+        Some(Observation {
+            id: mention.id.clone(),
+            answered_at: at,
+            seen: Seen::Found(account),
+            state: TweetState::Live,
+            next_due: Some(at.saturating_add(delay)),
+            follow: None,
+            forget: false,
+            recent: None,
+        })
+    }
+}
+
+/// Returns true if an answer of that time, ms since the epoch, is news: the stored one is older than half of its interval.
+fn is_wanted(signs: &Signs, at: Millis) -> bool {
+    match (signs.checked_at, signs.next_due) {
+        (Some(checked), Some(due)) => at.saturating_sub(checked) > due.saturating_sub(checked) / 2,
+        (Some(checked), None) => at > checked,
+        (None, _) => true,
+    }
+}
+
+/// An account that has just posted and was looked up as a silent one is looked up now; its job, and that moment.
+fn wake(schedule: &dyn Schedule, id: &str, arrival: &Arrival<'_>, signs: &Signs) -> Option<(NewJob, Millis)> {
+    let (posted, checked, due) = (arrival.posted_at?, signs.checked_at?, signs.next_due?);
+    let at = arrival.newest.map_or(posted, |mention| mention.answered_at);
+    let activity = |last| Activity { last: Some(last), quiet_from: None };
+    let lane =
+        |last| schedule.next(&Known { activity: activity(last), ..Known::new(id, None) }, at).map(|(lane, _)| lane);
+    let (awake, was) = (lane(posted)?, schedule.lane_of(due.saturating_sub(checked))?);
+    let was_silent = signs.active_at.is_none_or(|active| active < posted) && was.patience > awake.patience;
+    let job = NewJob { id: id.to_owned(), lane: awake, due: at.into() };
+    (was_silent && due > at && signs.state == TweetState::Live).then_some((job, at))
+}
+
+/// Posts with their authors.
+fn sightings(mentions: &[&Mention]) -> Vec<Sighting> {
+    let seen = |mention: &&Mention| {
+        Some(Sighting { account: mention.id.clone(), post: mention.from.clone(), at: mention.acted_at? })
+    };
+    mentions.iter().filter_map(seen).collect()
+}

@@ -1,0 +1,181 @@
+//! Profiles: accounts are looked up again and again, as long as the system runs. They come from posts
+//! ([`arrivals`]) or from a file.
+//!
+//! ```text
+//!   posts ─ authors, mentioned ─▶ first ─▶ active ⇄ idle ⇄ frozen      by silence (schedule.rs)
+//!                                    └──▶ confirm ─▶ unavailable        missing: once more alone, then weekly
+//! ```
+//!
+//! Never seen accounts are looked up first, then those whose data is oldest for their interval. An account that is found
+//! again is in its lane again; when it went and came is history.
+
+pub mod arrivals;
+pub mod schedule;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use self::arrivals::Arrivals;
+use self::schedule::{BySilence, Intervals, quiet_from};
+use super::apis::{learn_accounts, open_accounts};
+use super::kind::{Opened, Opening, PipelineKind};
+use crate::base::clock::{self, Millis};
+use crate::config::{AccountSettings, BadConfig, OnDeleted, Settings};
+use crate::engine::lane::Lane;
+use crate::engine::queue::Job;
+use crate::engine::schedule::{Schedule, Schedules};
+use crate::model::account::Account;
+use crate::model::activity::Activity;
+use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::refresh::{Item, Judge, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::providers::lookup::Capabilities;
+use crate::providers::registry;
+use crate::store::export::{self, Table};
+use crate::store::{Observation, Saved, Store, StoreError};
+
+/// The word for the kind.
+pub const PROFILES: &str = "profiles";
+/// The lane of accounts that were found before and are missing now.
+const CONFIRM_LANE: &str = "confirm";
+/// The newest posts of an account by which its quietest hours are told.
+const POSTS_FOR_HOURS: u32 = 300;
+
+/// The pipelines of profiles: one for each provider that the settings name, where `accounts.collect` is on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Profiles;
+
+#[async_trait]
+impl PipelineKind for Profiles {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        if !settings.accounts.collect {
+            return Ok(Vec::new());
+        }
+        settings.accounts.roles()?;
+        Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, PROFILES)).collect())
+    }
+
+    fn capabilities(&self, of: &PipelineId) -> Capabilities {
+        registry::accounts(&of.provider).capabilities
+    }
+
+    fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
+        Arc::new(schedule_of(settings))
+    }
+
+    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
+        let updater = &settings.updater;
+        let removes = settings.store.on_deleted == OnDeleted::Remove;
+        UnavailableSettings {
+            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).in_tier(1),
+            believed_after: clock::millis(updater.unavailable_after),
+            // They come back: a life ends only where the settings have what is gone removed.
+            limit: if removes { updater.unavailable_limit } else { u32::MAX },
+            after: clock::millis(updater.unavailable_for),
+            confirm: Some(confirm(settings)),
+            forget: settings.store.on_deleted != OnDeleted::Keep,
+        }
+    }
+
+    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
+        (registry::accounts(&of.provider).date_of)(id)
+    }
+
+    fn receiver(
+        &self,
+        of: &PipelineId,
+        schedule: Arc<dyn Schedules>,
+        store: Arc<dyn Store>,
+    ) -> Option<Arc<dyn Receiver>> {
+        let parse = registry::accounts(&of.provider).parse;
+        Some(Arc::new(Arrivals { namespace: of.to_string(), parse, schedule, store }))
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::ACCOUNTS
+    }
+
+    fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {
+        open_accounts(settings, &of.provider).map(drop)
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened> {
+        let lookup = learn_accounts(&opening.settings, &opening.id.provider, &opening.health).await?;
+        let schedule = schedule_of(&opening.settings);
+        Ok(opening.refresher(lookup, ProfileJudge { schedule }))
+    }
+}
+
+fn schedule_of(settings: &Settings) -> BySilence {
+    let AccountSettings { active, idle, frozen, idle_after, freeze_after, .. } = settings.accounts;
+    BySilence::new(Intervals { active, idle, frozen, idle_after, freeze_after }, confirm(settings))
+}
+
+fn confirm(settings: &Settings) -> Lane {
+    Lane::new(CONFIRM_LANE, settings.updater.unavailable_after).in_tier(1)
+}
+
+/// Judges a found account: it lives, and stays as long as it is returned.
+#[derive(Debug, Clone)]
+pub struct ProfileJudge {
+    /// The rule that says which accounts are frozen: of those alone the quiet hours are read.
+    pub schedule: BySilence,
+}
+
+impl Item for Account {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn created_at(&self) -> Option<Millis> {
+        self.created_at
+    }
+
+    fn activity(&self) -> Activity {
+        self.activity
+    }
+}
+
+#[async_trait]
+impl Judge for ProfileJudge {
+    type Item = Account;
+
+    fn needs_standing(&self, _: &Job, _: &Account) -> bool {
+        false
+    }
+
+    async fn prepare(
+        &self,
+        store: &dyn Store,
+        namespace: &str,
+        found: Vec<&mut Account>,
+        at: Millis,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<String> = found.iter().map(|account| account.id.clone()).collect();
+        let signs = store.signs(namespace, &ids).await?;
+        for (account, signs) in found.into_iter().zip(signs) {
+            let signs = signs.unwrap_or_default();
+            // A network that does not tell the last post tells the number of posts.
+            let posted = account.counts.posts.is_some_and(|posts| signs.posts.is_some_and(|before| posts > before));
+            let seen = (signs.first_seen > 0).then_some(signs.first_seen);
+            let known = [account.last_post_at, signs.active_at, signs.changed_at, posted.then_some(at)];
+            let last = known.into_iter().flatten().max().or(seen).unwrap_or(at);
+            let hours = match self.schedule.is_frozen(last, at) {
+                true => store.post_times(namespace, &account.id, POSTS_FOR_HOURS).await?,
+                false => Vec::new(),
+            };
+            account.activity = Activity { last: Some(last), quiet_from: quiet_from(&hours) };
+        }
+        Ok(())
+    }
+
+    async fn save(
+        &self,
+        store: &dyn Store,
+        namespace: &str,
+        answers: &[Observation<Account>],
+    ) -> Result<Saved, StoreError> {
+        store.save_accounts(namespace, answers).await
+    }
+}

@@ -1,0 +1,117 @@
+//! Accounts in PostgreSQL.
+
+use async_trait::async_trait;
+
+use super::{PostgresStore, bind_rows, save_statement};
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::model::account::Account;
+use crate::store::accounts::{self, account, account_columns, signs_columns};
+use crate::store::rows::{self, clean, number};
+use crate::store::{Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount};
+
+/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$34` are their values. Of an
+/// answer that an earlier save stored nothing is left to do, since that was one statement, too.
+const SAVE: &str = save_statement!(
+    ", accounts AS (INSERT INTO account (namespace, id, ",
+    account_columns!(),
+    ") SELECT $1, given.id, at, state, handle, display_name, description, location, url, picture, banner, protected, \
+     verified, withheld_in, moved_to, followers, following, posts, listed, likes, last_post_at, last_post_at, forgotten_at \
+     FROM json_to_recordset($34::json) AS given (id text, at bigint, state text, handle text, display_name text, \
+     description text, location text, url text, picture text, banner text, protected boolean, verified boolean, \
+     withheld_in text, moved_to text, followers bigint, following bigint, posts bigint, listed bigint, likes bigint, \
+     last_post_at bigint, forgotten_at bigint) \
+     WHERE given.id COLLATE \"C\" IN (SELECT id FROM written) ORDER BY given.id COLLATE \"C\" \
+     ON CONFLICT (namespace, id) DO UPDATE SET\n",
+    include_str!("../sql/merge_account.sql"),
+    "), former AS (DELETE FROM account_change WHERE namespace = $1 AND field <> 'state' AND id IN \
+     (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
+     ON given.id = written.id WHERE given.raw = ''))"
+);
+
+/// Each account is named once, in the order of the ids: two batches wait for each other and cannot deadlock.
+const SEE: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS post, \
+     (value ->> 2)::bigint AS at FROM json_array_elements($2::json) AS given (value)), \
+     seen AS (INSERT INTO account_post SELECT $1, given.id, post, at FROM given \
+     JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.id ORDER BY given.id COLLATE \"C\", post COLLATE \"C\" \
+     ON CONFLICT DO NOTHING), \
+     locked AS MATERIALIZED (SELECT account.id, newest.at FROM (SELECT id, MAX(at) AS at FROM given GROUP BY id) AS newest \
+     JOIN account ON account.namespace = $1 AND account.id = newest.id \
+     WHERE active_at IS NULL OR active_at < newest.at ORDER BY account.id FOR UPDATE OF account) \
+     UPDATE account SET active_at = GREATEST(account.active_at, locked.at) FROM locked \
+     WHERE account.namespace = $1 AND account.id = locked.id";
+
+const SIGNS: &str = concat!(
+    "SELECT ",
+    signs_columns!("account_change AS changed WHERE changed.namespace = $1 AND changed.id = tweet.id"),
+    " FROM tweet LEFT JOIN account ON account.namespace = tweet.namespace AND account.id = tweet.id \
+     WHERE tweet.namespace = $1 AND tweet.id = ANY($2)"
+);
+
+const ACCOUNT: &str = account!("account ON account.namespace = tweet.namespace AND account.id = tweet.id");
+
+const STATES: &str = "SELECT COALESCE(account.state, 'unknown') AS state, count(*) FROM tweet \
+     LEFT JOIN account ON account.namespace = tweet.namespace AND account.id = tweet.id \
+     WHERE tweet.namespace = $1 GROUP BY 1 ORDER BY 1";
+
+#[async_trait]
+impl Accounts for PostgresStore {
+    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<Saved> {
+        if answers.is_empty() {
+            return Ok(Saved::default());
+        }
+        let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(accounts::object)).collect();
+        let (lives, (given, _)) = (rows::observed(&lives), accounts::given(answers));
+        failpoint::point("before_commit"); // the statement is its own transaction
+        let statement = || bind_rows(SAVE, namespace, &lives).bind(given.clone());
+        let (written, repeated, changed): (i64, i64, i64) = self.row(statement).await?;
+        let saved = number(written) + number(repeated);
+        Ok(Saved { saved, older: answers.len() as u64 - saved, changed: number(changed) })
+    }
+
+    async fn record_sightings(&self, namespace: &str, sightings: &[Sighting]) -> Result<()> {
+        if sightings.is_empty() {
+            return Ok(());
+        }
+        let given = accounts::given_sightings(sightings);
+        let _: Vec<()> = self.rows(|| sqlx::query(SEE).bind(namespace.to_owned()).bind(given.clone())).await?;
+        Ok(())
+    }
+
+    async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>> {
+        self.known(SIGNS, namespace, ids).await
+    }
+
+    async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>> {
+        let statement = || sqlx::query(accounts::POST_TIMES).bind(namespace.to_owned()).bind(clean(id).into_owned());
+        let times: Vec<(Millis,)> = self.rows(|| statement().bind(i64::from(limit))).await?;
+        Ok(times.into_iter().map(|(at,)| at).collect())
+    }
+
+    async fn posts_of(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>> {
+        let statement = || sqlx::query(accounts::POSTS_OF).bind(namespace.to_owned()).bind(clean(id).into_owned());
+        let posts: Vec<(String,)> = self.rows(|| statement().bind(i64::from(limit))).await?;
+        Ok(posts.into_iter().map(|(post,)| post).collect())
+    }
+
+    async fn account(&self, namespace: &str, id: &str) -> Result<Option<StoredAccount>> {
+        let statement = || sqlx::query(ACCOUNT).bind(namespace.to_owned()).bind(clean(id).into_owned());
+        Ok(self.rows(statement).await?.pop())
+    }
+
+    async fn bearers(&self, namespace: &str, handle: &str) -> Result<Vec<Bearer>> {
+        self.rows(|| sqlx::query(accounts::BEARERS).bind(namespace.to_owned()).bind(clean(handle).into_owned())).await
+    }
+
+    async fn account_changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>> {
+        self.rows(|| sqlx::query(accounts::CHANGES).bind(namespace.to_owned()).bind(clean(id).into_owned())).await
+    }
+
+    async fn account_counts(&self, namespace: &str, id: &str) -> Result<Vec<CountsAt>> {
+        self.rows(|| sqlx::query(accounts::COUNTS).bind(namespace.to_owned()).bind(clean(id).into_owned())).await
+    }
+
+    async fn account_states(&self, namespace: &str) -> Result<Vec<(String, i64)>> {
+        self.rows(|| sqlx::query(STATES).bind(namespace.to_owned())).await
+    }
+}

@@ -1,0 +1,128 @@
+//! Accounts in the file.
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use super::{SqliteStore, json};
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::model::account::Account;
+use crate::store::accounts::{self, account, account_columns, signs_columns};
+use crate::store::rows::clean;
+use crate::store::{Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount};
+
+/// The answers that the save before accepted: their rows in `tweet` are of that time.
+const SAVE: &str = concat!(
+    "WITH given AS MATERIALIZED (SELECT value FROM json_each(?2)) INSERT INTO account_row AS account (tweet, ",
+    account_columns!(),
+    ") SELECT tweet.key, value ->> 'at', value ->> 'state', value ->> 'handle', value ->> 'display_name', \
+     value ->> 'description', value ->> 'location', value ->> 'url', value ->> 'picture', value ->> 'banner', \
+     value ->> 'protected', value ->> 'verified', value ->> 'withheld_in', value ->> 'moved_to', value ->> 'followers', \
+     value ->> 'following', value ->> 'posts', value ->> 'listed', value ->> 'likes', value ->> 'last_post_at', \
+     value ->> 'last_post_at', value ->> 'forgotten_at' \
+     FROM given JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id' \
+     WHERE tweet.checked_at = value ->> 'at' AND tweet.state <> 'dead' \
+     ON CONFLICT (tweet) DO UPDATE SET\n",
+    include_str!("../sql/merge_account.sql")
+);
+
+/// What the changes say of those whose content was forgotten just now, beside their states.
+const FORGET_CHANGES: &str = "DELETE FROM account_change_row WHERE field <> 'state' AND tweet IN (\
+     SELECT tweet.key FROM tweet JOIN account_row ON account_row.tweet = tweet.key \
+     WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND forgotten_at IS NOT NULL)";
+
+const SEE: &str = "WITH given AS MATERIALIZED (\
+     SELECT value ->> 0 AS id, value ->> 1 AS post, value ->> 2 AS at FROM json_each(?2)) \
+     INSERT INTO account_post_row SELECT tweet.key, given.post, given.at FROM given \
+     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = given.id WHERE TRUE ON CONFLICT DO NOTHING";
+
+const SIGN_OF_LIFE: &str = "WITH given AS MATERIALIZED (\
+     SELECT tweet.key, MAX(value ->> 2) AS at FROM json_each(?2) \
+     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 GROUP BY tweet.key) \
+     UPDATE account_row SET active_at = given.at FROM given \
+     WHERE account_row.tweet = given.key AND (active_at IS NULL OR active_at < given.at)";
+
+const SIGNS: &str = concat!(
+    "SELECT ",
+    signs_columns!("account_change_row WHERE account_change_row.tweet = tweet.key"),
+    " FROM tweet LEFT JOIN account_row AS account ON account.tweet = tweet.key \
+     WHERE tweet.namespace = ?1 AND tweet.id IN (SELECT value FROM json_each(?2))"
+);
+
+const ACCOUNT: &str = account!("account_row AS account ON account.tweet = tweet.key");
+
+const STATES: &str = "SELECT COALESCE(account.state, 'unknown') AS state, count(*) FROM tweet \
+     LEFT JOIN account_row AS account ON account.tweet = tweet.key WHERE namespace = ?1 GROUP BY 1 ORDER BY 1";
+
+/// Stores what the rows of `tweet` say already, in the same transaction.
+async fn save(tx: &mut SqliteConnection, namespace: &str, answers: &[Observation<Account>]) -> Result<()> {
+    let (rows, forgotten) = accounts::given(answers);
+    sqlx::query(SAVE).bind(namespace).bind(rows).execute(&mut *tx).await?;
+    if !forgotten.is_empty() {
+        let forgotten = json(forgotten.iter().map(|id| id.as_str().into()));
+        sqlx::query(FORGET_CHANGES).bind(namespace).bind(forgotten).execute(&mut *tx).await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Accounts for SqliteStore {
+    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<Saved> {
+        if answers.is_empty() {
+            return Ok(Saved::default());
+        }
+        let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(accounts::object)).collect();
+        let mut transaction = self.begin().await?;
+        let saved = super::save(&mut transaction, namespace, &lives).await?;
+        save(&mut transaction, namespace, answers).await?;
+        failpoint::point("before_commit");
+        transaction.commit().await?;
+        Ok(saved)
+    }
+
+    async fn record_sightings(&self, namespace: &str, sightings: &[Sighting]) -> Result<()> {
+        if sightings.is_empty() {
+            return Ok(());
+        }
+        let given = accounts::given_sightings(sightings);
+        let mut transaction = self.begin().await?;
+        for statement in [SEE, SIGN_OF_LIFE] {
+            sqlx::query(statement).bind(namespace).bind(&given).execute(&mut *transaction).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>> {
+        self.known(SIGNS, namespace, ids).await
+    }
+
+    async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>> {
+        let times = sqlx::query_scalar(accounts::POST_TIMES).bind(namespace).bind(clean(id)).bind(limit);
+        Ok(times.fetch_all(self.readers()).await?)
+    }
+
+    async fn posts_of(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>> {
+        let posts = sqlx::query_scalar(accounts::POSTS_OF).bind(namespace).bind(clean(id)).bind(limit);
+        Ok(posts.fetch_all(self.readers()).await?)
+    }
+
+    async fn account(&self, namespace: &str, id: &str) -> Result<Option<StoredAccount>> {
+        Ok(sqlx::query_as(ACCOUNT).bind(namespace).bind(clean(id)).fetch_optional(self.readers()).await?)
+    }
+
+    async fn bearers(&self, namespace: &str, handle: &str) -> Result<Vec<Bearer>> {
+        Ok(sqlx::query_as(accounts::BEARERS).bind(namespace).bind(clean(handle)).fetch_all(self.readers()).await?)
+    }
+
+    async fn account_changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>> {
+        Ok(sqlx::query_as(accounts::CHANGES).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?)
+    }
+
+    async fn account_counts(&self, namespace: &str, id: &str) -> Result<Vec<CountsAt>> {
+        Ok(sqlx::query_as(accounts::COUNTS).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?)
+    }
+
+    async fn account_states(&self, namespace: &str) -> Result<Vec<(String, i64)>> {
+        Ok(sqlx::query_as(STATES).bind(namespace).fetch_all(self.readers()).await?)
+    }
+}
