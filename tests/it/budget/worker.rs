@@ -78,6 +78,7 @@ impl World {
             call_timeout: PATIENCE,
             schedule: "7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
             unavailable: UnavailableSettings {
+                confirm: None,
                 forget: false,
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
                 believed_after: 10 * 60_000,

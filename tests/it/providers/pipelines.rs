@@ -68,6 +68,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
             call_timeout: PATIENCE,
             schedule: "7d: 6h, 30d: 1d".parse::<AgeTable>().unwrap().into(),
             unavailable: UnavailableSettings {
+                confirm: None,
                 forget: false,
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
                 believed_after: 10 * 60_000,

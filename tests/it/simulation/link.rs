@@ -435,6 +435,8 @@ impl Lookup for LinkedLookup {
     }
 }
 
+crate::support::account_store::hand_on_accounts!(LinkedStore, store);
+
 #[async_trait]
 impl Budgets for LinkedStore {
     async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {

@@ -68,6 +68,7 @@ fn setup() -> Setup {
         lookup_timeout: Duration::from_secs(10),
         save_timeout: Duration::from_secs(20),
         unavailable: UnavailableSettings {
+            confirm: None,
             forget: false,
             lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(6 * 3_600)),
             believed_after: BELIEVED_AFTER,
@@ -533,6 +534,7 @@ fn a_missing_post_that_is_enqueued_again_and_again_reaches_its_end() {
 fn no_life_ends_before_two_hours_whatever_the_settings() {
     simulate(1, async {
         let unavailable = UnavailableSettings {
+            confirm: None,
             forget: false,
             lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(1)),
             limit: 1,

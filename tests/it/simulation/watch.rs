@@ -594,6 +594,8 @@ impl Administration for WatchedQueue {
     }
 }
 
+crate::support::account_store::hand_on_accounts!(WatchedStore, inner);
+
 #[async_trait]
 impl Budgets for WatchedStore {
     async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {

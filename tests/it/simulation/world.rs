@@ -71,6 +71,7 @@ impl Default for Setup {
             save_timeout: Duration::from_secs(4),
             max_deliveries: 3,
             unavailable: UnavailableSettings {
+                confirm: None,
                 forget: false,
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(30)),
                 believed_after: 5_000,

@@ -496,6 +496,8 @@ impl Lookup for JournalledLookup {
     }
 }
 
+crate::support::account_store::hand_on_accounts!(JournalledStore, inner);
+
 #[async_trait]
 impl Budgets for JournalledStore {
     async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>, StoreError> {

@@ -9,10 +9,22 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::{
     Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
-    Posts, Recorded, Saved, Seen, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Posts, Recorded, Saved, Seen, Sighting, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
+use super::account_store::AccountInMemory;
+
 type Key = (String, String);
+
+/// All that is stored of an account.
+pub struct Known {
+    /// Its life.
+    pub row: StoredTweet,
+    /// What answers said of it.
+    pub account: Option<AccountInMemory>,
+    /// Its posts, and when they were made.
+    pub posts: BTreeMap<String, Millis>,
+}
 
 /// Tweets and their history, by namespace and id.
 #[derive(Debug, Default)]
@@ -24,6 +36,8 @@ pub struct MemoryStore {
 struct Inner {
     tweets: BTreeMap<Key, StoredTweet>,
     history: BTreeMap<Key, Vec<MetricsAt>>,
+    accounts: BTreeMap<Key, AccountInMemory>,
+    posts: BTreeMap<Key, BTreeMap<String, Millis>>,
     learnt: BTreeMap<String, Learnt>,
     /// The error of every call, while there is one.
     down: Option<String>,
@@ -33,6 +47,45 @@ impl MemoryStore {
     /// From now on every call is answered with *unavailable* (a reason), or works again (`None`).
     pub fn set_down(&self, why: Option<&str>) {
         self.inner.lock().unwrap().down = why.map(str::to_owned);
+    }
+
+    /// An account that is recorded.
+    pub fn known(&self, namespace: &str, id: &str) -> Result<Option<Known>, StoreError> {
+        let (inner, key) = (self.lock()?, key(namespace, id));
+        let known = |row: &StoredTweet| Known {
+            row: row.clone(),
+            account: inner.accounts.get(&key).cloned(),
+            posts: inner.posts.get(&key).cloned().unwrap_or_default(),
+        };
+        Ok(inner.tweets.get(&key).map(known))
+    }
+
+    /// Changes an account, which is made where there is none.
+    pub fn with_account(
+        &self,
+        namespace: &str,
+        id: &str,
+        change: impl FnOnce(&mut AccountInMemory),
+    ) -> Result<(), StoreError> {
+        change(self.lock()?.accounts.entry(key(namespace, id)).or_default());
+        Ok(())
+    }
+
+    /// Records a post of an account that is recorded, and changes the account if an answer told of it.
+    pub fn sighted(
+        &self,
+        namespace: &str,
+        seen: &Sighting,
+        change: impl FnOnce(&mut AccountInMemory),
+    ) -> Result<(), StoreError> {
+        let (mut inner, key) = (self.lock()?, key(namespace, &seen.account));
+        if inner.tweets.contains_key(&key) {
+            inner.posts.entry(key.clone()).or_default().entry(seen.post.clone()).or_insert(seen.at);
+        }
+        if let Some(account) = inner.accounts.get_mut(&key) {
+            change(account);
+        }
+        Ok(())
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Inner>, StoreError> {

@@ -1,5 +1,6 @@
 //! What tests share: private servers and the places they live in.
 
+pub mod account_store;
 pub mod browser;
 pub mod census;
 pub mod disk;

@@ -216,6 +216,7 @@ impl Rig {
             call_timeout: setup.lookup_timeout,
             schedule,
             unavailable: UnavailableSettings {
+                confirm: None,
                 forget: setup.forget,
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
                 believed_after: millis(setup.unavailable_after),

@@ -93,7 +93,7 @@ mod tests {
         let answer = |hours, count| Some(Answer { at: MADE + hours * HOUR, count });
         let history =
             History { created_at: Some(MADE), last: answer(6, last), before: answer(5, before), recent: Some(3.0) };
-        Known { id: "1", history }
+        Known { history, ..Known::new("1", None) }
     }
 
     #[test]

@@ -79,6 +79,7 @@ async fn an_account_has_what_its_network_states() {
         withheld_in: text("DE,FR"),
         moved_to: None,
         raw: String::new(),
+        activity: Default::default(),
     };
     // By the newest post's id, to the millisecond.
     let of_x = Account { last_post_at: Some(1_409_444_955_263), ..of_twitter.clone() };

@@ -131,6 +131,7 @@ fn same_as_twitter(account: &Account, plain: &Value) {
             .map(|countries| countries.iter().map(|country| country.as_str().unwrap()).collect::<Vec<_>>().join(",")),
         moved_to: None,
         raw: String::new(),
+        activity: Default::default(),
     };
     same(account, plain, expected);
 }
@@ -214,6 +215,7 @@ fn same_as_x(account: &Account, plain: &Value, missing: Option<&str>) {
         },
         moved_to: None,
         raw: String::new(),
+        activity: Default::default(),
     };
     same(account, plain, expected);
 }

@@ -1,0 +1,319 @@
+//! Accounts in the stores of tests: in memory, as a model of the contract, and handed on by stores that wrap others.
+
+use async_trait::async_trait;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
+use twitter_updater::model::post::TweetState;
+use twitter_updater::store::{
+    Accounts, Bearer, Change, CountsAt, Lifecycle, Object, Observation, Posts, Saved, Seen, Sighting, Signs,
+    StoreError, StoredAccount,
+};
+
+use super::memory_store::{Known, MemoryStore};
+
+/// Hands the calls about accounts on to a field.
+macro_rules! hand_on_accounts {
+    ($store:ty, $field:ident) => {
+        #[async_trait::async_trait]
+        impl twitter_updater::store::Accounts for $store {
+            async fn save_accounts(
+                &self,
+                namespace: &str,
+                answers: &[twitter_updater::store::Observation<twitter_updater::model::account::Account>],
+            ) -> Result<twitter_updater::store::Saved, twitter_updater::store::StoreError> {
+                self.$field.save_accounts(namespace, answers).await
+            }
+
+            async fn record_sightings(
+                &self,
+                namespace: &str,
+                sightings: &[twitter_updater::store::Sighting],
+            ) -> Result<(), twitter_updater::store::StoreError> {
+                self.$field.record_sightings(namespace, sightings).await
+            }
+
+            async fn signs(
+                &self,
+                namespace: &str,
+                ids: &[String],
+            ) -> Result<Vec<Option<twitter_updater::store::Signs>>, twitter_updater::store::StoreError> {
+                self.$field.signs(namespace, ids).await
+            }
+
+            async fn post_times(
+                &self,
+                namespace: &str,
+                id: &str,
+                limit: u32,
+            ) -> Result<Vec<twitter_updater::base::clock::Millis>, twitter_updater::store::StoreError> {
+                self.$field.post_times(namespace, id, limit).await
+            }
+
+            async fn posts_of(
+                &self,
+                namespace: &str,
+                id: &str,
+                limit: u32,
+            ) -> Result<Vec<String>, twitter_updater::store::StoreError> {
+                self.$field.posts_of(namespace, id, limit).await
+            }
+
+            async fn account(
+                &self,
+                namespace: &str,
+                id: &str,
+            ) -> Result<Option<twitter_updater::store::StoredAccount>, twitter_updater::store::StoreError> {
+                self.$field.account(namespace, id).await
+            }
+
+            async fn bearers(
+                &self,
+                namespace: &str,
+                handle: &str,
+            ) -> Result<Vec<twitter_updater::store::Bearer>, twitter_updater::store::StoreError> {
+                self.$field.bearers(namespace, handle).await
+            }
+
+            async fn account_changes(
+                &self,
+                namespace: &str,
+                id: &str,
+            ) -> Result<Vec<twitter_updater::store::Change>, twitter_updater::store::StoreError> {
+                self.$field.account_changes(namespace, id).await
+            }
+
+            async fn account_counts(
+                &self,
+                namespace: &str,
+                id: &str,
+            ) -> Result<Vec<twitter_updater::store::CountsAt>, twitter_updater::store::StoreError> {
+                self.$field.account_counts(namespace, id).await
+            }
+
+            async fn account_states(
+                &self,
+                namespace: &str,
+            ) -> Result<Vec<(String, i64)>, twitter_updater::store::StoreError> {
+                self.$field.account_states(namespace).await
+            }
+        }
+    };
+}
+
+pub(crate) use hand_on_accounts;
+
+/// One account in memory: what its newest answers state, and its history.
+#[derive(Debug, Default, Clone)]
+pub struct AccountInMemory {
+    /// The newest answer, with the older fields where it states none.
+    account: Account,
+    /// When it was given.
+    checked_at: Millis,
+    /// `None`: no answer has told it.
+    state: Option<AccountState>,
+    active_at: Option<Millis>,
+    changes: Vec<Change>,
+    counts: Vec<CountsAt>,
+    forgotten_at: Option<Millis>,
+}
+
+/// The newer value, or else the older one.
+fn or<T: Clone>(newer: &Option<T>, older: &Option<T>) -> Option<T> {
+    newer.clone().or_else(|| older.clone())
+}
+
+impl AccountInMemory {
+    fn found(&mut self, at: Millis, new: &Account) {
+        let old = self.account.clone();
+        let changes = new.changes(&old).into_iter();
+        let changes = changes.map(|of| Change { at, field: of.field.to_owned(), old: Some(of.old), new: Some(of.new) });
+        self.changes.extend(changes);
+        self.told(at, Some(new.state));
+        let counts = AccountCounts {
+            followers: new.counts.followers.or(old.counts.followers),
+            following: new.counts.following.or(old.counts.following),
+            posts: new.counts.posts.or(old.counts.posts),
+            listed: new.counts.listed.or(old.counts.listed),
+            likes: new.counts.likes.or(old.counts.likes),
+        };
+        if counts != self.account.counts {
+            self.counts.push(CountsAt { checked_at: at, counts });
+        }
+        let posted = new.counts.posts.zip(self.account.counts.posts).is_some_and(|(new, old)| new > old);
+        self.active_at = match new.last_post_at {
+            None if posted => Some(at),
+            last => last.max(self.active_at),
+        };
+        self.account = Account {
+            id: new.id.clone(),
+            handle: or(&new.handle, &old.handle),
+            display_name: or(&new.display_name, &old.display_name),
+            description: or(&new.description, &old.description),
+            location: or(&new.location, &old.location),
+            url: or(&new.url, &old.url),
+            picture: or(&new.picture, &old.picture),
+            banner: or(&new.banner, &old.banner),
+            protected: new.protected.or(old.protected),
+            verified: new.verified.or(old.verified),
+            withheld_in: or(&new.withheld_in, &old.withheld_in),
+            moved_to: or(&new.moved_to, &old.moved_to),
+            counts,
+            last_post_at: new.last_post_at.or(old.last_post_at),
+            ..new.clone()
+        };
+        self.forgotten_at = None;
+    }
+
+    fn told(&mut self, at: Millis, state: Option<AccountState>) {
+        if let (Some(old), Some(new)) = (self.state, state)
+            && old != new
+        {
+            let (old, new) = (Some(old.to_string()), Some(new.to_string()));
+            self.changes.push(Change { at, field: "state".to_owned(), old, new });
+            self.changes.sort_by(|one, other| (one.at, &one.field).cmp(&(other.at, &other.field)));
+        }
+        self.state = state.or(self.state);
+    }
+
+    fn gone(&mut self, answer: &Observation<Account>, reason: Option<Absence>, since: Millis) {
+        const MONTH: Millis = 30 * 24 * 3_600_000;
+        let state = match reason {
+            Some(Absence::Suspended) => AccountState::Suspended,
+            Some(Absence::Protected) => AccountState::Protected,
+            Some(Absence::NotFound) if answer.answered_at - since < MONTH => AccountState::Deactivated,
+            Some(Absence::NotFound) => AccountState::Deleted,
+            None => AccountState::Unknown,
+        };
+        self.told(answer.answered_at, (answer.state != TweetState::Live).then_some(state));
+        if answer.forget && answer.state != TweetState::Live {
+            let Account { protected, verified, counts, last_post_at, .. } = self.account;
+            let (withheld_in, moved_to) = (self.account.withheld_in.take(), self.account.moved_to.take());
+            self.account =
+                Account { protected, verified, counts, last_post_at, withheld_in, moved_to, ..Account::default() };
+            self.changes.retain(|change| change.field == "state");
+            self.forgotten_at = self.forgotten_at.or(Some(answer.answered_at));
+        }
+    }
+}
+
+#[async_trait]
+impl Accounts for MemoryStore {
+    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<Saved, StoreError> {
+        let object = |account: &Account| Object { created_at: account.created_at, raw: account.raw.clone() };
+        let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(object)).collect();
+        let saved = self.save(namespace, &lives).await?;
+        for answer in answers {
+            let standing = self.standing(namespace, std::slice::from_ref(&answer.id)).await?.pop().flatten();
+            let taken = |known: &Option<_>| {
+                let known: &Option<twitter_updater::store::Standing> = known;
+                known.as_ref().is_some_and(|known| {
+                    known.state != TweetState::Dead && known.checked_at == Some(answer.answered_at)
+                })
+            };
+            if !taken(&standing) || matches!(answer.seen, Seen::Broken(_)) {
+                continue;
+            }
+            self.with_account(namespace, &answer.id, |account| {
+                if account.checked_at >= answer.answered_at {
+                    return;
+                }
+                match &answer.seen {
+                    Seen::Found(new) => account.found(answer.answered_at, new),
+                    Seen::Missing { reason, since, .. } => account.gone(answer, *reason, *since),
+                    Seen::Broken(_) => {}
+                }
+                account.checked_at = answer.answered_at;
+            })?;
+        }
+        Ok(saved)
+    }
+
+    async fn record_sightings(&self, namespace: &str, sightings: &[Sighting]) -> Result<(), StoreError> {
+        for seen in sightings {
+            self.sighted(namespace, seen, |account| account.active_at = account.active_at.max(Some(seen.at)))?;
+        }
+        Ok(())
+    }
+
+    async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>, StoreError> {
+        let known = ids.iter().map(|id| self.known(namespace, id)).collect::<Result<Vec<_>, _>>()?;
+        let signs = |Known { row, account, .. }: Known| Signs {
+            checked_at: row.checked_at,
+            next_due: row.next_due,
+            state: row.state,
+            first_seen: row.first_seen,
+            active_at: account.as_ref().and_then(|of| of.active_at),
+            changed_at: account.as_ref().and_then(|of| of.changes.last()).map(|change| change.at),
+            posts: account.as_ref().and_then(|of| of.account.counts.posts),
+        };
+        Ok(known.into_iter().map(|known| known.map(signs)).collect())
+    }
+
+    async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>, StoreError> {
+        let known = self.known(namespace, id)?;
+        let mut times: Vec<Millis> = known.map(|known| known.posts.values().copied().collect()).unwrap_or_default();
+        times.sort_by_key(|at| -at);
+        times.truncate(limit as usize);
+        Ok(times)
+    }
+
+    async fn posts_of(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        let posts = self.known(namespace, id)?.map(|known| known.posts).unwrap_or_default();
+        let mut posts: Vec<(Millis, String)> = posts.into_iter().map(|(post, at)| (at, post)).collect();
+        posts.sort();
+        Ok(posts.into_iter().rev().take(limit as usize).map(|(_, post)| post).collect())
+    }
+
+    async fn account(&self, namespace: &str, id: &str) -> Result<Option<StoredAccount>, StoreError> {
+        let stored = |Known { row, account, posts }: Known| {
+            let of = account.unwrap_or_default();
+            StoredAccount {
+                id: row.id,
+                state: of.state.unwrap_or_default().to_string(),
+                handle: of.account.handle,
+                display_name: of.account.display_name,
+                description: of.account.description,
+                location: of.account.location,
+                url: of.account.url,
+                picture: of.account.picture,
+                banner: of.account.banner,
+                protected: of.account.protected,
+                verified: of.account.verified,
+                withheld_in: of.account.withheld_in,
+                moved_to: of.account.moved_to,
+                counts: of.account.counts,
+                created_at: row.created_at,
+                last_post_at: of.account.last_post_at,
+                active_at: of.active_at,
+                forgotten_at: of.forgotten_at,
+                collected: posts.len() as i64,
+                first_seen: row.first_seen,
+                checked_at: row.checked_at,
+                next_due: row.next_due,
+                lookups: row.lookups,
+                misses: row.misses,
+                missing_since: row.missing_since,
+                raw: row.raw,
+            }
+        };
+        Ok(self.known(namespace, id)?.map(stored))
+    }
+
+    async fn bearers(&self, _: &str, _: &str) -> Result<Vec<Bearer>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn account_changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        let known = self.known(namespace, id)?.and_then(|known| known.account);
+        Ok(known.map(|account| account.changes).unwrap_or_default())
+    }
+
+    async fn account_counts(&self, namespace: &str, id: &str) -> Result<Vec<CountsAt>, StoreError> {
+        let known = self.known(namespace, id)?.and_then(|known| known.account);
+        Ok(known.map(|account| account.counts).unwrap_or_default())
+    }
+
+    async fn account_states(&self, _: &str) -> Result<Vec<(String, i64)>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+}
