@@ -19,6 +19,7 @@ mod model;
 mod operations;
 mod page;
 mod plan;
+mod profiles;
 mod providers;
 mod queue;
 mod rebuild;

@@ -1,5 +1,6 @@
 //! The store: one contract, every backend.
 
+mod accounts;
 mod contract;
 mod migration;
 mod model;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::base::clock::Millis;
-use crate::engine::queue::NewJob;
+use crate::engine::queue::{Due, NewJob};
 use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
 use crate::model::account::Account;
@@ -101,7 +101,7 @@ impl Arrivals {
             [arrival.posted_at, signs.active_at, signs.changed_at, account.last_post_at].into_iter().flatten().max();
         let activity = Activity { last: last.or(Some(at)), quiet_from: None };
         let (lane, delay) = schedule.next(&Known { activity, ..Known::new(&mention.id, account.created_at) }, at)?;
-        let job = NewJob { id: mention.id.clone(), lane, due: at.saturating_add(delay).into() };
+        let job = NewJob { id: mention.id.clone(), lane, due: Due::At(at.saturating_add(delay)) };
         match (signs.checked_at, signs.state) {
             (None, _) => received.schedule.replace(&job),
             (Some(_), TweetState::Live) => received.postpone.push(job),
@@ -139,7 +139,7 @@ fn wake(schedule: &dyn Schedule, id: &str, arrival: &Arrival<'_>, signs: &Signs)
         |last| schedule.next(&Known { activity: activity(last), ..Known::new(id, None) }, at).map(|(lane, _)| lane);
     let (awake, was) = (lane(posted)?, schedule.lane_of(due.saturating_sub(checked))?);
     let was_silent = signs.active_at.is_none_or(|active| active < posted) && was.patience > awake.patience;
-    let job = NewJob { id: id.to_owned(), lane: awake, due: at.into() };
+    let job = NewJob { id: id.to_owned(), lane: awake, due: Due::At(at) };
     (was_silent && due > at && signs.state == TweetState::Live).then_some((job, at))
 }
 

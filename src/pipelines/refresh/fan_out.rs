@@ -23,9 +23,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::try_join_all;
 
-use crate::base::clock::{Millis, Stopwatch};
+use crate::base::clock::Millis;
 use crate::engine::metrics::Counters;
-use crate::engine::queue::NewJob;
+use crate::engine::queue::{NewJob, QueueError};
 use crate::ingest::{Admitted, Queued, Starter, StarterError};
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::store::StoreError;
@@ -109,6 +109,16 @@ impl Named {
 }
 
 impl Received {
+    /// Tells the queue of the starter's pipeline; the answers for those that are scheduled.
+    ///
+    /// # Errors
+    /// The queue's. What it was told stays told, and the same may be told again.
+    pub async fn tell(&self, starter: &Starter) -> Result<Vec<Queued>, StarterError> {
+        let answers = starter.hand_over(&self.schedule).await?;
+        starter.move_jobs(&self.promote, &self.postpone).await?;
+        Ok(answers)
+    }
+
     /// Returns true if the queue is told nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.schedule.len() == 0 && self.promote.is_empty() && self.postpone.is_empty()
@@ -139,25 +149,21 @@ impl Target {
 
     /// Tells the queue what was recorded. What is not taken within that time is counted and left to `rebuild`.
     pub(super) async fn schedule(&self, received: &Received, within: Duration, counters: &Counters) {
-        match self.tell(received, within).await {
+        match tokio::time::timeout(within, received.tell(&self.starter)).await.unwrap_or_else(|_| Err(silent(within))) {
             Ok(answers) => {
                 counters.fanned_out.add(answers.iter().filter(|answer| **answer == Queued::Scheduled).count());
                 self.is_out.store(false, Ordering::Relaxed);
             }
             Err(error) => {
-                counters.fan_out_failed.add(received.schedule.len() + received.promote.len());
+                counters.fan_out_failed.add(received.schedule.len() + received.promote.len() + received.postpone.len());
                 if !self.is_out.swap(true, Ordering::Relaxed) {
                     tracing::warn!(namespace = %self.id, %error, "the queue takes no ids from other pipelines: they are recorded, and `rebuild` schedules them");
                 }
             }
         }
     }
+}
 
-    async fn tell(&self, received: &Received, within: Duration) -> Result<Vec<Queued>, StarterError> {
-        let watch = Stopwatch::start();
-        let answers = self.starter.clone().within(within).hand_over(&received.schedule).await?;
-        let left = within.saturating_sub(watch.elapsed());
-        self.starter.clone().within(left).promote(&received.promote).await?;
-        Ok(answers)
-    }
+fn silent(waited: Duration) -> StarterError {
+    QueueError::Unavailable(format!("no answer within {} ms", waited.as_millis())).into()
 }

@@ -1,0 +1,379 @@
+//! Accounts: what every backend keeps of them, rule by rule, and a random comparison with a model.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
+use twitter_updater::model::post::TweetState;
+use twitter_updater::store::{
+    Accounts, Bearer, CountsAt, Expired, Lifecycle, Observation, Saved, Seen, Sighting, Store, StoredAccount,
+};
+
+use super::{T, new_tweet, way};
+use crate::support::memory_store::MemoryStore;
+
+const NS: &str = "profiles:twitter";
+const DAY: Millis = 24 * 3_600_000;
+
+macro_rules! on_both {
+    ($($case:ident)*) => {
+        on_both!(@ postgres super::super::postgres_world; $($case)*);
+        on_both!(@ sqlite super::super::sqlite_world; $($case)*);
+    };
+    (@ $backend:ident $world:expr; $($case:ident)*) => {
+        mod $backend {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    let world = $world().await;
+                    world.store.migrate().await.unwrap();
+                    super::$case(&*world.store).await;
+                }
+            )*
+        }
+    };
+}
+
+on_both! {
+    a_found_account_is_stored_whole
+    each_change_is_history_and_what_is_not_stated_is_none
+    counts_are_history_when_one_of_them_changed
+    an_older_answer_the_same_again_and_the_dead_change_nothing
+    one_that_went_and_came_back_has_both_in_its_history
+    what_is_forgotten_is_gone_and_comes_back_with_the_account
+    former_handles_lead_to_their_accounts
+    posts_are_signs_of_life
+    a_removed_account_leaves_nothing
+    any_answers_do_to_it_what_they_do_to_the_model
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn account(id: &str, handle: &str) -> Account {
+    Account {
+        id: id.to_owned(),
+        handle: text(handle),
+        display_name: text("Ann"),
+        description: text("of all trades"),
+        location: text("Porto"),
+        url: text(""),
+        protected: Some(false),
+        verified: Some(false),
+        created_at: Some(T - 900 * DAY),
+        counts: AccountCounts { followers: Some(10), posts: Some(5), ..AccountCounts::default() },
+        last_post_at: Some(T - DAY),
+        state: AccountState::Live,
+        raw: format!(r#"{{"id_str":"{id}"}}"#),
+        ..Account::default()
+    }
+}
+
+fn answer(id: &str, at: Millis, seen: Seen<Account>, state: TweetState) -> Observation<Account> {
+    let next_due = Some(at + DAY);
+    Observation { id: id.to_owned(), answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
+}
+
+fn found(at: Millis, account: Account) -> Observation<Account> {
+    answer(&account.id.clone(), at, Seen::Found(account), TweetState::Live)
+}
+
+fn missing(id: &str, at: Millis, since: Millis, reason: Option<Absence>, state: TweetState) -> Observation<Account> {
+    answer(id, at, Seen::Missing { misses: 1, since, reason }, state)
+}
+
+async fn save(store: &dyn Store, answers: &[Observation<Account>]) -> Saved {
+    store.save_accounts(NS, answers).await.unwrap()
+}
+
+async fn stored(store: &dyn Store, id: &str) -> StoredAccount {
+    store.account(NS, id).await.unwrap().unwrap()
+}
+
+/// Its changes: `field: old > new` and when, ms after [`T`].
+async fn changes(store: &dyn Store, id: &str) -> Vec<String> {
+    let changes = store.account_changes(NS, id).await.unwrap().into_iter();
+    let told = |at, field, old: Option<String>, new: Option<String>| {
+        format!("{} {field}: {} > {}", at - T, old.unwrap_or_default(), new.unwrap_or_default())
+    };
+    changes.map(|of| told(of.at, of.field, of.old, of.new)).collect()
+}
+
+async fn a_found_account_is_stored_whole(store: &dyn Store) {
+    let new = account("12", "ann");
+    assert_eq!(save(store, &[found(T, new.clone())]).await, Saved { saved: 1, older: 0, changed: 0 });
+    let expected = StoredAccount {
+        id: "12".into(),
+        state: "live".into(),
+        handle: new.handle,
+        display_name: new.display_name,
+        description: new.description,
+        location: new.location,
+        url: new.url,
+        protected: Some(false),
+        verified: Some(false),
+        counts: new.counts,
+        created_at: new.created_at,
+        last_post_at: new.last_post_at,
+        active_at: new.last_post_at,
+        first_seen: T,
+        checked_at: Some(T),
+        next_due: Some(T + DAY),
+        lookups: 1,
+        raw: Some(new.raw),
+        ..StoredAccount::default()
+    };
+    assert_eq!(stored(store, "12").await, expected);
+    assert_eq!(changes(store, "12").await, [""; 0]);
+    assert_eq!(store.account(NS, "13").await.unwrap(), None);
+    let counted = CountsAt { checked_at: T, counts: new.counts };
+    assert_eq!(store.account_counts(NS, "12").await.unwrap(), [counted]);
+    store.record(NS, T, &way(), &[new_tweet("14", T, Some(T))]).await.unwrap();
+    assert_eq!(stored(store, "14").await.state, "unknown", "no answer yet");
+    let states = store.account_states(NS).await.unwrap();
+    assert_eq!(states, [("live".to_owned(), 1), ("unknown".to_owned(), 1)]);
+}
+
+async fn each_change_is_history_and_what_is_not_stated_is_none(store: &dyn Store) {
+    let first = account("12", "ann");
+    let partial = Account { description: None, url: None, location: text("Lisboa"), ..first.clone() };
+    let closed = Account {
+        protected: Some(true),
+        verified: Some(true),
+        state: AccountState::Protected,
+        handle: text("bea\0"),
+        description: text(""),
+        ..partial.clone()
+    };
+    for (at, account) in [(0, first), (1, partial), (2, closed)] {
+        save(store, &[found(T + at, account)]).await;
+    }
+    let expected = [
+        "1 location: Porto > Lisboa",
+        "2 description: of all trades > ",
+        "2 handle: ann > bea\u{fffd}",
+        "2 protected: false > true",
+        "2 state: live > protected",
+        "2 verified: false > true",
+    ];
+    assert_eq!(changes(store, "12").await, expected);
+    let now = stored(store, "12").await;
+    assert_eq!((now.url, now.description, now.protected), (text(""), text(""), Some(true)));
+}
+
+async fn counts_are_history_when_one_of_them_changed(store: &dyn Store) {
+    let with = |followers, posts| Account {
+        counts: AccountCounts { followers, posts, ..AccountCounts::default() },
+        last_post_at: None,
+        ..account("12", "ann")
+    };
+    for (at, counts) in [(0, (None, None)), (1, (Some(3), Some(1))), (2, (Some(3), None)), (3, (Some(2), Some(2)))] {
+        save(store, &[found(T + at, with(counts.0, counts.1))]).await;
+    }
+    let history = store.account_counts(NS, "12").await.unwrap();
+    let told: Vec<_> = history.iter().map(|of| (of.checked_at - T, of.counts.followers, of.counts.posts)).collect();
+    assert_eq!(told, [(1, Some(3), Some(1)), (3, Some(2), Some(2))]);
+    assert_eq!(stored(store, "12").await.active_at, Some(T + 3), "it has posted since the answer before");
+}
+
+async fn an_older_answer_the_same_again_and_the_dead_change_nothing(store: &dyn Store) {
+    save(store, &[found(T + 5, account("12", "new"))]).await;
+    let before = stored(store, "12").await;
+    let answers = [found(T + 1, account("12", "old")), found(T + 5, account("12", "again"))];
+    let saved = save(store, &answers[..1]).await;
+    assert_eq!((saved.saved, saved.older), (0, 1));
+    assert_eq!(save(store, &answers[1..]).await.saved, 1, "the same answer again");
+    assert_eq!(stored(store, "12").await, before);
+    store.bury(NS, T + 6, &[("12".into(), "odd".into())]).await.unwrap();
+    assert_eq!(save(store, &[found(T + 9, account("12", "newer"))]).await.older, 1);
+    assert_eq!(stored(store, "12").await.handle, text("new"));
+    let broken = answer("13", T, Seen::Broken("odd".into()), TweetState::Live);
+    save(store, &[broken]).await;
+    assert_eq!(stored(store, "13").await.state, "unknown");
+    assert_eq!(changes(store, "12").await, [""; 0]);
+}
+
+async fn one_that_went_and_came_back_has_both_in_its_history(store: &dyn Store) {
+    save(store, &[found(T, account("12", "ann"))]).await;
+    let (suspended, gone) = (Some(Absence::Suspended), Some(Absence::NotFound));
+    save(store, &[missing("12", T + 1, T + 1, suspended, TweetState::Live)]).await;
+    assert_eq!(stored(store, "12").await.state, "live", "one miss is a suspicion");
+    save(store, &[missing("12", T + 2, T + 1, suspended, TweetState::Unavailable)]).await;
+    assert_eq!((stored(store, "12").await.handle, stored(store, "12").await.state), (text("ann"), "suspended".into()));
+    save(store, &[found(T + 3, account("12", "ann"))]).await;
+    save(store, &[missing("12", T + 4, T + 4, gone, TweetState::Unavailable)]).await;
+    save(store, &[missing("12", T + 4 + 30 * DAY, T + 4, gone, TweetState::Unavailable)]).await;
+    let expected = [
+        "2 state: live > suspended".to_owned(),
+        "3 state: suspended > live".to_owned(),
+        "4 state: live > deactivated".to_owned(),
+        format!("{} state: deactivated > deleted", 4 + 30 * DAY),
+    ];
+    assert_eq!(changes(store, "12").await, expected);
+    // Never there.
+    save(store, &[missing("13", T, T - DAY, None, TweetState::Unavailable)]).await;
+    assert_eq!((stored(store, "13").await.state, changes(store, "13").await.len()), ("unknown".to_owned(), 0));
+}
+
+async fn what_is_forgotten_is_gone_and_comes_back_with_the_account(store: &dyn Store) {
+    save(store, &[found(T, account("12", "ann"))]).await;
+    save(store, &[found(T + 1, account("12", "bea"))]).await;
+    let gone =
+        Observation { forget: true, ..missing("12", T + 2, T + 1, Some(Absence::NotFound), TweetState::Unavailable) };
+    save(store, &[gone]).await;
+    let now = stored(store, "12").await;
+    let content = [now.handle, now.display_name, now.description, now.location, now.url, now.raw];
+    assert_eq!((content, now.forgotten_at), ([const { None }; 6], Some(T + 2)));
+    assert_eq!(now.counts.followers, Some(10), "counts stay");
+    assert_eq!(changes(store, "12").await, ["2 state: live > deactivated"]);
+    assert_eq!(store.bearers(NS, "ann").await.unwrap(), []);
+    save(store, &[found(T + 3, account("12", "cleo"))]).await;
+    let now = stored(store, "12").await;
+    assert_eq!((now.handle, now.forgotten_at), (text("cleo"), None));
+    assert_eq!(changes(store, "12").await.len(), 2);
+}
+
+async fn former_handles_lead_to_their_accounts(store: &dyn Store) {
+    for (at, id, handle) in [(0, "12", "Ann"), (1, "12", "bea"), (2, "13", "ann"), (3, "14", "ann"), (4, "14", "x")] {
+        save(store, &[found(T + at, account(id, handle))]).await;
+    }
+    let bearer = |id: &str, until: Option<Millis>| Bearer { id: id.into(), until };
+    let expected = [bearer("13", None), bearer("14", Some(T + 4)), bearer("12", Some(T + 1))];
+    assert_eq!(store.bearers(NS, "ANN").await.unwrap(), expected);
+    assert_eq!(store.bearers(NS, "bea").await.unwrap(), [bearer("12", None)]);
+    assert_eq!(store.bearers("profiles:x", "bea").await.unwrap(), []);
+    // Back again: it has it.
+    save(store, &[found(T + 9, account("12", "ANN"))]).await;
+    let has: Vec<String> = store.bearers(NS, "ann").await.unwrap().into_iter().map(|of| of.id).collect();
+    assert_eq!(has, ["12", "13", "14"]);
+}
+
+async fn posts_are_signs_of_life(store: &dyn Store) {
+    let sighting = |account: &str, post: &str, at| Sighting { account: account.into(), post: post.into(), at };
+    store.record(NS, T, &way(), &[new_tweet("12", T, Some(T))]).await.unwrap();
+    // Before the first answer, twice the same, and of an account that nobody recorded.
+    let seen = [sighting("12", "1", T + 1), sighting("12", "1", T + 9), sighting("99", "2", T)];
+    store.record_sightings(NS, &seen).await.unwrap();
+    assert_eq!(store.signs(NS, &["12".into(), "99".into()]).await.unwrap()[1], None);
+    save(store, &[found(T + 2, account("12", "ann"))]).await;
+    store.record_sightings(NS, &[sighting("12", "3", T + 7), sighting("12", "2", T + 5)]).await.unwrap();
+    store.record_sightings(NS, &[sighting("12", "0", T - 9)]).await.unwrap();
+    assert_eq!(store.post_times(NS, "12", 3).await.unwrap(), [T + 7, T + 5, T + 1]);
+    assert_eq!(store.posts_of(NS, "12", 9).await.unwrap(), ["3", "2", "1", "0"]);
+    let signs = store.signs(NS, &["12".into()]).await.unwrap()[0].unwrap();
+    assert_eq!((signs.active_at, signs.posts, signs.checked_at), (Some(T + 7), Some(5), Some(T + 2)));
+    assert_eq!((stored(store, "12").await.collected, signs.changed_at), (4, None));
+    save(store, &[found(T + 8, account("12", "bea"))]).await;
+    assert_eq!(store.signs(NS, &["12".into()]).await.unwrap()[0].unwrap().changed_at, Some(T + 8));
+}
+
+async fn a_removed_account_leaves_nothing(store: &dyn Store) {
+    save(store, &[found(T, account("12", "ann"))]).await;
+    save(store, &[found(T + 1, account("12", "bea"))]).await;
+    let seen = Sighting { account: "12".into(), post: "1".into(), at: T };
+    store.record_sightings(NS, &[seen]).await.unwrap();
+    let ended = Observation { next_due: None, ..missing("12", T + 2, T + 1, None, TweetState::Ended) };
+    save(store, &[ended]).await;
+    assert_eq!(store.remove(NS, Expired::Before(T + 3), &["12".into()]).await.unwrap(), 1);
+    assert_eq!(store.account(NS, "12").await.unwrap(), None);
+    // Recorded anew, it has no past.
+    store.record(NS, T + 4, &way(), &[new_tweet("12", T, Some(T))]).await.unwrap();
+    assert_eq!(stored(store, "12").await.collected, 0);
+    assert_eq!((changes(store, "12").await.len(), store.account_counts(NS, "12").await.unwrap().len()), (0, 0));
+}
+
+/// A random answer; fields are often as they were, and at times not stated.
+fn any_answer(random: &mut StdRng) -> Observation<Account> {
+    let at = T + random.random_range(0..40);
+    let id = random.random_range(1..4u8).to_string();
+    let word = |random: &mut StdRng| match random.random_range(0..4u8) {
+        0 => None,
+        1 => text(""),
+        n => Some(n.to_string()),
+    };
+    let count = |random: &mut StdRng| random.random_bool(0.7).then(|| random.random_range(0..3i64));
+    match random.random_range(0..10u8) {
+        0 => answer(&id, at, Seen::Broken("odd".into()), TweetState::Live),
+        1 => missing(&id, at, at - random.random_range(0..40) * DAY, None, TweetState::Live),
+        2 | 3 => {
+            let reason = [None, Some(Absence::Suspended), Some(Absence::NotFound), Some(Absence::Protected)];
+            let reason = reason[random.random_range(0..4)];
+            let since = at - random.random_range(0..40) * DAY;
+            let forget = random.random_bool(0.5);
+            Observation { forget, ..missing(&id, at, since, reason, TweetState::Unavailable) }
+        }
+        _ => {
+            let protected = random.random_bool(0.7).then(|| random.random_bool(0.5));
+            found(
+                at,
+                Account {
+                    id,
+                    handle: Some(random.random_range(0..3u8).to_string()),
+                    display_name: word(random),
+                    description: word(random),
+                    location: word(random),
+                    url: word(random),
+                    picture: word(random),
+                    banner: word(random),
+                    protected,
+                    verified: random.random_bool(0.5).then(|| random.random_bool(0.5)),
+                    withheld_in: word(random),
+                    moved_to: word(random),
+                    counts: AccountCounts {
+                        followers: count(random),
+                        following: count(random),
+                        posts: count(random),
+                        listed: count(random),
+                        likes: count(random),
+                    },
+                    last_post_at: random.random_bool(0.3).then(|| T + random.random_range(0..40)),
+                    state: AccountState::returned(protected),
+                    raw: "{}".into(),
+                    ..Account::default()
+                },
+            )
+        }
+    }
+}
+
+async fn any_answers_do_to_it_what_they_do_to_the_model(store: &dyn Store) {
+    let seed = rand::random();
+    let mut random = StdRng::seed_from_u64(seed);
+    let model = MemoryStore::default();
+    for round in 0..120 {
+        if random.random_bool(0.2) {
+            let sighting = Sighting {
+                account: random.random_range(1..4u8).to_string(),
+                post: random.random_range(0..20u8).to_string(),
+                at: T + random.random_range(0..40),
+            };
+            for one in [store as &dyn Accounts, &model] {
+                one.record_sightings(NS, std::slice::from_ref(&sighting)).await.unwrap();
+            }
+        }
+        if round == 100 {
+            for one in [store as &dyn Lifecycle, &model] {
+                one.bury(NS, T, &[("2".into(), "odd".into())]).await.unwrap();
+            }
+        }
+        let answer = any_answer(&mut random);
+        for one in [store as &dyn Accounts, &model] {
+            one.save_accounts(NS, std::slice::from_ref(&answer)).await.unwrap();
+        }
+        let ids: Vec<String> = ["1", "2", "3"].map(str::to_owned).into();
+        let told = format!("seed {seed}, round {round}, after {answer:?}");
+        assert_eq!(store.signs(NS, &ids).await.unwrap(), model.signs(NS, &ids).await.unwrap(), "{told}");
+        for id in &ids {
+            let (own, of_model) = (store.account(NS, id).await.unwrap(), model.account(NS, id).await.unwrap());
+            // The model of posts keeps an object that is forgotten.
+            let raw = own.as_ref().and_then(|own| own.raw.clone());
+            assert_eq!(own, of_model.map(|of| StoredAccount { raw, ..of }), "{told}");
+            let (own, of_model) = (store.account_changes(NS, id).await, model.account_changes(NS, id).await);
+            assert_eq!(own.unwrap(), of_model.unwrap(), "{told}");
+            let (own, of_model) = (store.account_counts(NS, id).await, model.account_counts(NS, id).await);
+            assert_eq!(own.unwrap(), of_model.unwrap(), "{told}");
+            assert_eq!(store.posts_of(NS, id, 99).await.unwrap(), model.posts_of(NS, id, 99).await.unwrap(), "{told}");
+        }
+    }
+}
