@@ -345,7 +345,9 @@ impl Starter {
         if !sooner.is_empty() {
             self.queue.promote(sooner).await?;
         }
-        let _ = later;
+        if !later.is_empty() {
+            self.queue.postpone(later).await?;
+        }
         Ok(())
     }
 

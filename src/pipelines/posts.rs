@@ -72,8 +72,8 @@ impl PipelineKind for Posts {
         registry::date_of(&of.provider)(id)
     }
 
-    fn fans_out_to(&self) -> &'static [&'static str] {
-        &[PROFILES]
+    fn fans_out_to(&self, settings: &Settings) -> &'static [&'static str] {
+        if settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty() { &[PROFILES] } else { &[] }
     }
 
     fn parse(&self, of: &PipelineId) -> Parse {
