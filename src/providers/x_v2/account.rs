@@ -44,6 +44,11 @@ impl Lookup<Account> for Accounts {
         TweetId::date_of(id)
     }
 
+    /// An account costs as much as two posts, and may have the id of one.
+    fn reads(&self, id: &str) -> Vec<String> {
+        vec![format!("user:{id}"), format!("user:{id}:2")]
+    }
+
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
         let Some(batch) = batch(ids, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
         let mut address = self.0.accounts.clone();
