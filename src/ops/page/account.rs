@@ -7,9 +7,9 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::chart::{Axis, Chart, Ink, Series, Shape};
+use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::pages::Page;
-use super::tweet::{object, place};
 use super::words::{date, error, relative, stored, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};

@@ -28,6 +28,7 @@ mod front;
 mod guesses;
 mod hands;
 mod ids;
+mod item;
 mod layout;
 mod original;
 mod overview;
