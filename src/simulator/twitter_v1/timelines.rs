@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::dialect::refusal;
 use crate::model::post::TweetId;
-use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
+use crate::simulator::api::timelines::{DAY_MS, Slice};
 use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
@@ -17,6 +17,7 @@ use crate::simulator::gate::Refused;
 use crate::simulator::options::SimulatorOptions;
 use crate::simulator::render::{View, instant};
 use crate::simulator::reply::success;
+use crate::simulator::timeline::Network;
 use crate::simulator::windows::{Limit, Pool};
 
 /// A user that is not there, by handle and by id,
