@@ -2,6 +2,7 @@
 
 mod addresses;
 mod callers;
+mod people;
 mod timelines;
 mod x_v2;
 

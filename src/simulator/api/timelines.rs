@@ -29,6 +29,13 @@ impl Api {
         author.map_or_else(|| Target::of(text), Target::by)
     }
 
+    /// Returns true for a handle that nobody has at a moment. Where accounts never change, any handle stands for somebody.
+    pub(crate) fn names_nobody(&self, text: &str, at: Millis) -> bool {
+        let people = self.world.people();
+        let is_free = |handle| people.author_at(handle, at).is_none() && people.named(handle, at).is_none();
+        people.change() && Target::handle(text).is_some_and(is_free)
+    }
+
     /// The ids of a slice, newest first but for what was made in the same slot; those of deleted posts, too.
     pub(crate) fn ids(&self, network: Network, target: &str, slice: Slice) -> impl Iterator<Item = u64> {
         let timelines = self.world.timelines();

@@ -72,6 +72,9 @@ impl Api {
         }
         let below = cursor.map(|cursor| instant(cursor).ok_or("Malformed cursor")).transpose()?;
         let target = format!("@{}", actor.strip_suffix(DOMAIN).unwrap_or(actor));
+        if self.names_nobody(&target, self.now()) {
+            return Err("Profile not found".to_owned());
+        }
         let ids: Vec<u64> = self.ids(Network::Twitter, &target, self.sliced(None, below)).take(count).collect();
         let feed: Vec<String> = self.views(&ids).map(|view| format!("{{\"post\":{view}}}")).collect();
         Ok(body("feed", &feed, ids.last().map(|least| iso(Network::Twitter.made_at(*least)))))

@@ -98,7 +98,7 @@ impl Api {
         }
         let target = match target(endpoint.of, call) {
             Err((status, code)) => return Err(dialect.with(window, refusal(status, code))),
-            Ok(Some(target)) if NOBODY.contains(&target.as_str()) => {
+            Ok(Some(target)) if NOBODY.contains(&target.as_str()) || self.is_missing(endpoint, &target) => {
                 return Err(dialect.with(window, refusal(404, 34)));
             }
             Ok(Some(target)) if PROTECTED.contains(&target.as_str()) => {
@@ -115,6 +115,11 @@ impl Api {
             _ => list,
         };
         Ok(dialect.with(window, success(body)))
+    }
+
+    /// True for the timeline of a handle that nobody has.
+    fn is_missing(&self, endpoint: &Endpoint, target: &str) -> bool {
+        endpoint.of == Of::User && self.names_nobody(target, self.now())
     }
 
     /// The ids of a page, newest first, and the objects of those that are still there.
