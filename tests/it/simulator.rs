@@ -1,5 +1,6 @@
 //! The simulated Twitter: tweets that can be foretold, Twitter's limits, and every fault on demand.
 
+mod accounts;
 mod addresses;
 mod callers;
 mod people;

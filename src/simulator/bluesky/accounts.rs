@@ -15,7 +15,7 @@ use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::people::{DOMAIN, Person};
 use crate::simulator::render::iso;
-use crate::simulator::reply::{failure, success};
+use crate::simulator::reply::failure;
 
 /// Accounts of one call, at the most.
 const MOST_ACTORS: usize = 25;
@@ -32,47 +32,48 @@ impl Api {
         let dialect = Dialect::Bluesky;
         let window = self.enter_any(dialect, call).await?.window;
         let asked: Vec<&str> = call.all("actors").collect();
-        let wrong = asked.iter().position(|actor| !is_actor(actor));
-        let response = match (&asked[..], wrong) {
-            ([], _) => invalid("Error: Params must have the property \"actors\""),
-            (many, _) if many.len() > MOST_ACTORS => {
-                invalid(&format!("Error: actors must not have more than {MOST_ACTORS} elements"))
+        let wrong = match asked.iter().position(|actor| !is_actor(actor)) {
+            _ if asked.is_empty() => Some("Error: Params must have the property \"actors\"".to_owned()),
+            _ if asked.len() > MOST_ACTORS => {
+                Some(format!("Error: actors must not have more than {MOST_ACTORS} elements"))
             }
-            (_, Some(at)) => invalid(&format!("Error: actors/{at} must be a valid did or a handle")),
-            (some, None) => {
-                let now = self.now();
-                let found = some.iter().filter_map(|actor| self.actor(actor, now)).filter(|person| !person.is_away());
-                let mut people: Vec<Person> = Vec::new();
-                for person in found {
-                    if !people.iter().any(|known| known.number == person.number) {
-                        people.push(person);
-                    }
-                }
-                let profiles: Vec<Value> = people.iter().map(|person| self.profile(person)).collect();
-                success(json!({ "profiles": profiles }).to_string())
-            }
+            wrong => wrong.map(|at| format!("Error: actors/{at} must be a valid did or a handle")),
         };
-        Ok(dialect.with(window, response))
+        if let Some(why) = wrong {
+            return Err(dialect.with(window, invalid(&why)));
+        }
+        let now = self.now();
+        let mut people: Vec<Person> = asked.iter().filter_map(|actor| self.actor(actor, now)).collect();
+        people.retain(|person| !person.is_away());
+        // Each once, also one that is asked for by its DID and by its handle.
+        people.sort_unstable_by_key(|person| person.number);
+        people.dedup_by_key(|person| person.number);
+        let profiles: Vec<Value> = people.iter().map(|person| self.profile(person)).collect();
+        let body = json!({ "profiles": profiles }).to_string();
+        Ok(self.of_accounts(dialect, &asked, window, || Ok(body.clone())).await)
     }
 
     async fn bluesky_profile(&self, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Bluesky;
         let window = self.enter_any(dialect, call).await?.window;
-        let refused = |name: &str, why: &str| failure(400, &json!({ "error": name, "message": why }));
-        let response = match call.parameter("actor") {
-            None => invalid("Error: Params must have the property \"actor\""),
-            Some(actor) if !is_actor(actor) => invalid("Error: actor must be a valid did or a handle"),
-            Some(actor) => match self.actor(actor, self.now()) {
-                Some(person) => match person.state {
-                    AccountState::Suspended => refused("AccountTakedown", "Account has been suspended"),
-                    AccountState::Deactivated => refused("AccountDeactivated", "Account is deactivated"),
-                    _ if person.is_away() => invalid("Profile not found"),
-                    _ => success(self.profile(&person).to_string()),
-                },
-                None => invalid("Profile not found"),
-            },
+        let Some(actor) = call.parameter("actor") else {
+            return Err(dialect.with(window, invalid("Error: Params must have the property \"actor\"")));
         };
-        Ok(dialect.with(window, response))
+        if !is_actor(actor) {
+            return Err(dialect.with(window, invalid("Error: actor must be a valid did or a handle")));
+        }
+        let person = self.actor(actor, self.now());
+        let refused = |name: &str, why: &str| Err(failure(400, &json!({ "error": name, "message": why })));
+        let answer = || match &person {
+            Some(person) => match person.state {
+                AccountState::Suspended => refused("AccountTakedown", "Account has been suspended"),
+                AccountState::Deactivated => refused("AccountDeactivated", "Account is deactivated"),
+                _ if person.is_away() => refused("InvalidRequest", "Profile not found"),
+                _ => Ok(self.profile(person).to_string()),
+            },
+            None => refused("InvalidRequest", "Profile not found"),
+        };
+        Ok(self.of_accounts(dialect, &[actor], window, answer).await)
     }
 
     /// The account that an actor names at a moment.

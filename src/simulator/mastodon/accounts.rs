@@ -56,16 +56,21 @@ impl Api {
             id => people.number(&ITS_IDS, id),
         };
         let person = number.map(|number| people.at(number, now));
-        let response = match person {
-            Some(person) if id == "verify_credentials" => success(account(&person).to_string()),
+        let is_caller = id == "verify_credentials";
+        let answer = || match &person {
+            Some(person) if is_caller => Ok(account(person).to_string()),
             // Since 3.3 an instance returns suspended accounts, emptied.
             Some(person) if person.state == AccountState::Suspended && !self.is_mastodon_since(3, 3) => {
-                dialect.refusal(410, 0)
+                Err(dialect.refusal(410, 0))
             }
-            Some(person) if is_returned(&person) => success(account(&person).to_string()),
-            _ => dialect.refusal(404, 34),
+            Some(person) if is_returned(person) => Ok(account(person).to_string()),
+            _ => Err(dialect.refusal(404, 34)),
         };
-        Ok(dialect.with(window, response))
+        if is_caller {
+            return Ok(dialect.with(window, success(answer()?)));
+        }
+        let asked = if id == "lookup" { call.parameter("acct").unwrap_or_default() } else { id };
+        Ok(self.of_accounts(dialect, &[asked], window, answer).await)
     }
 
     /// Accounts of the Mastodon instance by their ids; those that are not there are left out.
@@ -85,7 +90,7 @@ impl Api {
         let (people, now) = (self.world.people(), self.now());
         let found = asked.iter().filter_map(|id| people.number(&ITS_IDS, id)).map(|number| people.at(number, now));
         let found: Vec<String> = found.filter(is_returned).map(|person| account(&person).to_string()).collect();
-        Ok(dialect.with(window, success(format!("[{}]", found.join(",")))))
+        Ok(self.of_accounts(dialect, &asked, window, || Ok(format!("[{}]", found.join(",")))).await)
     }
 }
 

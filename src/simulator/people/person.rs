@@ -76,7 +76,9 @@ pub struct People {
 }
 
 impl People {
-    pub(in crate::simulator) fn new(options: &SimulatorOptions) -> Self {
+    /// The accounts of a simulator with these options: also without a running one.
+    #[must_use]
+    pub fn new(options: &SimulatorOptions) -> Self {
         Self {
             count: options.accounts.clamp(1, MOST_ACCOUNTS),
             since: options.accounts_since,

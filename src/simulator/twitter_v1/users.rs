@@ -54,14 +54,18 @@ impl Api {
         // A caller is there for itself.
         let is_there = |person: &&Person| caller_only || !person.is_away();
         let found: Vec<String> = known.iter().filter(is_there).map(v1_user).collect();
-        let response = match (endpoint, &found[..]) {
-            ("/users/lookup", []) => refusal(404, 17),
-            ("/users/lookup", users) => success(format!("[{}]", users.join(","))),
-            (_, [one, ..]) => success(one.clone()),
-            (_, []) if known.iter().any(|person| person.state == AccountState::Suspended) => refusal(403, 63),
-            (_, []) => refusal(404, 50),
+        let answer = || match (endpoint, &found[..]) {
+            ("/users/lookup", []) => Err(refusal(404, 17)),
+            ("/users/lookup", users) => Ok(format!("[{}]", users.join(","))),
+            (_, [one, ..]) => Ok(one.clone()),
+            (_, []) if known.iter().any(|person| person.state == AccountState::Suspended) => Err(refusal(403, 63)),
+            (_, []) => Err(refusal(404, 50)),
         };
-        Ok(dialect.with(window, response))
+        if caller_only {
+            return Ok(dialect.with(window, success(answer()?)));
+        }
+        let ids: Vec<&str> = listed("user_id").chain(listed("screen_name")).collect();
+        Ok(self.of_accounts(dialect, &ids, window, answer).await)
     }
 }
 
