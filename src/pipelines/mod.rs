@@ -4,6 +4,7 @@
 //! [`posts`] was the first, and [`profiles`] of accounts follow from them. [`timelines`] are polled, [`streams`] are listened to.
 
 pub mod apis;
+pub mod handles;
 pub mod kind;
 pub mod posts;
 pub mod profiles;
