@@ -307,12 +307,12 @@ impl Resolver<'_> {
     /// Acquired for a call, as soon as there is one, with which of the handles the budget of reads has room for: at least
     /// one.
     async fn permit(&self, part: &[Asked], retry: &mut Retry) -> Result<(Permit, Vec<bool>), Ended> {
-        let names = names(part);
+        let names = self.names(part);
         let endpoint = self.handles.capabilities().endpoint;
         let mut is_told = false;
         loop {
             let wait = match self.credentials.acquire(endpoint, 1).await {
-                Ok(Acquired::Granted(permit)) => match self.reserve(permit, &names).await {
+                Ok(Acquired::Granted(permit)) => match self.reserve(permit, names.clone()).await {
                     Ok(Some(granted)) => return Ok(granted),
                     Ok(None) => continue, // the next permit is refused for a while
                     Err(error) => {
@@ -334,11 +334,26 @@ impl Resolver<'_> {
     }
 
     /// Which of the handles the budget has room for; `None` where it has for none, and the permit is back.
-    async fn reserve(&self, permit: Permit, names: &[String]) -> Result<Option<(Permit, Vec<bool>)>, LedgerError> {
-        match self.credentials.reserve(&permit, names).await {
+    async fn reserve(
+        &self,
+        permit: Permit,
+        names: Vec<Vec<String>>,
+    ) -> Result<Option<(Permit, Vec<bool>)>, LedgerError> {
+        match self.credentials.reserve(&permit, &names.concat()).await {
             Ok(None) => Ok(Some((permit, vec![true; names.len()]))),
-            Ok(Some(places)) if places.contains(&true) => Ok(Some((permit, places))),
-            Ok(Some(_)) => {
+            Ok(Some(granted)) => {
+                let (mut rest, mut places, mut unread) = (&granted[..], Vec::new(), Vec::new());
+                for of in names {
+                    let (own, others) = rest.split_at(of.len());
+                    rest = others;
+                    let has_place = !own.contains(&false);
+                    unread.extend(of.into_iter().zip(own).filter(|(_, own)| !has_place && **own).map(|(name, _)| name));
+                    places.push(has_place);
+                }
+                self.credentials.charge(&permit, &ChargedReads { unread, edited: Vec::new() }).await;
+                if places.contains(&true) {
+                    return Ok(Some((permit, places)));
+                }
                 self.credentials.give_back(permit).await;
                 Ok(None)
             }
@@ -348,6 +363,34 @@ impl Resolver<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// The names under which each handle is counted as read until its id is known: no id has such a name.
+    fn names(&self, part: &[Asked]) -> Vec<Vec<String>> {
+        let name = |one: &Asked| self.handles.reads(&format!("@{}", one.handle.to_ascii_lowercase()));
+        part.iter().map(name).collect()
+    }
+
+    /// The accounts that came are charged by their ids, and those that did not are not. An answer that was lost stays
+    /// counted.
+    fn charged(&self, part: &[Asked], answer: &Result<Answer<Account>, LookupError>) -> ChargedReads {
+        let mut charged = ChargedReads::default();
+        match answer {
+            Ok(answer) => {
+                for (names, outcome) in self.names(part).into_iter().zip(&answer.outcomes) {
+                    match outcome {
+                        Outcome::Found(account) => {
+                            charged.edited.extend(names.into_iter().zip(self.handles.reads(&account.id)));
+                        }
+                        Outcome::Unavailable | Outcome::Absent(_) => charged.unread.extend(names),
+                        Outcome::Broken(_) => {}
+                    }
+                }
+            }
+            Err(error) if error.is_refusal() => charged.unread = self.names(part).concat(),
+            Err(_) => {}
+        }
+        charged
     }
 
     /// One call, accounted for.
@@ -365,7 +408,7 @@ impl Resolver<'_> {
                 tracing::warn!(credential = credential.name, %error, pause_ms, "the credential is parked");
             }
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
-            Told { quota, park, charged: charged(part, answer) }
+            Told { quota, park, charged: self.charged(part, answer) }
         };
         metered(self.credentials, permit, call, told).await
     }
@@ -402,28 +445,4 @@ fn split(part: Vec<Asked>, places: &[bool]) -> (Vec<Asked>, Vec<Asked>) {
     let (now, later): (Vec<_>, Vec<_>) = part.into_iter().zip(places).partition(|(_, has_place)| **has_place);
     let alone = |part: Vec<(Asked, &bool)>| part.into_iter().map(|(one, _)| one).collect();
     (alone(now), alone(later))
-}
-
-/// The names under which handles are counted as read until their ids are known: no id has such a name.
-fn names(part: &[Asked]) -> Vec<String> {
-    part.iter().map(|one| format!("@{}", one.handle.to_ascii_lowercase())).collect()
-}
-
-/// The accounts that came are charged by their ids, and those that did not are not. An answer that was lost stays counted.
-fn charged(part: &[Asked], answer: &Result<Answer<Account>, LookupError>) -> ChargedReads {
-    let mut charged = ChargedReads::default();
-    match answer {
-        Ok(answer) => {
-            for (name, outcome) in names(part).into_iter().zip(&answer.outcomes) {
-                match outcome {
-                    Outcome::Found(account) => charged.edited.push((name, account.id.clone())),
-                    Outcome::Unavailable | Outcome::Absent(_) => charged.unread.push(name),
-                    Outcome::Broken(_) => {}
-                }
-            }
-        }
-        Err(error) if error.is_refusal() => charged.unread = names(part),
-        Err(_) => {}
-    }
-    charged
 }

@@ -14,6 +14,12 @@ pub trait Handles: Send + Sync + std::fmt::Debug {
     /// Its capabilities. `batch_limit` counts handles.
     fn capabilities(&self) -> Capabilities;
 
+    /// The keys under which an account is counted where reads are charged, as
+    /// [`Lookup::reads`](super::lookup::Lookup::reads) has them.
+    fn reads(&self, id: &str) -> Vec<String> {
+        vec![id.to_owned()]
+    }
+
     /// One call for `handles`, without `@` in front. Capital and small letters are the same: a handle that comes twice is
     /// asked for once. Nothing asked is answered without a call. The outcomes are those of whole accounts, in the order
     /// asked.

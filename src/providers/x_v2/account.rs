@@ -65,6 +65,10 @@ impl Handles for Accounts {
         Capabilities { endpoint: "users/by", ..CAPABILITIES }
     }
 
+    fn reads(&self, id: &str) -> Vec<String> {
+        Lookup::reads(self, id)
+    }
+
     async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
         let handles = all_folded(handles);
         let found = |asked: &mut Asked<'_, Account>, data: Vec<&RawValue>| {
