@@ -162,7 +162,7 @@ impl Resolver<'_> {
     where
         R: AsyncBufRead + Unpin,
     {
-        let (mut open, mut sum) = (Open::default(), Resolution::default());
+        let (mut open, mut said, mut sum) = (Open::default(), Said::default(), Resolution::default());
         let mut refuse = |sum: &mut Resolution, line, why: &str| {
             sum.refused += 1;
             on_refused(line, why);
@@ -177,7 +177,7 @@ impl Resolver<'_> {
             };
             let is_last = line.is_none();
             if let Some(NamedLine { line, named }) = line {
-                open.last = line;
+                open.last = open.last.max(line);
                 match named {
                     Ok(Named::Id(id)) => {
                         sum.ids += 1;
@@ -189,11 +189,10 @@ impl Resolver<'_> {
             }
             let is_full = open.asked.len() >= limit;
             if ended.is_none() && (is_full || is_last) && !open.asked.is_empty() {
-                let mut said = Said::default();
                 let unsaid;
                 (unsaid, ended) = self.ask(std::mem::take(&mut open.asked), &mut said).await;
                 sum.handles += said.found.len() as u64;
-                said.refused.iter().for_each(|(line, why)| refuse(&mut sum, *line, why));
+                said.refused.drain(..).for_each(|(line, why)| refuse(&mut sum, line, &why));
                 open.ready.append(&mut said.found);
                 open.asked = unsaid;
             }
