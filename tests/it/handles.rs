@@ -146,10 +146,7 @@ async fn each_network_resolves_a_file() {
     for of in [Provider::Twitter, Provider::X, Provider::Mastodon("social".to_owned()), Provider::Bluesky] {
         let is_bluesky = of == Provider::Bluesky;
         let handle = |name: &str| if is_bluesky { format!("{name}{domain}") } else { name.to_owned() };
-        let id = |author: u64| match 10_007 + author * 7_919 {
-            id if is_bluesky => format!("did:plc:{id:024}"),
-            id => id.to_string(),
-        };
+        let id = |author: u64| running.people().id(&of, author);
         let address = match of {
             Provider::Bluesky => format!("https://bsky.app/profile/{}/post/3l6oveex3ii2l", handle("bright_heron0")),
             Provider::Mastodon(_) => "https://social.example.org/@bright_heron0/12".to_owned(),

@@ -140,7 +140,7 @@ impl People {
     }
 
     /// The author of posts that a text names at a moment: a handle, with the domain or without, or a DID.
-    pub(in crate::simulator) fn author_at(&self, text: &str, at: Millis) -> Option<u64> {
+    pub fn author_at(&self, text: &str, at: Millis) -> Option<u64> {
         let number = number_of_did(text).or_else(|| self.named(text, at));
         number.filter(|number| *number < AUTHORS.min(self.count))
     }
