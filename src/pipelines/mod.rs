@@ -5,6 +5,7 @@
 
 pub mod apis;
 pub mod kind;
+pub mod media;
 pub mod posts;
 pub mod profiles;
 pub mod refresh;
