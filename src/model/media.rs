@@ -24,6 +24,9 @@ pub enum MediaKind {
 }
 
 impl MediaKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Photo, Self::Video, Self::Gif, Self::Audio, Self::Unknown];
+
     /// The word for it in the store.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -13,7 +13,7 @@ use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::Lane;
 use crate::engine::schedule::{Schedule, Schedules};
-use crate::engine::worker::Handler;
+use crate::engine::worker::{FreeHandler, Handler};
 use crate::ingest::{IdDate, Lanes};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::wave::Wave;
@@ -35,6 +35,12 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// # Errors
     /// A setting is invalid.
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
+
+    /// Returns true if its calls use a provider's quota: then its handler gets permits, and the provider's credentials are
+    /// needed.
+    fn is_metered(&self) -> bool {
+        true
+    }
 
     /// The number of ids in a call, and the endpoint whose quota it uses.
     fn capabilities(&self, of: &PipelineId) -> Capabilities;
@@ -135,7 +141,7 @@ pub struct Opening {
     pub store: Arc<dyn Store>,
     /// The pipelines that its judge may name ids of.
     pub fan_out: Vec<Target>,
-    /// The credentials of its provider.
+    /// The credentials of its provider; none where it is not metered.
     pub credentials: Arc<Credentials>,
     /// When its items are due, in force.
     pub schedule: Arc<dyn Schedules>,
@@ -149,10 +155,18 @@ pub struct Opening {
     pub health: Arc<Health>,
 }
 
+/// The handler of a pipeline.
+pub enum Work {
+    /// With a quota.
+    Metered(Arc<dyn Handler>),
+    /// Without one.
+    Free(Arc<dyn FreeHandler>),
+}
+
 /// A handler, and what a call takes now that the API was asked.
 pub struct Opened {
     /// The handler.
-    pub handler: Arc<dyn Handler>,
+    pub work: Work,
     /// What a call takes.
     pub capabilities: Capabilities,
 }
@@ -178,7 +192,7 @@ impl Opening {
             metrics: self.metrics,
             suspicions: Suspicions::default(),
         };
-        Opened { handler: Arc::new(handler), capabilities }
+        Opened { work: Work::Metered(Arc::new(handler)), capabilities }
     }
 }
 

@@ -10,6 +10,7 @@
 
 pub mod account;
 pub mod errors;
+pub mod media;
 pub mod people;
 pub mod post;
 pub mod timeline;

@@ -12,6 +12,7 @@
 
 pub mod account;
 pub mod errors;
+pub mod media;
 pub mod people;
 pub mod status;
 pub mod timeline;
