@@ -108,8 +108,9 @@ pub async fn open_updater(
         wave: wave.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
+        stop: stop.clone(),
     };
-    let Opened { work, capabilities } = items.kind.open(opening).await?;
+    let Opened { work, capabilities, beside: own } = items.kind.open(opening).await?;
     health.works();
     let (handling, endpoint) = match work {
         Work::Metered(handler) => (Handling::Metered(handler.clone(), credentials.clone()), handler.endpoint()),
@@ -160,7 +161,7 @@ pub async fn open_updater(
         maintenance.run(stop.clone()).boxed(),
         budget.run(stop).boxed(),
     ];
-    beside.extend(retention);
+    beside.extend(retention.into_iter().chain(own));
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
 }
 

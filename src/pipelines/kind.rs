@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use crate::base::clock;
 use crate::base::reload::Reloadable;
+use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
@@ -153,6 +155,8 @@ pub struct Opening {
     pub metrics: Arc<Metrics>,
     /// Its health, as others see it.
     pub health: Arc<Health>,
+    /// Stops it.
+    pub stop: Stop,
 }
 
 /// The handler of a pipeline.
@@ -169,6 +173,8 @@ pub struct Opened {
     pub work: Work,
     /// What a call takes.
     pub capabilities: Capabilities,
+    /// A task that runs beside it until it is stopped.
+    pub beside: Option<BoxFuture<'static, ()>>,
 }
 
 impl Opening {
@@ -192,7 +198,7 @@ impl Opening {
             metrics: self.metrics,
             suspicions: Suspicions::default(),
         };
-        Opened { work: Work::Metered(Arc::new(handler)), capabilities }
+        Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside: None }
     }
 }
 

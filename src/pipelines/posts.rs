@@ -166,8 +166,7 @@ impl Shown {
         for medium in (self.media)(&tweet.raw).into_iter().filter(|medium| self.kinds.contains(&medium.kind)) {
             // Texts alone: it cannot fail.
             let object = serde_json::to_string(&medium).ok();
-            let (id, from) = (medium.id, tweet.id.clone());
-            named.mention(Mention { kind: MEDIA, id, from, is_first: true, object, ..Mention::default() });
+            named.mention(Mention { kind: MEDIA, id: medium.id, is_first: true, object, ..Mention::default() });
         }
     }
 }

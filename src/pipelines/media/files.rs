@@ -156,6 +156,8 @@ impl Folder {
         part.file.sync_all()?;
         let path = self.path(sha256);
         if fs::metadata(&path).is_ok_and(|there| there.len() == size) {
+            // It is in use again, which who removes files looks at.
+            File::options().write(true).open(&path)?.set_modified(part.file.metadata()?.modified()?)?;
             self.discard(part);
             return Ok(false);
         }
@@ -173,6 +175,13 @@ impl Folder {
     pub fn discard(&self, part: &Part) {
         let _ = fs::remove_file(validator_of(&part.path));
         let _ = fs::remove_file(&part.path);
+    }
+
+    /// Returns true if the file was neither written nor met again for so long, or is not there.
+    #[must_use]
+    pub fn is_old(&self, sha256: &str, age: Duration) -> bool {
+        let modified = fs::metadata(self.path(sha256)).and_then(|there| there.modified());
+        modified.ok().and_then(|at| at.elapsed().ok()).is_none_or(|passed| passed >= age)
     }
 
     /// Removes a file. One that is not there is removed.

@@ -125,7 +125,7 @@ mod tests {
         let third = hosts.enter("a");
         tokio::pin!(third);
         assert!(futures::poll!(&mut third).is_pending());
-        hosts.enter("b").await.unwrap();
+        drop(hosts.enter("b").await.unwrap());
         drop(first);
         assert!(futures::poll!(&mut third).is_ready());
     }

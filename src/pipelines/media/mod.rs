@@ -16,12 +16,14 @@ pub mod file_type;
 pub mod files;
 pub mod handler;
 pub mod hosts;
+pub mod removal;
 pub mod schedule;
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
+use futures::FutureExt;
 
 use self::addresses::PrivateHosts;
 use self::arrivals::Arrivals;
@@ -30,6 +32,7 @@ use self::fetch::{Fetcher, Limits};
 use self::files::Folder;
 use self::handler::{MediaHandler, Retrying};
 use self::hosts::{Hosts, Politeness};
+use self::removal::Removal;
 use self::schedule::FreshFirst;
 use super::kind::{Opened, Opening, PipelineKind, Work};
 use crate::base::clock::Millis;
@@ -92,18 +95,26 @@ impl PipelineKind for Media {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, metrics, .. } = opening;
+        let Opening { id, settings, store, metrics, stop, .. } = opening;
         let media = &settings.media;
         let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
         let folder = Folder::open(&media.folder, media.max_disk_bytes, used);
         let folder = folder.with_context(|| format!("media.folder: {} cannot be used", media.folder.display()))?;
+        let folder = Arc::new(folder);
         let (namespace, counters) = (id.to_string(), Arc::<Fetches>::default());
         metrics.also_show(&namespace, counters.clone());
         let limits =
             Limits { max_bytes: media.max_bytes, stall: media.stall, connect: settings.lookup.connect_timeout };
         let politeness =
             Politeness { per_host: media.per_host, first_pause: media.retry, longest_pause: media.longest_retry };
-        let fetcher = Fetcher::new(private_hosts(media)?, limits, Hosts::new(politeness), Arc::new(folder));
+        let fetcher = Fetcher::new(private_hosts(media)?, limits, Hosts::new(politeness), folder.clone());
+        let removal = Removal {
+            namespace: namespace.clone(),
+            posts: PipelineId::posts(&id.provider).to_string(),
+            folder,
+            store: store.clone(),
+            counters: counters.clone(),
+        };
         let handler = MediaHandler {
             namespace,
             fetcher: fetcher.map_err(BadConfig)?,
@@ -112,7 +123,8 @@ impl PipelineKind for Media {
             save_timeout: settings.updater.save_timeout,
             counters,
         };
-        Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES })
+        let beside = Some(removal.run(stop).boxed());
+        Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }
 }
 
