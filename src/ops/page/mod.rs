@@ -28,6 +28,7 @@ mod guesses;
 mod hands;
 mod ids;
 mod layout;
+mod media;
 mod original;
 mod overview;
 mod pages;
