@@ -66,6 +66,19 @@ pub async fn open_credentials(settings: &Settings, service: &Service, provider: 
     }))
 }
 
+/// The ledger without a credential, for a pipeline that needs no quota.
+///
+/// # Errors
+/// The file of the ledger cannot be opened.
+pub(super) async fn no_credentials(
+    settings: &Settings,
+    service: &Service,
+    provider: &Provider,
+) -> Result<Arc<Credentials>> {
+    let (ledger, updater) = (service.ledger(provider).await?, &settings.updater);
+    Ok(Arc::new(Credentials::new(Vec::new(), ledger, updater.pacing, updater.lease)))
+}
+
 /// The budget of reads, where the provider charges for them.
 #[must_use]
 pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Reloadable<Budget>> {

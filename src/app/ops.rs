@@ -37,10 +37,13 @@ pub async fn whole_queue(
         queue,
         provider: provider.ledger(),
         ledger: service.ledger(provider).await?,
-        names: callers(settings, provider)?.into_iter().map(|(name, _)| name).collect(),
+        names: match pipeline.kind.is_metered() {
+            true => callers(settings, provider)?.into_iter().map(|(name, _)| name).collect(),
+            false => Vec::new(),
+        },
         capabilities: pipeline.capabilities(),
         terms,
-        budget: live_budget(settings, provider),
+        budget: if pipeline.kind.is_metered() { live_budget(settings, provider) } else { None },
         health,
     })
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use futures::FutureExt;
 
 use super::call_budget::{CallBudget, Paid};
+use super::credentials::no_credentials;
 use super::heartbeat::{Counted, Heartbeat};
 use super::maintenance::{Maintenance, Retention};
 use super::starters::targets;
@@ -21,7 +22,7 @@ use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::schedule::{Corrected, Schedules};
 use crate::engine::worker::{Handling, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh};
-use crate::pipelines::kind::{Opened, Opening, Registered};
+use crate::pipelines::kind::{Opened, Opening, Registered, Work};
 use crate::store::Way;
 
 /// Pause before `incoming` is read again when it was empty.
@@ -63,7 +64,9 @@ pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
     settings.adaptive.model()?;
     let updater = |pipeline: Registered| {
         pipeline.kind.check(&pipeline.id, settings)?;
-        credentials(settings, &pipeline.id.provider)?;
+        if pipeline.kind.is_metered() {
+            credentials(settings, &pipeline.id.provider)?;
+        }
         let (namespace, stop) = (pipeline.namespace(), role.stop.child());
         Ok(Monitored::new(settings, pipeline, namespace, settings.updater.lease, stop))
     };
@@ -84,7 +87,10 @@ pub async fn open_updater(
     let Shared { in_force, service, store, .. } = shared;
     let settings = &in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
-    let credentials = open_credentials(settings, service, &items.id.provider).await?;
+    let credentials = match items.kind.is_metered() {
+        true => open_credentials(settings, service, &items.id.provider).await?,
+        false => no_credentials(settings, service, &items.id.provider).await?,
+    };
     let name = worker_name(settings);
     // Before its services are open: people see that a provider does not answer.
     let heartbeat = Heartbeat::start(&name, in_force, pipeline, queue.clone(), Counted::Updates);
@@ -102,10 +108,15 @@ pub async fn open_updater(
         wave: wave.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
+        stop: stop.clone(),
     };
-    let Opened { handler, capabilities } = items.kind.open(opening).await?;
+    let Opened { work, capabilities, beside: own } = items.kind.open(opening).await?;
     health.works();
-    let (endpoint, batch_limit) = (handler.endpoint(), capabilities.batch_limit);
+    let (handling, endpoint) = match work {
+        Work::Metered(handler) => (Handling::Metered(handler.clone(), credentials.clone()), handler.endpoint()),
+        Work::Free(handler) => (Handling::Free(handler), capabilities.endpoint),
+    };
+    let batch_limit = capabilities.batch_limit;
     let budget = CallBudget {
         queue: queue.clone(),
         store: store.clone(),
@@ -120,7 +131,7 @@ pub async fn open_updater(
     let worker = Worker {
         name: name.clone(),
         queue: queue.clone(),
-        handling: Handling::Metered(handler, credentials),
+        handling,
         claims: tuning.claims.clone(),
         early: budget.early.clone(),
         concurrency: tuning.concurrency.clone(),
@@ -150,7 +161,7 @@ pub async fn open_updater(
         maintenance.run(stop.clone()).boxed(),
         budget.run(stop).boxed(),
     ];
-    beside.extend(retention);
+    beside.extend(retention.into_iter().chain(own));
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
 }
 

@@ -15,10 +15,13 @@ use crate::quota::Pacing;
 type Of<T> = fn(&Settings) -> T;
 
 /// Whole numbers: the least and the greatest that may be.
-const NUMBERS: [(&str, Of<u64>, u64, u64); 13] = [
+const NUMBERS: [(&str, Of<u64>, u64, u64); 16] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
     ("lookup.max_body_bytes", |of| whole(of.lookup.max_body_bytes), 1, u64::MAX),
+    ("media.max_bytes", |of| of.media.max_bytes, 1, i64::MAX as u64),
+    ("media.max_disk_bytes", |of| of.media.max_disk_bytes, 0, i64::MAX as u64),
+    ("media.per_host", |of| whole(of.media.per_host), 1, 64),
     // What Redis reckons with exactly, and more than anybody can pay for.
     ("x.reads", |of| of.x.reads, 0, 1_000_000_000_000),
     ("x.reads_from_day", |of| of.x.reads_from_day.into(), 1, 28),
@@ -58,13 +61,17 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 7] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 30] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 34] = [
     ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
     ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
     ("accounts.frozen", |of| of.accounts.frozen, SECOND, YEARS),
     ("accounts.idle_after", |of| of.accounts.idle_after, SECOND, YEARS),
     ("accounts.freeze_after", |of| of.accounts.freeze_after, Duration::ZERO, YEARS),
     ("accounts.gone", |of| of.accounts.gone, SECOND, YEARS),
+    ("media.stall", |of| of.media.stall, MOMENT, HOUR),
+    ("media.retry", |of| of.media.retry, MOMENT, DAY),
+    ("media.longest_retry", |of| of.media.longest_retry, MOMENT, MONTH),
+    ("media.give_up_after", |of| of.media.give_up_after, Duration::ZERO, YEARS),
     ("queue.embedded.busy_timeout", |of| of.queue.embedded.busy_timeout, Duration::ZERO, HOUR),
     ("queue.redis.connect_timeout", |of| of.queue.redis.connect_timeout, MOMENT, HOUR),
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT, HOUR),

@@ -12,6 +12,7 @@ mod files;
 mod findings;
 mod loading;
 mod masking;
+mod media;
 mod poll;
 mod providers;
 mod variables;
@@ -36,6 +37,7 @@ pub use self::findings::BadConfigs;
 pub use self::loading::Examined;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
+pub use self::media::MediaSettings;
 pub use self::poll::{PollSettings, SourceSettings, StreamProvider, StreamSettings};
 pub use self::providers::{
     BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,
@@ -63,6 +65,7 @@ pub struct Settings {
     pub schedule: ScheduleKind,
     pub adaptive: AdaptiveSettings,
     pub accounts: AccountSettings,
+    pub media: MediaSettings,
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,

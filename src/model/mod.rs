@@ -1,7 +1,8 @@
-//! The words of the field as types: posts and accounts, their ids and states, providers. No I/O.
+//! The words of the field as types: posts, their media and accounts, their ids and states, providers. No I/O.
 
 pub mod account;
 pub mod activity;
+pub mod media;
 pub mod pipeline_id;
 pub mod post;
 pub mod provider;

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use crate::base::clock;
 use crate::base::reload::Reloadable;
+use crate::base::shutdown::Stop;
 use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::Lane;
 use crate::engine::schedule::{Schedule, Schedules};
-use crate::engine::worker::Handler;
+use crate::engine::worker::{FreeHandler, Handler};
 use crate::ingest::{IdDate, Lanes};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::wave::Wave;
@@ -35,6 +37,12 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// # Errors
     /// A setting is invalid.
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
+
+    /// Returns true if its calls use a provider's quota: then its handler gets permits, and the provider's credentials are
+    /// needed.
+    fn is_metered(&self) -> bool {
+        true
+    }
 
     /// The number of ids in a call, and the endpoint whose quota it uses.
     fn capabilities(&self, of: &PipelineId) -> Capabilities;
@@ -135,7 +143,7 @@ pub struct Opening {
     pub store: Arc<dyn Store>,
     /// The pipelines that its judge may name ids of.
     pub fan_out: Vec<Target>,
-    /// The credentials of its provider.
+    /// The credentials of its provider; none where it is not metered.
     pub credentials: Arc<Credentials>,
     /// When its items are due, in force.
     pub schedule: Arc<dyn Schedules>,
@@ -147,14 +155,26 @@ pub struct Opening {
     pub metrics: Arc<Metrics>,
     /// Its health, as others see it.
     pub health: Arc<Health>,
+    /// Stops it.
+    pub stop: Stop,
+}
+
+/// The handler of a pipeline.
+pub enum Work {
+    /// With a quota.
+    Metered(Arc<dyn Handler>),
+    /// Without one.
+    Free(Arc<dyn FreeHandler>),
 }
 
 /// A handler, and what a call takes now that the API was asked.
 pub struct Opened {
     /// The handler.
-    pub handler: Arc<dyn Handler>,
+    pub work: Work,
     /// What a call takes.
     pub capabilities: Capabilities,
+    /// A task that runs beside it until it is stopped.
+    pub beside: Option<BoxFuture<'static, ()>>,
 }
 
 impl Opening {
@@ -178,7 +198,7 @@ impl Opening {
             metrics: self.metrics,
             suspicions: Suspicions::default(),
         };
-        Opened { handler: Arc::new(handler), capabilities }
+        Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside: None }
     }
 }
 

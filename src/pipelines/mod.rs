@@ -1,11 +1,12 @@
 //! The pipelines: due items, their requests, and the meaning of the answers.
 //!
 //! Items that are looked up repeatedly have a [`kind`] with a line in the [`registry`], and [`refresh`] is its machine;
-//! [`posts`] was the first, and [`profiles`] of accounts follow from them. [`timelines`] are polled, [`streams`] are listened to.
+//! [`posts`] was the first, and [`profiles`] of accounts and [`media`] follow from them. [`timelines`] are polled, [`streams`] are listened to.
 
 pub mod apis;
 pub mod handles;
 pub mod kind;
+pub mod media;
 pub mod posts;
 pub mod profiles;
 pub mod refresh;

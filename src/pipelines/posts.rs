@@ -17,10 +17,12 @@ use crate::engine::schedule::age::SameDay;
 use crate::engine::schedule::history::weighted;
 use crate::engine::schedule::{BeforeMidnight, Schedule};
 use crate::model::account::{Person, Role};
+use crate::model::media::{MediaKind, Medium};
 pub use crate::model::pipeline_id::NAMESPACE;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::post::{Metrics, Tweet, Weights};
 use crate::model::provider::Provider;
+use crate::pipelines::media::MEDIA;
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Item, Judge, Judged, Mention, Named, Refresher};
 use crate::providers::lookup::{Capabilities, Charge};
@@ -73,7 +75,13 @@ impl PipelineKind for Posts {
     }
 
     fn fans_out_to(&self, settings: &Settings) -> &'static [&'static str] {
-        if settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty() { &[PROFILES] } else { &[] }
+        let from_posts = settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty();
+        match (from_posts, settings.media.collect) {
+            (true, true) => &[PROFILES, MEDIA],
+            (true, false) => &[PROFILES],
+            (false, true) => &[MEDIA],
+            (false, false) => &[],
+        }
     }
 
     fn parse(&self, of: &PipelineId) -> Parse {
@@ -98,7 +106,9 @@ impl PipelineKind for Posts {
         let weights = opening.settings.adaptive.weights;
         let people = registry::people(&opening.id.provider);
         let people = Some(People { people, roles: opening.settings.accounts.roles()? });
-        Ok(opening.refresher(lookup, PostJudge { weights, people }))
+        let kinds = opening.settings.media.wanted()?;
+        let shown = Some(Shown { media: registry::media(&opening.id.provider), kinds });
+        Ok(opening.refresher(lookup, PostJudge { weights, people, shown }))
     }
 }
 
@@ -134,6 +144,8 @@ pub struct PostJudge {
     pub weights: Weights,
     /// The accounts of posts that are looked up; `None`: none.
     pub people: Option<People>,
+    /// The media of posts that are fetched; `None`: none.
+    pub shown: Option<Shown>,
 }
 
 /// The accounts of posts that are looked up.
@@ -143,6 +155,26 @@ pub struct People {
     pub people: fn(&str) -> Vec<Person>,
     /// Their parts in a post.
     pub roles: Vec<Role>,
+}
+
+/// The media of posts that are fetched.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// Reads them out of a raw object.
+    pub media: fn(&str) -> Vec<Medium>,
+    /// Their kinds.
+    pub kinds: Vec<MediaKind>,
+}
+
+impl Shown {
+    /// Names them, each with its address.
+    fn name(&self, tweet: &Tweet, named: &mut Named) {
+        for medium in (self.media)(&tweet.raw).into_iter().filter(|medium| self.kinds.contains(&medium.kind)) {
+            // Texts alone: it cannot fail.
+            let object = serde_json::to_string(&medium).ok();
+            named.mention(Mention { kind: MEDIA, id: medium.id, is_first: true, object, ..Mention::default() });
+        }
+    }
 }
 
 impl Item for Tweet {
@@ -181,8 +213,11 @@ impl Judge for PostJudge {
     }
 
     fn fan_out(&self, tweet: &Tweet, before: Option<&Standing>, named: &mut Named) {
-        let Some(People { people, roles }) = &self.people else { return };
         let is_first = !before.is_some_and(Standing::was_found);
+        if let (Some(shown), true) = (&self.shown, is_first) {
+            shown.name(tweet, named);
+        }
+        let Some(People { people, roles }) = &self.people else { return };
         for Person { id, role, object } in people(&tweet.raw).into_iter().filter(|person| roles.contains(&person.role))
         {
             let acted_at = (is_first && role == Role::Author).then_some(tweet.created_at).flatten();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::kind::{PipelineKind, Registered};
+use super::media::Media;
 use super::posts::Posts;
 use super::profiles::Profiles;
 use crate::config::{BadConfig, Settings};
@@ -13,7 +14,7 @@ pub struct Registry(Vec<Arc<dyn PipelineKind>>);
 
 impl Default for Registry {
     fn default() -> Self {
-        Self(Vec::new()).with(Posts).with(Profiles)
+        Self(Vec::new()).with(Posts).with(Profiles).with(Media)
     }
 }
 

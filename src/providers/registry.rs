@@ -17,6 +17,7 @@ use super::x_v2::timeline::XApi;
 use super::{bluesky, mastodon, scalar, twitter_v1, x_v2};
 use crate::base::clock::Millis;
 use crate::model::account::{Account, Person};
+use crate::model::media::Medium;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::post::{Details, Tweet, TweetId};
 use crate::model::provider::Provider;
@@ -115,6 +116,17 @@ pub fn account_of(of: &Provider) -> AccountOf {
         Provider::Twitter | Provider::X => twitter_v1::named::account_of,
         Provider::Mastodon(_) => mastodon::named::account_of,
         Provider::Bluesky => bluesky::named::account_of,
+    }
+}
+
+/// The media in a post of the provider, as its raw object has them.
+#[must_use]
+pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
+    match of {
+        Provider::Twitter => twitter_v1::media::media,
+        Provider::X => x_v2::media::media,
+        Provider::Mastodon(_) => mastodon::media::media,
+        Provider::Bluesky => bluesky::media::media,
     }
 }
 

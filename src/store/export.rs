@@ -346,6 +346,38 @@ pub const ACCOUNTS: &[Table] = &[
     .beside("account_post", &[("post", Kind::Text)]),
 ];
 
+/// Further tables of media.
+pub const MEDIA: &[Table] = &[
+    Table::of_items(
+        "media",
+        "a picture, video or sound of posts",
+        &[
+            ID,
+            text("url", "the address of its file"),
+            text("kind", "`photo`, `video`, `gif`, `audio` or `unknown`, as the network states it"),
+            text("state", "`waiting`, `stored`, `gone`, `refused`, `failed` or `removed`"),
+            number("bytes", "the size of its file"),
+            text("type", "the type of its file, by its first bytes: `image/jpeg`"),
+            text(
+                "sha256",
+                "the hash of its file, which is kept under the first two digits in a folder, and the others",
+            ),
+            number("attempts", "number of failures"),
+            time("failing_since", "time of the first of the failures in a row"),
+            text("reason", "why it is not stored"),
+            time("first_at", "when a post first named it"),
+            time("checked_at", "time of its last attempt"),
+        ],
+    )
+    .beside("media", &[]),
+    Table::of_items(
+        "media_uses",
+        "a post that shows a medium",
+        &[ID, text("post", "the id of the post"), time("first_at", "when that was first seen")],
+    )
+    .beside("media_use", &[("post", Kind::Text)]),
+];
+
 /// The counts of posts over time with their dates, for training. Counts are in the order of `likes, retweets, replies,
 /// quotes, views`.
 pub static HISTORIES: Table = Table::of_items(

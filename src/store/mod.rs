@@ -18,6 +18,7 @@ mod accounts;
 mod budget;
 mod error;
 pub mod export;
+mod media;
 mod positions;
 mod postgres;
 mod rows;
@@ -27,6 +28,7 @@ use async_trait::async_trait;
 
 pub use self::accounts::{Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
+pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoredMedium};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;
@@ -450,7 +452,7 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     async fn page(&self, namespace: &str, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>>;
 
     /// Removes those of these ids that are *ended* and expired, with their history; returns how many. One that was revived
-    /// meanwhile stays.
+    /// meanwhile stays, and so does a medium with a file: that goes with the posts that show it.
     async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64>;
 
     /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
@@ -487,6 +489,6 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
 }
 
 /// The store: the lifecycle, what is kept of each kind, and corrections of budgets.
-pub trait Store: Lifecycle + Posts + Accounts + Budgets {}
+pub trait Store: Lifecycle + Posts + Accounts + MediaStore + Budgets {}
 
-impl<T: Lifecycle + Posts + Accounts + Budgets> Store for T {}
+impl<T: Lifecycle + Posts + Accounts + MediaStore + Budgets> Store for T {}

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod budget;
+mod media;
 mod pooler;
 mod positions;
 
@@ -138,6 +139,8 @@ const REMOVE: &str = concat!(
      account_changes AS (DELETE FROM account_change WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      account_counts AS (DELETE FROM account_count WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      account_posts AS (DELETE FROM account_post WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     media_rows AS (DELETE FROM media WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     media_uses AS (DELETE FROM media_use WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      tweets AS (DELETE FROM tweet WHERE namespace = $1 AND id IN (SELECT id FROM gone) RETURNING 1) \
      SELECT count(*) FROM tweets"
 );

@@ -300,7 +300,8 @@ pub(super) fn page(of: Listing) -> &'static str {
 macro_rules! expired {
     () => {
         "state = 'ended' AND CASE WHEN $3 IS NULL THEN misses > 0 AND lookups > misses AND raw IS NULL \
-         ELSE COALESCE(checked_at, first_seen) < $3 END"
+         ELSE COALESCE(checked_at, first_seen) < $3 END AND NOT EXISTS (SELECT 1 FROM media \
+         WHERE media.namespace = tweet.namespace AND media.id = tweet.id AND media.state = 'stored')"
     };
 }
 

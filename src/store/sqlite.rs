@@ -5,6 +5,7 @@
 
 mod accounts;
 mod budget;
+mod media;
 mod positions;
 
 use std::borrow::Cow;
@@ -349,6 +350,8 @@ impl Lifecycle for SqliteStore {
             "DELETE FROM account_change_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM account_count_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM account_post_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM media_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM media_use_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM tweet WHERE key IN (SELECT value FROM json_each(?1))",
         ] {
             removed = sqlx::query(delete).bind(&keys).execute(&mut *transaction).await?.rows_affected();

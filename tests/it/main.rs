@@ -16,6 +16,7 @@ mod k8s;
 mod layers;
 mod ledger;
 mod load;
+mod media;
 mod model;
 mod operations;
 mod page;

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod contract;
+mod media;
 mod migration;
 mod model;
 mod on_postgres;

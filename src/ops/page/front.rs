@@ -10,6 +10,7 @@ use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 
 use super::layout::{Document, problem};
+use super::media::is_media;
 use super::pages::{Front, Page, Part, now};
 use super::past::{Past, Range, unknown_range};
 use super::routes::Routes;
@@ -127,6 +128,9 @@ impl Page {
             add("flow", time_sections::flow(&past, &self.routes));
             add("workers", state_sections::workers(snapshot));
             add("dead", state_sections::dead(snapshot, &latest[..latest.len().min(NAMED)], &self.routes));
+            if is_media(self.whole.queue.namespace()) {
+                add("media", self.media.section(&self.archive).await);
+            }
             add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await);
         } else {
             for (id, name) in [

@@ -30,6 +30,7 @@ mod hands;
 mod ids;
 mod item;
 mod layout;
+mod media;
 mod original;
 mod overview;
 mod pages;

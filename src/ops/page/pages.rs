@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::errors::Errors;
 use super::guesses::Guesses;
+use super::media::MediaCounts;
 use super::past::{Past, Range};
 use super::routes::Routes;
 use super::sessions::Sessions;
@@ -59,6 +60,7 @@ pub(super) struct Page {
     /// The last that were buried, when there were so many.
     pub latest: Mutex<(u64, Vec<Buried>)>,
     pub young: Young,
+    pub media: MediaCounts,
     pub errors: Errors,
     pub in_common: InCommon,
 }
@@ -97,6 +99,7 @@ impl Page {
             past: Mutex::default(),
             latest: Mutex::default(),
             young: Young::default(),
+            media: MediaCounts::default(),
             errors: Errors::default(),
             in_common,
         })

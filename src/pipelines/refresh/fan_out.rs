@@ -47,7 +47,7 @@ pub struct Mention {
     pub kind: &'static str,
     /// The id.
     pub id: String,
-    /// The id of the item that names it.
+    /// The id of the item that names it. Empty: the one that was asked for, which the machine fills in.
     pub from: String,
     /// True if the item names it for the first time; false: it did so before, and only what came along is news.
     pub is_first: bool,
@@ -65,6 +65,8 @@ pub struct Named {
     mentions: Vec<Mention>,
     /// When the answer was given from which ids are named now, ms since the epoch.
     pub(super) answered_at: Millis,
+    /// The id that was asked for: not the item's own where that is a newer version.
+    pub(super) asked: String,
 }
 
 /// Receives the ids of its kind that other pipelines name, with what came along with each.
@@ -99,7 +101,8 @@ impl Named {
 
     /// The same with what came along; the mention's `answered_at` is that of the item.
     pub fn mention(&mut self, mention: Mention) {
-        self.mentions.push(Mention { answered_at: self.answered_at, ..mention });
+        let from = if mention.from.is_empty() { self.asked.clone() } else { mention.from };
+        self.mentions.push(Mention { answered_at: self.answered_at, from, ..mention });
     }
 
     /// Records what was named; what the queue is told then, by target.

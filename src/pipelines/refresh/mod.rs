@@ -247,6 +247,7 @@ impl<J: Judge> Refresher<J> {
                         // Delivered again: who stored the answer before may have died before it had scheduled.
                         let before = standing.as_ref().filter(|_| job.deliveries == 0);
                         judged.named.answered_at = at;
+                        judged.named.asked.clone_from(&job.id);
                         self.judge.fan_out(item, before, &mut judged.named);
                     }
                 }

@@ -12,6 +12,7 @@
 
 pub mod account;
 pub mod errors;
+pub mod media;
 pub mod named;
 pub mod people;
 pub mod status;

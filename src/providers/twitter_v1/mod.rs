@@ -8,6 +8,7 @@ pub mod account;
 pub mod answer;
 pub mod errors;
 pub mod limits;
+pub mod media;
 pub mod named;
 pub mod object;
 pub mod people;

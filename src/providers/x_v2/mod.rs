@@ -15,6 +15,7 @@ pub mod account;
 pub mod answer;
 pub mod errors;
 pub mod fields;
+pub mod media;
 pub mod people;
 pub mod post;
 pub mod stream;

@@ -9,6 +9,7 @@ mod fault_table;
 mod fill;
 mod hook;
 mod kill;
+mod media;
 mod memory;
 mod page;
 mod quota;

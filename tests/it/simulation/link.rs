@@ -442,6 +442,7 @@ impl Lookup for LinkedLookup {
 }
 
 crate::support::account_store::hand_on_accounts!(LinkedStore, store);
+crate::support::media_store::hand_on_media!(LinkedStore, store);
 
 #[async_trait]
 impl Budgets for LinkedStore {

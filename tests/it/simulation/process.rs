@@ -125,7 +125,7 @@ fn worker(
         credentials: credentials.clone(),
         schedule: setup.schedule(),
         // The retweets are the moment of the answer, which says nothing of what happens at a post.
-        judge: PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, people: None },
+        judge: PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, people: None, shown: None },
         unavailable: setup.unavailable.clone(),
         max_deliveries: setup.max_deliveries,
         call_timeout: setup.lookup_timeout,

@@ -599,6 +599,7 @@ impl Administration for WatchedQueue {
 }
 
 crate::support::account_store::hand_on_accounts!(WatchedStore, inner);
+crate::support::media_store::hand_on_media!(WatchedStore, inner);
 
 #[async_trait]
 impl Budgets for WatchedStore {

@@ -502,6 +502,7 @@ impl Lookup for JournalledLookup {
 }
 
 crate::support::account_store::hand_on_accounts!(JournalledStore, inner);
+crate::support::media_store::hand_on_media!(JournalledStore, inner);
 
 #[async_trait]
 impl Budgets for JournalledStore {

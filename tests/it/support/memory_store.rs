@@ -13,6 +13,7 @@ use twitter_updater::store::{
 };
 
 use super::account_store::AccountInMemory;
+use super::media_store::MediaInMemory;
 
 type Key = (String, String);
 
@@ -39,6 +40,7 @@ struct Inner {
     accounts: BTreeMap<Key, AccountInMemory>,
     posts: BTreeMap<Key, BTreeMap<String, Millis>>,
     learnt: BTreeMap<String, Learnt>,
+    media: MediaInMemory,
     /// The error of every call, while there is one.
     down: Option<String>,
 }
@@ -58,6 +60,17 @@ impl MemoryStore {
             posts: inner.posts.get(&key).cloned().unwrap_or_default(),
         };
         Ok(inner.tweets.get(&key).map(known))
+    }
+
+    /// Works on the media, with the ids of a namespace that are recorded.
+    pub fn with_media<T>(
+        &self,
+        namespace: &str,
+        work: impl FnOnce(&mut MediaInMemory, &dyn Fn(&str) -> bool) -> T,
+    ) -> Result<T, StoreError> {
+        let mut inner = self.lock()?;
+        let Inner { tweets, media, .. } = &mut *inner;
+        Ok(work(media, &|id| tweets.contains_key(&key(namespace, id))))
     }
 
     /// Changes an account, which is made where there is none.
@@ -263,7 +276,8 @@ impl Lifecycle for MemoryStore {
         let mut removed = 0;
         for key in ids.iter().map(|id| key(namespace, id)) {
             let row = inner.tweets.get(&key);
-            if row.is_some_and(|row| row.state == TweetState::Ended && is_expired(row)) {
+            let is_over = row.is_some_and(|row| row.state == TweetState::Ended && is_expired(row));
+            if is_over && inner.media.forget(&key) {
                 inner.tweets.remove(&key);
                 inner.history.remove(&key);
                 removed += 1;

@@ -1,0 +1,136 @@
+//! Media by state: how many are stored, how many wait, and why the others are not.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use tokio::sync::Mutex;
+
+use super::words::{count, error};
+use crate::base::clock::Stopwatch;
+use crate::base::humanize::grouped;
+use crate::model::media::MediaState;
+use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::ops::Archive;
+use crate::ops::dead::Dead;
+use crate::pipelines::media::MEDIA;
+use crate::store::{MediaTotal, StoreError};
+
+/// How often they are counted, while somebody watches: all of them are.
+const EVERY: Duration = Duration::from_secs(15);
+/// The time limit: the rest of the page waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The counts of a namespace, and the bytes of the files of all namespaces.
+#[derive(Debug, Default)]
+struct Counted {
+    totals: Vec<MediaTotal>,
+    bytes: i64,
+}
+
+/// What was counted last, for all who watch.
+#[derive(Debug, Default)]
+pub(super) struct MediaCounts(Mutex<Option<(Stopwatch, Result<Counted, String>)>>);
+
+/// Returns true if a namespace holds media.
+pub(super) fn is_media(namespace: &str) -> bool {
+    PipelineId::read(namespace).is_some_and(|id| id.kind == Kind::Items(MEDIA.to_owned()))
+}
+
+impl MediaCounts {
+    /// `#media`, as counted a moment ago.
+    pub(super) async fn section(&self, archive: &Archive) -> Markup {
+        let mut read = self.0.lock().await;
+        let counted = match read.take() {
+            Some((watch, counted)) if watch.elapsed() < EVERY => read.insert((watch, counted)),
+            _ => {
+                let asked = tokio::time::timeout(PATIENCE, archive.ask(counts)).await;
+                let counted = asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", PATIENCE.as_millis())));
+                read.insert((Stopwatch::start(), counted))
+            }
+        };
+        section(&counted.1)
+    }
+}
+
+async fn counts(dead: &Dead) -> Result<Counted, StoreError> {
+    let totals = dead.store.media_totals(dead.queue.namespace()).await?;
+    Ok(Counted { totals, bytes: dead.store.media_bytes().await? })
+}
+
+/// What a state means, in a few words.
+fn meaning(state: MediaState) -> &'static str {
+    match state {
+        MediaState::Waiting => "to be fetched",
+        MediaState::Stored => "the file is kept",
+        MediaState::Gone => "the host does not give the file",
+        MediaState::Refused => "too large, of another type, or not on the public internet",
+        MediaState::Failed => "failed for longer than media.give_up_after",
+        MediaState::Removed => "no stored post shows it any more",
+    }
+}
+
+fn section(counted: &Result<Counted, String>) -> Markup {
+    html! {
+        section.panel #media aria-labelledby="media-name" {
+            h2 #media-name { "Media" }
+            @match counted {
+                Err(why) => p.lead.bad { "The store does not answer: " (error(why)) },
+                Ok(Counted { totals, .. }) if totals.is_empty() => p.lead.none { "No post with media was found yet." },
+                Ok(Counted { totals, bytes }) => {
+                    p.lead {
+                        strong { (count(of(totals, MediaState::Stored), "file")) } " stored, "
+                        strong { (grouped(of(totals, MediaState::Waiting))) } " waiting; the files of all networks take "
+                        strong { (format!("{:.1} MB", *bytes as f64 / 1e6)) }
+                    }
+                    div.scroll #media-box tabindex="0" role="region" aria-label="Media by state" {
+                        table aria-label="Media by state" {
+                            thead {
+                                tr {
+                                    th scope="col" { "State" }
+                                    th.n scope="col" { "Media" }
+                                    th.lesser scope="col" { "Meaning" }
+                                }
+                            }
+                            tbody {
+                                @for total in totals {
+                                    tr {
+                                        th scope="row" { (total.state.as_str()) }
+                                        td.n { (grouped(number(total.media))) }
+                                        td.lesser { (meaning(total.state)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of(totals: &[MediaTotal], state: MediaState) -> u64 {
+    totals.iter().filter(|total| total.state == state).map(|total| number(total.media)).sum()
+}
+
+fn number(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_are_told_by_state_or_why_not() {
+        assert!(is_media("media:twitter") && !is_media("tweet:update") && !is_media("profiles:twitter"));
+        let out = section(&Err("no <answer>".to_owned())).into_string();
+        assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
+        assert!(section(&Ok(Counted::default())).into_string().contains("No post with media"));
+        let total = |state, media| MediaTotal { state, media, bytes: 5 };
+        let totals = vec![total(MediaState::Gone, 3), total(MediaState::Stored, 1_200), total(MediaState::Waiting, 7)];
+        let page = section(&Ok(Counted { totals, bytes: 2_500_000 })).into_string();
+        for says in ["1,200 files", "<strong>7</strong> waiting", "2.5 MB", "the host does not give the file"] {
+            assert!(page.contains(says), "{says}: {page}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The counters of media.
+
+use crate::engine::metrics::counters;
+
+counters! {
+    /// The counts of one process for the media of a namespace, since its start.
+    Fetches {
+        /// Files that were fetched and are new in the folder.
+        media_stored,
+        /// Files that were fetched and were in the folder already, by their hash.
+        media_known,
+        /// Bytes of the files that are new in the folder.
+        media_bytes,
+        /// Files that were continued where an earlier attempt broke off.
+        media_continued,
+        /// Media whose host does not give their files.
+        media_gone,
+        /// Media that are not wanted: too large, of another type, or not on the public internet.
+        media_refused,
+        /// Attempts that failed and are repeated.
+        media_attempts_failed,
+        /// Media that failed for too long and are given up.
+        media_failed,
+        /// Media whose files were removed, since no stored post shows them any more.
+        media_removed,
+    }
+}

@@ -1,0 +1,548 @@
+//! One file: asked for without any credential, read within bounds, hashed as it comes, and continued where it broke off.
+//!
+//! ```text
+//!   check the address ─▶ a place at its host ─▶ ask ─▶ (redirect: check again) ─▶ first bytes: type ─▶ … ─▶ rename
+//! ```
+//!
+//! What a host says is not believed: neither the type, nor the length, nor that the rest of a file fits its beginning. A
+//! continued file repeats some bytes of what is there, which must be the same.
+
+use std::error::Error as _;
+use std::io::{self, SeekFrom};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
+};
+use reqwest::{Client, Response, Url, redirect};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+
+use super::addresses::{NotPublic, PrivateHosts, PublicAddresses};
+use super::file_type::{HEAD, file_type};
+use super::files::{Folder, Part, Reserved, hash, hex};
+use super::hosts::Hosts;
+use crate::base::clock::{Stopwatch, millis, span, wall_ms};
+use crate::providers::scalar::http_date;
+
+/// Redirects that are followed.
+const HOPS: usize = 4;
+/// Bytes that are asked for again when a file is continued.
+const OVERLAP: u64 = 1_024;
+/// A file that grew by less in all the time it had is not on its way.
+const LEAST_PROGRESS: u64 = 64 * 1_024;
+/// How long a file is left to another process that has it in work.
+const BUSY: Duration = Duration::from_secs(30);
+/// How long to wait where all places at a host were taken.
+const NO_PLACE: Duration = Duration::from_secs(1);
+
+/// Bounds of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The largest file, bytes.
+    pub max_bytes: u64,
+    /// The longest wait for an answer, or for its next bytes.
+    pub stall: Duration,
+    /// The longest wait for a connection.
+    pub connect: Duration,
+}
+
+/// A file that is to be fetched.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The pipeline.
+    pub namespace: &'a str,
+    /// The id of the medium.
+    pub id: &'a str,
+    /// Its address.
+    pub url: &'a str,
+}
+
+/// The outcome for a file: what is done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetched {
+    /// It is in the folder.
+    Stored(Stored),
+    /// There is no such file any more, or it is not given to us; says why.
+    Gone(String),
+    /// It is not wanted; says why.
+    Refused(String),
+    /// It failed, and is tried again.
+    Failed {
+        /// Why, in one clause.
+        why: String,
+        /// True if the host is out, so that its other files wait, too.
+        is_of_host: bool,
+        /// The pause that the host asks for.
+        after: Option<Duration>,
+    },
+    /// The time was up while it came: the rest follows.
+    Partly,
+    /// It was not tried, which is no fault of it.
+    Later(Duration),
+    /// The folder is full or broken: no file can be fetched. Says why, and what to do.
+    Disk(String),
+}
+
+/// A file in the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The hash of its bytes, by which it is named.
+    pub sha256: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its type: `image/jpeg`.
+    pub kind: &'static str,
+    /// False if the folder had it already.
+    pub is_new: bool,
+    /// True if it was continued.
+    pub is_continued: bool,
+}
+
+/// Fetches files.
+#[derive(Debug)]
+pub struct Fetcher {
+    client: Client,
+    private: Arc<PrivateHosts>,
+    limits: Limits,
+    hosts: Hosts,
+    folder: Arc<Folder>,
+}
+
+/// The bytes that are there already.
+#[derive(Debug, Default)]
+struct Begun {
+    bytes: u64,
+    validator: String,
+}
+
+/// A file as it comes.
+struct Incoming<'a> {
+    file: tokio::fs::File,
+    hash: ring::digest::Context,
+    head: Vec<u8>,
+    bytes: u64,
+    reserved: Reserved<'a>,
+    kind: Option<&'static str>,
+}
+
+/// An end before the file is whole, or the wish to begin again.
+enum Stop {
+    Ended(Fetched),
+    /// What is there does not fit what the host has now.
+    Again,
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Ended(disk(&error))
+    }
+}
+
+impl Fetcher {
+    /// A client of its own: it has no credential, no cookie and no proxy, and follows no redirect by itself.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn new(private: PrivateHosts, limits: Limits, hosts: Hosts, folder: Arc<Folder>) -> Result<Self, String> {
+        // As in `providers::http`: whoever came first has installed the same.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let private = Arc::new(private);
+        let client = Client::builder()
+            .user_agent(concat!("twitter-updater/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(limits.connect)
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .no_proxy()
+            // Ranges are of the bytes as they are.
+            .gzip(false)
+            .dns_resolver(PublicAddresses(private.clone()))
+            .pool_max_idle_per_host(4)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .build()
+            .map_err(|error| format!("cannot set up the HTTP client of media: {error}"))?;
+        Ok(Self { client, private, limits, hosts, folder })
+    }
+
+    /// The folder of its files.
+    #[must_use]
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Fetches a file, in that time at most.
+    pub async fn fetch(&self, wanted: Wanted<'_>, within: Duration) -> Fetched {
+        let watch = Stopwatch::start();
+        let url = match self.private.check(wanted.url) {
+            Ok(url) => url,
+            Err(why) => return Fetched::Refused(why),
+        };
+        if let Some(why) = self.folder.is_full(0) {
+            return Fetched::Disk(why);
+        }
+        let host = host_of(&url);
+        let _place = match tokio::time::timeout(within, self.hosts.enter(&host)).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(rest)) => return Fetched::Later(rest),
+            Err(_) => return Fetched::Later(NO_PLACE),
+        };
+        let part = match self.folder.part(wanted.namespace, wanted.id) {
+            Ok(Some(part)) => part,
+            Ok(None) => return Fetched::Later(BUSY),
+            Err(error) => return disk(&error),
+        };
+        let fetched = match self.load(&part, &url, within.saturating_sub(watch.elapsed())).await {
+            Ok(incoming) => self.finish(part, incoming).await,
+            Err(fetched) => {
+                let keeps = matches!(fetched, Fetched::Failed { .. } | Fetched::Partly | Fetched::Later(_));
+                if !keeps || part.validator(url.as_str()).is_none() {
+                    self.folder.discard(&part);
+                }
+                fetched
+            }
+        };
+        match &fetched {
+            Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
+            Fetched::Later(_) | Fetched::Disk(_) | Fetched::Failed { .. } => {}
+            _ => self.hosts.answers(&host),
+        }
+        fetched
+    }
+
+    /// Takes a whole file into the folder.
+    async fn finish(&self, part: Part, (stored, bytes): (Stored, u64)) -> Fetched {
+        let (folder, sha256) = (self.folder.clone(), stored.sha256.clone());
+        let put = tokio::task::spawn_blocking(move || folder.put(&part, &sha256, bytes)).await;
+        match put.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(is_new) => Fetched::Stored(Stored { is_new, ..stored }),
+            Err(error) => disk(&error),
+        }
+    }
+
+    /// Brings all of its bytes into the part.
+    async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Stored, u64), Fetched> {
+        let watch = Stopwatch::start();
+        let there = part.file.metadata().map_err(|error| disk(&error))?.len();
+        let mut begun = part.validator(url.as_str()).map(|validator| Begun { bytes: there, validator });
+        begun = begun.filter(|begun| begun.bytes > 0);
+        for _ in 0..2 {
+            match self.try_once(part, url, begun.take(), (watch, within)).await {
+                Ok(whole) => return Ok(whole),
+                Err(Stop::Ended(fetched)) => return Err(fetched),
+                Err(Stop::Again) => {
+                    tracing::debug!(%url, "the file has changed since it was begun: it is fetched anew")
+                }
+            }
+        }
+        Err(failed("the file changes with each request"))
+    }
+
+    async fn try_once(
+        &self,
+        part: &Part,
+        url: &Url,
+        begun: Option<Begun>,
+        (watch, within): (Stopwatch, Duration),
+    ) -> Result<(Stored, u64), Stop> {
+        let mut response = self.ask(url, begun.as_ref(), (watch, within)).await?;
+        let rest = Rest::of(&response, begun.as_ref())?;
+        if let Some(total) = rest.total.filter(|total| *total > self.limits.max_bytes) {
+            return Err(Stop::Ended(self.too_large(total)));
+        }
+        let file = tokio::fs::File::from_std(part.file.try_clone()?);
+        let reserved = self.folder.reserve();
+        let mut incoming = Incoming { file, hash: hash(), head: Vec::new(), bytes: 0, reserved, kind: None };
+        let tail = match rest.from {
+            0 => {
+                incoming.file.set_len(0).await?;
+                incoming.file.seek(SeekFrom::Start(0)).await?;
+                part.note_validator(url.as_str(), validator(response.headers()).as_deref())?;
+                Vec::new()
+            }
+            from => incoming.read_back(from, begun.as_ref().map_or(from, |begun| begun.bytes)).await?,
+        };
+        let came = self.receive(&mut response, &mut incoming, tail, (watch, within)).await;
+        // What was written is to be found by the next attempt.
+        incoming.file.flush().await?;
+        came?;
+        let (bytes, is_continued) = (incoming.bytes, rest.from > 0);
+        if rest.total.is_some_and(|total| total != bytes) {
+            return Err(Stop::Ended(failed("the file broke off")));
+        }
+        if bytes == 0 {
+            return Err(Stop::Ended(failed("the file is empty")));
+        }
+        let kind = incoming.kind.or_else(|| file_type(&incoming.head));
+        let Some(kind) = kind else { return Err(Stop::Ended(wrong_type(&incoming.head))) };
+        let sha256 = hex(incoming.hash.finish().as_ref());
+        Ok((Stored { sha256, bytes, kind, is_new: false, is_continued }, bytes))
+    }
+
+    /// Asks for it, or for the rest of it, wherever it has moved.
+    async fn ask(
+        &self,
+        url: &Url,
+        begun: Option<&Begun>,
+        (watch, within): (Stopwatch, Duration),
+    ) -> Result<Response, Stop> {
+        let mut url = url.clone();
+        let ended = |fetched| Err(Stop::Ended(fetched));
+        for _ in 0..=HOPS {
+            if let Some(rest) = self.hosts.rest(&host_of(&url)) {
+                return ended(Fetched::Later(rest));
+            }
+            let mut request = self.client.get(url.clone()).header(ACCEPT, "image/*, video/*, audio/*, */*;q=0.1");
+            request = request.header(ACCEPT_ENCODING, "identity");
+            if let Some(Begun { bytes, validator }) = begun {
+                let from = bytes.saturating_sub(OVERLAP);
+                request = request.header(RANGE, format!("bytes={from}-")).header(IF_RANGE, validator);
+            }
+            let left = within.saturating_sub(watch.elapsed()).min(self.limits.stall + self.limits.connect);
+            let response = match tokio::time::timeout(left, request.send()).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => return ended(not_answered(&error)),
+                Err(_) => return ended(host_failed(format!("no answer within {} ms", left.as_millis()), None)),
+            };
+            if let Err(why) = self.private.check_peer(&url, response.remote_addr()) {
+                return ended(Fetched::Refused(why));
+            }
+            match redirected(&url, &response) {
+                None => return judged(response, begun.is_some()),
+                Some(Err(why)) => return ended(failed(why)),
+                Some(Ok(next)) => match self.private.check_url(&next) {
+                    Ok(()) => url = next,
+                    Err(why) => return ended(Fetched::Refused(format!("redirected: {why}"))),
+                },
+            }
+        }
+        ended(Fetched::Refused(format!("redirected more than {HOPS} times")))
+    }
+
+    /// Reads the body into the part. `tail`: bytes that are there already and come again first.
+    async fn receive(
+        &self,
+        response: &mut Response,
+        incoming: &mut Incoming<'_>,
+        mut tail: Vec<u8>,
+        (watch, within): (Stopwatch, Duration),
+    ) -> Result<(), Stop> {
+        let at_first = incoming.bytes;
+        loop {
+            let left = within.saturating_sub(watch.elapsed());
+            let chunk = match tokio::time::timeout(left.min(self.limits.stall), response.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) if tail.is_empty() => return Ok(()),
+                Ok(Ok(None)) => return Err(Stop::Again),
+                Ok(Err(_)) => return Err(Stop::Ended(failed(format!("it broke off after {} bytes", incoming.bytes)))),
+                Err(_) if left > self.limits.stall => {
+                    let stall = self.limits.stall.as_millis();
+                    return Err(Stop::Ended(failed(format!("no byte for {stall} ms after {}", incoming.bytes))));
+                }
+                Err(_) if incoming.bytes - at_first >= LEAST_PROGRESS => return Err(Stop::Ended(Fetched::Partly)),
+                Err(_) => return Err(Stop::Ended(failed("it comes too slowly"))),
+            };
+            let again = chunk.len().min(tail.len());
+            if chunk[..again] != tail[..again] {
+                return Err(Stop::Again);
+            }
+            tail.drain(..again);
+            incoming.take(&chunk[again..]).await?;
+            if incoming.bytes > self.limits.max_bytes {
+                return Err(Stop::Ended(self.too_large(incoming.bytes)));
+            }
+            if let Some(why) = self.folder.is_full(0) {
+                return Err(Stop::Ended(Fetched::Disk(why)));
+            }
+        }
+    }
+
+    fn too_large(&self, bytes: u64) -> Fetched {
+        Fetched::Refused(format!("larger than media.max_bytes: {bytes} > {}", self.limits.max_bytes))
+    }
+}
+
+impl Incoming<'_> {
+    /// Reads what is there again, up to `to`: its hash, its first bytes, and those from `from` on, which come again.
+    async fn read_back(&mut self, from: u64, to: u64) -> Result<Vec<u8>, Stop> {
+        let (mut buffer, mut tail) = (vec![0; 64 * 1_024], Vec::new());
+        self.file.seek(SeekFrom::Start(0)).await?;
+        while self.bytes < to {
+            let most = usize::try_from(to - self.bytes).map_or(buffer.len(), |left| left.min(buffer.len()));
+            let read = self.file.read(&mut buffer[..most]).await?;
+            if read == 0 {
+                return Err(Stop::Again);
+            }
+            // Within the buffer, since it is less than `read`.
+            let skipped = from.saturating_sub(self.bytes).min(read as u64) as usize;
+            tail.extend_from_slice(&buffer[skipped..read]);
+            self.note(&buffer[..read])?;
+        }
+        self.file.seek(SeekFrom::Start(to)).await?;
+        Ok(tail)
+    }
+
+    async fn take(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.note(bytes)?;
+        Ok(self.file.write_all(bytes).await?)
+    }
+
+    /// Counts and hashes; ends a file of the wrong type at its first bytes.
+    fn note(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.reserved.add(bytes.len() as u64);
+        if self.kind.is_none() {
+            let more = HEAD.saturating_sub(self.head.len()).min(bytes.len());
+            self.head.extend_from_slice(&bytes[..more]);
+            if self.head.len() == HEAD {
+                self.kind = file_type(&self.head);
+                return if self.kind.is_some() { Ok(()) } else { Err(Stop::Ended(wrong_type(&self.head))) };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of a file that an answer brings.
+#[derive(Debug, PartialEq, Eq)]
+struct Rest {
+    /// Where it begins.
+    from: u64,
+    /// The size of the whole file, where the answer states it.
+    total: Option<u64>,
+}
+
+impl Rest {
+    fn of(response: &Response, begun: Option<&Begun>) -> Result<Self, Stop> {
+        if response.status().as_u16() != 206 {
+            return Ok(Self { from: 0, total: response.content_length() });
+        }
+        let Some(begun) = begun else { return Err(Stop::Ended(failed("a part came, and the whole was asked for"))) };
+        let asked = begun.bytes.saturating_sub(OVERLAP);
+        let stated = response.headers().get(CONTENT_RANGE).and_then(|range| content_range(range.to_str().ok()?));
+        let is_same = validator(response.headers()).is_none_or(|now| now == begun.validator);
+        match stated {
+            // From the first byte on it is the whole file, which begins anew all the same.
+            Some((from, total)) if from == asked && is_same && from > 0 => Ok(Self { from, total }),
+            _ => Err(Stop::Again),
+        }
+    }
+}
+
+/// The first byte and the size of the whole file: `bytes 100-199/200`.
+fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
+    let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let from = range.split_once('-')?.0.trim().parse().ok()?;
+    Some((from, total.trim().parse().ok()))
+}
+
+/// The word by which a host tells that a file is still the same: a strong entity tag, or else its date.
+fn validator(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    text(ETAG).filter(|tag| tag.starts_with('"')).or_else(|| text(LAST_MODIFIED))
+}
+
+/// The address to which an answer leads.
+fn redirected(from: &Url, response: &Response) -> Option<Result<Url, String>> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+    let Some(to) = to else { return Some(Err("a redirect without an address".to_owned())) };
+    Some(from.join(to).map_err(|error| format!("a redirect to an address that cannot be read: {error}")))
+}
+
+/// Says what a status means.
+fn judged(response: Response, is_continued: bool) -> Result<Response, Stop> {
+    let status = response.status().as_u16();
+    let ended = |fetched| Err(Stop::Ended(fetched));
+    match status {
+        200 | 206 => Ok(response),
+        401 | 403 | 404 | 410 | 451 => ended(Fetched::Gone(format!("HTTP {status}"))),
+        416 if is_continued => Err(Stop::Again),
+        408 | 425 | 429 | 500.. => ended(host_failed(format!("HTTP {status}"), retry_after(response.headers()))),
+        _ => ended(failed(format!("HTTP {status}"))),
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    seconds.or_else(|| http_date(text).map(|at| span(at.saturating_sub(wall_ms()))))
+}
+
+fn not_answered(error: &reqwest::Error) -> Fetched {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(not_public) = inner.downcast_ref::<NotPublic>() {
+            return Fetched::Refused(not_public.to_string());
+        }
+        cause = inner.source();
+    }
+    host_failed(if error.is_connect() { "cannot connect".to_owned() } else { "no answer".to_owned() }, None)
+}
+
+fn failed(why: impl Into<String>) -> Fetched {
+    Fetched::Failed { why: why.into(), is_of_host: false, after: None }
+}
+
+fn host_failed(why: String, after: Option<Duration>) -> Fetched {
+    Fetched::Failed { why, is_of_host: true, after }
+}
+
+fn wrong_type(head: &[u8]) -> Fetched {
+    let begins = String::from_utf8_lossy(&head[..head.len().min(16)]).into_owned();
+    Fetched::Refused(format!("neither a picture nor a video nor a sound: it begins with {begins:?}"))
+}
+
+fn disk(error: &io::Error) -> Fetched {
+    Fetched::Disk(format!("the folder of media cannot be written: {error}; check media.folder and its disk"))
+}
+
+/// The host of a URL with its port: what is polite towards.
+fn host_of(url: &Url) -> String {
+    format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
+}
+
+/// The delay before the next attempt after so many, ms: it doubles from `first` up to `most`, and the upper half of it is
+/// drawn.
+#[must_use]
+pub fn delay_after(attempts: u32, first: Duration, most: Duration, share: f64) -> i64 {
+    let step = first.saturating_mul(2u32.saturating_pow(attempts.saturating_sub(1))).min(most);
+    millis(step.mul_f64(0.5 + share / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_says_which_part_it_brings() {
+        assert_eq!(content_range("bytes 100-199/200"), Some((100, Some(200))));
+        assert_eq!(content_range(" bytes 0-0/*"), Some((0, None)));
+        for odd in ["", "bytes", "bytes */200", "items 0-1/2", "bytes x-1/2", "bytes 5"] {
+            assert_eq!(content_range(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_is_no_validator() {
+        let headers = |pairs: &[(reqwest::header::HeaderName, &str)]| {
+            pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect::<HeaderMap>()
+        };
+        let date = "Wed, 21 Oct 2015 07:28:00 GMT";
+        assert_eq!(validator(&headers(&[(ETAG, "\"a\""), (LAST_MODIFIED, date)])).as_deref(), Some("\"a\""));
+        assert_eq!(validator(&headers(&[(ETAG, "W/\"a\""), (LAST_MODIFIED, date)])).as_deref(), Some(date));
+        assert_eq!(validator(&headers(&[(ETAG, "W/\"a\"")])), None);
+        assert_eq!(retry_after(&headers(&[(RETRY_AFTER, "120")])), Some(Duration::from_secs(120)));
+        assert_eq!(retry_after(&headers(&[(RETRY_AFTER, date)])), Some(Duration::ZERO), "long past");
+        assert_eq!(retry_after(&headers(&[(RETRY_AFTER, "soon")])), None);
+    }
+
+    #[test]
+    fn delays_double_up_to_the_longest() {
+        let delay = |attempts, share| delay_after(attempts, Duration::from_secs(10), Duration::from_secs(60), share);
+        assert_eq!([1, 2, 3, 4, 400].map(|n| delay(n, 1.0)), [10_000, 20_000, 40_000, 60_000, 60_000]);
+        assert_eq!((delay(1, 0.0), delay(0, 1.0)), (5_000, 10_000));
+    }
+}

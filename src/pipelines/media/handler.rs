@@ -1,0 +1,263 @@
+//! A batch of media: each file is fetched, then the media are saved, then their lives, then they are settled.
+//!
+//! ```text
+//!   batch ─▶ known? ─▶ fetch, all at once ─▶ save media ─▶ save lives ─▶ verdicts, to the worker
+//!                       the file is there      state, hash    ended, or due again
+//! ```
+//!
+//! The file is there before the store says so. A process that dies in between leaves a file that no medium names yet; the
+//! next attempt finds the same bytes and names it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+
+use super::counters::Fetches;
+use super::fetch::{Fetched, Fetcher, Stored, Wanted, delay_after};
+use super::schedule::retry;
+use crate::base::clock::{Millis, millis, span};
+use crate::base::failpoint;
+use crate::base::random;
+use crate::engine::queue::{Batch, Due, Job, Verdict};
+use crate::engine::worker::{FreeHandler, Handled, Outlook};
+use crate::model::media::MediaState;
+use crate::model::post::{Tweet, TweetState};
+use crate::store::{MediumTried, Observation, Seen, Store, StoreError, StoredMedium};
+
+/// Before a file of which only a part came is continued.
+const CONTINUE_MS: Millis = 100;
+/// Attempts that a medium has at least before it is given up.
+const LEAST_ATTEMPTS: u32 = 4;
+
+/// When media are tried again.
+#[derive(Debug, Clone, Copy)]
+pub struct Retrying {
+    /// The longest first delay; it doubles with each further one.
+    pub first: Duration,
+    /// The longest delay.
+    pub most: Duration,
+    /// How long a medium may fail before it is given up.
+    pub give_up_after: Duration,
+}
+
+/// The handler of a provider's media.
+pub struct MediaHandler {
+    /// The pipeline's name in queue and store.
+    pub namespace: String,
+    /// Fetches files.
+    pub fetcher: Fetcher,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// When media are tried again.
+    pub retrying: Retrying,
+    /// The time limit for saving.
+    pub save_timeout: Duration,
+    /// The counters.
+    pub counters: Arc<Fetches>,
+}
+
+/// The results of a batch.
+#[derive(Default)]
+struct Results {
+    tried: Vec<MediumTried>,
+    lives: Vec<Observation>,
+    handled: Handled,
+    /// Why no file can be fetched.
+    disk: Option<String>,
+}
+
+#[async_trait]
+impl FreeHandler for MediaHandler {
+    async fn handle(&self, batch: &Batch) -> Handled {
+        let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
+        failpoint::poison(&ids);
+        let known = match self.in_time(self.store.media(&self.namespace, &ids)).await {
+            Ok(known) => known,
+            Err(outlook) => return Handled::released(batch, outlook),
+        };
+        // The rest of the lease, without the time for the save and for the settle.
+        let left = span(batch.fence.deadline - batch.now.now()).saturating_sub(self.save_timeout);
+        let within = left.mul_f64(0.75);
+        let fetched = join_all(known.iter().map(async |medium| match medium {
+            Some(medium) if !medium.state.is_final() => {
+                let (namespace, id, url) = (&*self.namespace, &*medium.id, &*medium.url);
+                Some(self.fetcher.fetch(Wanted { namespace, id, url }, within).await)
+            }
+            _ => None,
+        }));
+        let fetched = fetched.await;
+        failpoint::point("after_answer");
+        let (mut results, at) = (Results::default(), batch.now.now());
+        for ((job, medium), fetched) in batch.jobs.iter().zip(known).zip(fetched) {
+            self.judge(&mut results, job, medium, fetched, at);
+        }
+        let Results { tried, lives, mut handled, disk } = results;
+        if let Err(outlook) = self.in_time(self.save(&tried, &lives)).await {
+            return Handled::released(batch, outlook);
+        }
+        handled.outlook = match disk {
+            Some(why) => Outlook::Outage(why),
+            None if handled.verdicts.is_empty() => Outlook::Unchanged,
+            None => Outlook::Fine,
+        };
+        handled
+    }
+}
+
+impl MediaHandler {
+    /// Waits for a store that may not answer.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        let answer = tokio::time::timeout(self.save_timeout, work).await;
+        let late = || format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
+        answer.map_err(|_| Outlook::Outage(late()))?.map_err(|failure| match failure {
+            StoreError::Gone(why) => Outlook::Stop(why),
+            failure => Outlook::Outage(failure.to_string()),
+        })
+    }
+
+    async fn save(&self, tried: &[MediumTried], lives: &[Observation]) -> Result<(), StoreError> {
+        self.store.save_media(&self.namespace, tried).await?;
+        self.store.save(&self.namespace, lives).await?;
+        failpoint::point("after_commit");
+        Ok(())
+    }
+
+    /// Decides what becomes of a medium.
+    fn judge(
+        &self,
+        results: &mut Results,
+        job: &Job,
+        medium: Option<StoredMedium>,
+        fetched: Option<Fetched>,
+        at: Millis,
+    ) {
+        let Some(medium) = medium else {
+            // An id that somebody put in by hand: no post has told its address.
+            results.end(job, at, Some("no post names this medium"));
+            return;
+        };
+        let counters = &self.counters;
+        match fetched {
+            // It was done before, by who could not settle it.
+            None => results.end(job, at, medium.reason.as_deref()),
+            Some(Fetched::Stored(stored)) => {
+                self.count(&stored);
+                results.tried.push(stored_as(&medium, stored, at));
+                results.end(job, at, None);
+            }
+            Some(Fetched::Gone(why)) => {
+                counters.media_gone.add(1);
+                results.give_up(job, &medium, at, MediaState::Gone, &why);
+            }
+            Some(Fetched::Refused(why)) => {
+                counters.media_refused.add(1);
+                results.give_up(job, &medium, at, MediaState::Refused, &why);
+            }
+            Some(Fetched::Failed { why, after, .. }) => self.failed(results, job, &medium, (why, after), at),
+            Some(Fetched::Partly) => results.retry_in(job, CONTINUE_MS),
+            Some(Fetched::Later(rest)) => results.retry_in(job, millis(rest).max(1)),
+            Some(Fetched::Disk(why)) => {
+                results.disk = Some(why);
+                results.handled.release.push(job.clone());
+            }
+        }
+    }
+
+    fn count(&self, stored: &Stored) {
+        let counters = &self.counters;
+        match stored.is_new {
+            true => {
+                counters.media_stored.add(1);
+                counters.media_bytes.add(usize::try_from(stored.bytes).unwrap_or(usize::MAX));
+            }
+            false => counters.media_known.add(1),
+        }
+        counters.media_continued.add(usize::from(stored.is_continued));
+    }
+
+    /// A failure: tried again, later each time, until it has lasted too long.
+    fn failed(
+        &self,
+        results: &mut Results,
+        job: &Job,
+        medium: &StoredMedium,
+        (why, after): (String, Option<Duration>),
+        at: Millis,
+    ) {
+        let Retrying { first, most, give_up_after } = self.retrying;
+        let attempts = u32::try_from(medium.attempts).unwrap_or(u32::MAX).saturating_add(1);
+        let since = medium.failing_since.unwrap_or(at);
+        if attempts >= LEAST_ATTEMPTS && at - since >= millis(give_up_after) {
+            self.counters.media_failed.add(1);
+            results.give_up(job, medium, at, MediaState::Failed, &why);
+            return;
+        }
+        self.counters.media_attempts_failed.add(1);
+        let delay = delay_after(attempts, first, most, random::share()).max(after.map_or(0, millis).min(millis(most)));
+        results.tried.push(MediumTried {
+            attempts: attempts.into(),
+            failing_since: Some(since),
+            reason: Some(why.clone()),
+            ..tried(medium, at, MediaState::Waiting)
+        });
+        results.lives.push(life(job, at, Some(&why), Some(at.saturating_add(delay))));
+        let verdict = Verdict::Reschedule { lane: retry(), due: Due::In(delay) };
+        results.handled.verdicts.push((job.clone(), verdict));
+    }
+}
+
+impl Results {
+    /// The life of a medium is over.
+    fn end(&mut self, job: &Job, at: Millis, why: Option<&str>) {
+        self.lives.push(life(job, at, why, None));
+        self.handled.verdicts.push((job.clone(), Verdict::Finish));
+    }
+
+    fn give_up(&mut self, job: &Job, medium: &StoredMedium, at: Millis, state: MediaState, why: &str) {
+        let tried = tried(medium, at, state);
+        self.tried.push(MediumTried { reason: Some(why.to_owned()), ..tried });
+        self.end(job, at, Some(why));
+    }
+
+    /// Not tried to its end, which is no fault of it.
+    fn retry_in(&mut self, job: &Job, after: Millis) {
+        self.handled.verdicts.push((job.clone(), Verdict::Retry { after, counted: false }));
+    }
+}
+
+/// The same figures as before, in that state.
+fn tried(medium: &StoredMedium, at: Millis, state: MediaState) -> MediumTried {
+    let (id, attempts, failing_since) = (medium.id.clone(), medium.attempts, medium.failing_since);
+    MediumTried { id, at, state, attempts, failing_since, ..MediumTried::default() }
+}
+
+fn stored_as(medium: &StoredMedium, stored: Stored, at: Millis) -> MediumTried {
+    MediumTried {
+        bytes: i64::try_from(stored.bytes).ok(),
+        file_type: Some(stored.kind.to_owned()),
+        sha256: Some(stored.sha256),
+        failing_since: None,
+        ..tried(medium, at, MediaState::Stored)
+    }
+}
+
+/// The record of an item's life: due again then, or over.
+fn life(job: &Job, at: Millis, why: Option<&str>, next_due: Option<Millis>) -> Observation {
+    let state = if next_due.is_some() { TweetState::Live } else { TweetState::Ended };
+    let seen = match why {
+        Some(why) => Seen::Broken(why.to_owned()),
+        None => Seen::Found(Tweet { id: job.id.clone(), raw: "{}".to_owned(), ..Tweet::default() }),
+    };
+    Observation {
+        id: job.id.clone(),
+        answered_at: at,
+        seen,
+        state,
+        next_due,
+        follow: None,
+        forget: false,
+        recent: None,
+    }
+}

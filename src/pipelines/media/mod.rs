@@ -1,0 +1,133 @@
+//! Media of posts: pictures, videos and sounds are fetched once each, and kept by the hash of their bytes.
+//!
+//! ```text
+//!   posts ─ media of found ones ([`arrivals`]) ─▶ fresh ─▶ fetch ─▶ stored, gone or refused: ended
+//!                                                  └──▶ retry ⟲ later each time, given up after a while
+//! ```
+//!
+//! A pipeline without a quota: its hosts set the pace ([`hosts`]). Addresses come from strangers ([`addresses`]), and so do
+//! the bytes behind them ([`fetch`], [`file_type`]).
+
+pub mod addresses;
+pub mod arrivals;
+pub mod counters;
+pub mod fetch;
+pub mod file_type;
+pub mod files;
+pub mod handler;
+pub mod hosts;
+pub mod removal;
+pub mod schedule;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use futures::FutureExt;
+
+use self::addresses::PrivateHosts;
+use self::arrivals::Arrivals;
+use self::counters::Fetches;
+use self::fetch::{Fetcher, Limits};
+use self::files::Folder;
+use self::handler::{MediaHandler, Retrying};
+use self::hosts::{Hosts, Politeness};
+use self::removal::Removal;
+use self::schedule::FreshFirst;
+use super::kind::{Opened, Opening, PipelineKind, Work};
+use crate::base::clock::Millis;
+use crate::config::{BadConfig, MediaSettings, Settings};
+use crate::engine::schedule::{Schedule, Schedules};
+use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::refresh::Receiver;
+use crate::providers::lookup::{Capabilities, Charge};
+use crate::store::Store;
+use crate::store::export::{self, Table};
+
+/// The word for the kind.
+pub const MEDIA: &str = "media";
+/// Files of a batch, which are fetched at the same time.
+const CAPABILITIES: Capabilities = Capabilities { batch_limit: 16, charge: Charge::PerCall, endpoint: MEDIA };
+
+/// The pipelines of media: one for each provider that the settings name, where `media.collect` is on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Media;
+
+#[async_trait]
+impl PipelineKind for Media {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        if !settings.media.collect {
+            return Ok(Vec::new());
+        }
+        settings.media.wanted()?;
+        private_hosts(&settings.media)?;
+        Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, MEDIA)).collect())
+    }
+
+    fn is_metered(&self) -> bool {
+        false
+    }
+
+    fn capabilities(&self, _: &PipelineId) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
+        Arc::new(FreshFirst { first_delay: settings.media.retry })
+    }
+
+    fn date_of(&self, _: &PipelineId, _: &str) -> Result<Option<Millis>, String> {
+        Ok(None)
+    }
+
+    fn receiver(&self, of: &PipelineId, _: Arc<dyn Schedules>, store: Arc<dyn Store>) -> Option<Arc<dyn Receiver>> {
+        Some(Arc::new(Arrivals { namespace: of.to_string(), store }))
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::MEDIA
+    }
+
+    fn check(&self, _: &PipelineId, settings: &Settings) -> Result<()> {
+        settings.media.wanted()?;
+        private_hosts(&settings.media)?;
+        Ok(())
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened> {
+        let Opening { id, settings, store, metrics, stop, .. } = opening;
+        let media = &settings.media;
+        let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
+        let folder = Folder::open(&media.folder, media.max_disk_bytes, used);
+        let folder = folder.with_context(|| format!("media.folder: {} cannot be used", media.folder.display()))?;
+        let folder = Arc::new(folder);
+        let (namespace, counters) = (id.to_string(), Arc::<Fetches>::default());
+        metrics.also_show(&namespace, counters.clone());
+        let limits =
+            Limits { max_bytes: media.max_bytes, stall: media.stall, connect: settings.lookup.connect_timeout };
+        let politeness =
+            Politeness { per_host: media.per_host, first_pause: media.retry, longest_pause: media.longest_retry };
+        let fetcher = Fetcher::new(private_hosts(media)?, limits, Hosts::new(politeness), folder.clone());
+        let removal = Removal {
+            namespace: namespace.clone(),
+            posts: PipelineId::posts(&id.provider).to_string(),
+            folder,
+            store: store.clone(),
+            counters: counters.clone(),
+        };
+        let handler = MediaHandler {
+            namespace,
+            fetcher: fetcher.map_err(BadConfig)?,
+            store,
+            retrying: Retrying { first: media.retry, most: media.longest_retry, give_up_after: media.give_up_after },
+            save_timeout: settings.updater.save_timeout,
+            counters,
+        };
+        let beside = Some(removal.run(stop).boxed());
+        Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
+    }
+}
+
+fn private_hosts(settings: &MediaSettings) -> Result<PrivateHosts, BadConfig> {
+    settings.private_hosts.parse().map_err(|why| BadConfig(format!("media.private_hosts: {why}")))
+}

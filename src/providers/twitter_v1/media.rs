@@ -1,0 +1,148 @@
+//! The media in a post of API v1.1. Of a picture its original size is named, of a video the MP4 file with the highest bit
+//! rate; playlists (HLS, DASH) are no files.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::object::known_id;
+use crate::model::media::{MediaKind, Medium};
+use crate::providers::scalar::{self, present};
+
+/// Where Twitter keeps pictures of posts.
+const PICTURES: &str = "https://pbs.twimg.com/media/";
+
+#[derive(Deserialize)]
+struct Post<'a> {
+    #[serde(borrow)]
+    extended_entities: Option<&'a RawValue>,
+    #[serde(borrow)]
+    entities: Option<&'a RawValue>,
+    /// The whole post in a stream.
+    #[serde(borrow)]
+    extended_tweet: Option<&'a RawValue>,
+    #[serde(borrow)]
+    retweeted_status: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Entities<'a> {
+    #[serde(borrow)]
+    media: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Entity<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id_str: Option<&'a RawValue>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    media_url_https: Option<&'a RawValue>,
+    #[serde(borrow)]
+    video_info: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct VideoInfo<'a> {
+    #[serde(borrow)]
+    variants: Option<&'a RawValue>,
+}
+
+/// A file of a video, as v1.1 and X describe it.
+#[derive(Deserialize)]
+struct Variant<'a> {
+    #[serde(borrow)]
+    content_type: Option<&'a RawValue>,
+    #[serde(borrow, alias = "bit_rate")]
+    bitrate: Option<&'a RawValue>,
+    #[serde(borrow)]
+    url: Option<&'a RawValue>,
+}
+
+/// The kind for a word of v1.1 or X.
+pub(crate) fn kind(word: Option<&str>) -> MediaKind {
+    match word {
+        Some("photo") => MediaKind::Photo,
+        Some("video") => MediaKind::Video,
+        Some("animated_gif") => MediaKind::Gif,
+        _ => MediaKind::Unknown,
+    }
+}
+
+/// The address of the MP4 file with the highest bit rate.
+pub(crate) fn best_variant(variants: Option<&RawValue>) -> Option<String> {
+    let variants: Vec<&RawValue> = scalar::value(variants)?;
+    let files = variants.into_iter().filter_map(|of| {
+        let of: Variant<'_> = scalar::value(Some(of))?;
+        let is_file = scalar::string(present(of.content_type)?)? == "video/mp4";
+        let rate = present(of.bitrate).and_then(scalar::count).unwrap_or(0);
+        is_file.then_some((rate, scalar::string(present(of.url)?)?))
+    });
+    files.max_by_key(|(rate, _)| *rate).map(|(_, url)| url)
+}
+
+/// The address of a picture in its original size.
+pub(crate) fn original(url: String) -> String {
+    if url.starts_with(PICTURES) && !url.contains('?') { format!("{url}?name=orig") } else { url }
+}
+
+/// Reads them; an odd field is no reason to lose the others.
+#[must_use]
+pub fn media(raw: &str) -> Vec<Medium> {
+    let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };
+    let whole: Option<Post<'_>> = scalar::value(post.extended_tweet);
+    let original: Option<Post<'_>> = scalar::value(post.retweeted_status);
+    let mut media: Vec<Medium> =
+        [Some(post), whole, original].into_iter().flatten().flat_map(|post| of(&post)).collect();
+    media.sort_by(|one, other| one.id.cmp(&other.id));
+    media.dedup_by(|one, other| one.id == other.id);
+    media
+}
+
+/// Posts from before there were several pictures have them in `entities` alone.
+fn of(post: &Post<'_>) -> Vec<Medium> {
+    let entities = |of| scalar::value::<Vec<&RawValue>>(scalar::value::<Entities<'_>>(of)?.media);
+    let all = entities(post.extended_entities).or_else(|| entities(post.entities)).unwrap_or_default();
+    all.into_iter().filter_map(|of| medium(&scalar::value::<Entity<'_>>(Some(of))?)).collect()
+}
+
+fn medium(entity: &Entity<'_>) -> Option<Medium> {
+    let id = known_id(entity.id_str, entity.id).ok()?.to_string();
+    let kind = kind(present(entity.kind).and_then(scalar::string).as_deref());
+    let url = match kind {
+        MediaKind::Video | MediaKind::Gif => best_variant(scalar::value::<VideoInfo<'_>>(entity.video_info)?.variants)?,
+        _ => original(scalar::string(present(entity.media_url_https)?)?),
+    };
+    Some(Medium { id, url, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_file_of_each_is_named() {
+        let raw = r#"{"extended_entities": {"media": [
+            {"id_str": "619480682759356416", "type": "photo", "media_url_https": "https://pbs.twimg.com/media/CJ.png"},
+            {"id": 619480682759356417, "type": "video", "media_url_https": "https://pbs.twimg.com/x.jpg", "video_info":
+                {"variants": [{"content_type": "application/x-mpegURL", "url": "https://v/pl.m3u8"},
+                {"content_type": "video/mp4", "bitrate": 832000, "url": "https://v/832.mp4"},
+                {"content_type": "video/mp4", "bitrate": 2176000, "url": "https://v/2176.mp4"}]}},
+            {"id_str": "619480682759356418", "type": "animated_gif", "video_info":
+                {"variants": [{"content_type": "video/mp4", "bitrate": 0, "url": "https://v/gif.mp4"}]}},
+            {"id_str": "x", "type": "photo", "media_url_https": "https://h/odd.png"}, 7]},
+            "retweeted_status": {"extended_entities": {"media": [
+            {"id_str": "619480682759356416", "type": "photo", "media_url_https": "https://pbs.twimg.com/media/CJ.png"}]}}}"#;
+        let told: Vec<(String, MediaKind)> = media(raw).into_iter().map(|of| (of.url, of.kind)).collect();
+        let expected = [
+            ("https://pbs.twimg.com/media/CJ.png?name=orig", MediaKind::Photo),
+            ("https://v/2176.mp4", MediaKind::Video),
+            ("https://v/gif.mp4", MediaKind::Gif),
+        ];
+        assert_eq!(told, expected.map(|(url, kind)| (url.to_owned(), kind)));
+        assert_eq!(media("{}"), []);
+        assert_eq!(media("no object"), []);
+    }
+}

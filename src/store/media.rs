@@ -1,0 +1,217 @@
+//! Media of posts: what is known of each, beside the life that every item has, and which posts show it.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use super::Result;
+use crate::base::clock::Millis;
+use crate::model::media::{MediaState, Medium};
+use crate::store::rows::clean;
+
+/// A medium that a found post shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediumSeen {
+    /// The medium.
+    pub medium: Medium,
+    /// The id of the post.
+    pub post: String,
+    /// When the post was answered, ms since the epoch.
+    pub at: Millis,
+}
+
+/// A stored medium, whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
+pub struct StoredMedium {
+    /// Its id.
+    pub id: String,
+    /// The address of its file.
+    pub url: String,
+    /// Its kind, as the network tells it: `photo`, `video`, `gif`, `audio` or `unknown`.
+    pub kind: String,
+    /// Its state.
+    pub state: MediaState,
+    /// The size of its file.
+    pub bytes: Option<i64>,
+    /// The type of its file, by its first bytes: `image/jpeg`.
+    #[sqlx(rename = "type")]
+    #[serde(rename = "type")]
+    pub file_type: Option<String>,
+    /// The hash of the bytes of its file, by which that is named.
+    pub sha256: Option<String>,
+    /// Failures so far.
+    pub attempts: i64,
+    /// When the first of the failures in a row was, ms since the epoch.
+    pub failing_since: Option<Millis>,
+    /// Why it is not stored.
+    pub reason: Option<String>,
+    /// When a post named it first, ms since the epoch.
+    pub first_at: Millis,
+    /// When it was last tried, ms since the epoch.
+    pub checked_at: Option<Millis>,
+}
+
+/// The result of a try: absolute figures, so that a repeated save counts nothing twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MediumTried {
+    /// Its id.
+    pub id: String,
+    /// When it was tried, on the queue's clock, ms since the epoch.
+    pub at: Millis,
+    /// The state it is in from now on.
+    #[serde(serialize_with = "word")]
+    pub state: MediaState,
+    /// The size of its file.
+    pub bytes: Option<i64>,
+    /// The type of its file.
+    #[serde(rename = "type")]
+    pub file_type: Option<String>,
+    /// The hash of its file.
+    pub sha256: Option<String>,
+    /// Failures so far.
+    pub attempts: i64,
+    /// When the first of the failures in a row was, ms since the epoch.
+    pub failing_since: Option<Millis>,
+    /// Why it is not stored.
+    pub reason: Option<String>,
+}
+
+/// Media in a state, and their bytes: what several show is counted for each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
+pub struct MediaTotal {
+    /// The state.
+    pub state: MediaState,
+    /// The number of media.
+    pub media: i64,
+    /// The sizes of their files together.
+    pub bytes: i64,
+}
+
+/// The records of media. Errors are those of [`Lifecycle`](super::Lifecycle).
+#[async_trait]
+pub trait MediaStore: Send + Sync + std::fmt::Debug {
+    /// Records which posts show which media; of media that are recorded as items only. One that is known keeps its state;
+    /// one that waits has the newer address from then on, and one whose file was removed waits again.
+    async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<()>;
+
+    /// Each medium, in the order asked; `None` for one that no post has named.
+    async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>>;
+
+    /// Stores results, all or nothing. Those of media that do not wait any more change nothing, except that the file of a
+    /// stored one may be removed.
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<()>;
+
+    /// The ids of posts that show a medium and when that was seen first, ms since the epoch, the first one first; `limit`
+    /// of them.
+    async fn media_uses(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<(String, Millis)>>;
+
+    /// The media that a post shows, by their ids.
+    async fn media_of(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>>;
+
+    /// Media by state.
+    async fn media_totals(&self, namespace: &str) -> Result<Vec<MediaTotal>>;
+
+    /// Bytes of all files, of all namespaces. A file that several media share counts once.
+    async fn media_bytes(&self) -> Result<i64>;
+
+    /// Removes the uses by posts of the namespace `posts` that were removed, or whose content was forgotten; those seen
+    /// after `before`, ms since the epoch, stay. Answers up to `limit` stored media that no post uses then.
+    async fn unused_media(&self, namespace: &str, posts: &str, before: Millis, limit: u32)
+    -> Result<Vec<StoredMedium>>;
+
+    /// Returns true if a stored medium of any namespace has the file with that hash.
+    async fn is_file_used(&self, sha256: &str) -> Result<bool>;
+}
+
+fn word<S: serde::Serializer>(state: &MediaState, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.as_str())
+}
+
+/// Media as JSON, one entry each, the newest: id, url, kind, at; and their uses: id, post, at.
+pub(super) fn given(seen: &[MediumSeen]) -> (String, String) {
+    let mut media: Vec<_> = seen
+        .iter()
+        .map(|MediumSeen { medium, at, .. }| (clean(&medium.id), -at, clean(&medium.url), medium.kind.as_str()))
+        .collect();
+    media.sort();
+    media.dedup_by(|later, first| later.0 == first.0);
+    let media: Vec<_> = media.into_iter().map(|(id, at, url, kind)| (id, url, kind, -at)).collect();
+    let mut uses: Vec<_> = seen.iter().map(|seen| (clean(&seen.medium.id), clean(&seen.post), seen.at)).collect();
+    uses.sort();
+    uses.dedup_by(|later, first| (&later.0, &later.1) == (&first.0, &first.1));
+    (serde_json::json!(media).to_string(), serde_json::json!(uses).to_string())
+}
+
+/// Results as JSON, the newest of each id.
+pub(super) fn given_tried(tried: &[MediumTried]) -> String {
+    let mut rows: Vec<MediumTried> = tried.to_vec();
+    for row in &mut rows {
+        row.id = clean(&row.id).into_owned();
+        row.reason = row.reason.as_deref().map(|reason| clean(reason).into_owned());
+    }
+    rows.sort_by(|one, other| (&one.id, other.at).cmp(&(&other.id, one.at)));
+    rows.dedup_by(|later, first| later.id == first.id);
+    serde_json::json!(rows).to_string()
+}
+
+/// Puts rows, in any order, into the order of the ids that were asked for.
+pub(super) fn in_order(asked: &[String], rows: Vec<StoredMedium>) -> Vec<Option<StoredMedium>> {
+    let known: HashMap<String, StoredMedium> = rows.into_iter().map(|row| (row.id.clone(), row)).collect();
+    asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect()
+}
+
+/// Columns of [`StoredMedium`].
+macro_rules! medium_columns {
+    () => {
+        "id, url, kind, state, bytes, type, sha256, attempts, failing_since, reason, first_at, checked_at"
+    };
+}
+
+/// Rows of media that take a result; `given` are the results.
+macro_rules! takes_result {
+    () => {
+        "((of.state = 'waiting' AND (of.checked_at IS NULL OR of.checked_at <= given.at)) \
+         OR (of.state = 'stored' AND given.state = 'removed'))"
+    };
+}
+
+/// Uses by posts that are not stored any more; `$2` is the namespace of posts, `$3` the moment.
+macro_rules! outlived_uses {
+    () => {
+        "first_at < $3 AND NOT EXISTS (SELECT 1 FROM tweet AS of WHERE of.namespace = $2 AND of.id = post \
+         AND NOT (of.misses > 0 AND of.lookups > of.misses AND of.raw IS NULL))"
+    };
+}
+
+pub(super) use {medium_columns, outlived_uses, takes_result};
+
+/// The statement of [`MediaStore::media_uses`].
+pub(super) const USES: &str =
+    "SELECT post, first_at FROM media_use WHERE namespace = $1 AND id = $2 ORDER BY first_at, post LIMIT $3";
+
+/// The statement of [`MediaStore::media_totals`].
+pub(super) const TOTALS: &str = "SELECT state, count(*) AS media, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes \
+     FROM media WHERE namespace = $1 GROUP BY state ORDER BY state";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::media::MediaKind;
+
+    #[test]
+    fn of_a_medium_given_twice_the_newest_address_and_each_use_is_taken() {
+        let seen = |id: &str, url: &str, post: &str, at| MediumSeen {
+            medium: Medium { id: id.to_owned(), url: url.to_owned(), kind: MediaKind::Photo },
+            post: post.to_owned(),
+            at,
+        };
+        let (media, uses) = given(&[seen("b", "old", "1", 5), seen("a", "x", "1", 5), seen("b", "new\0", "2", 6)]);
+        assert_eq!(media, r#"[["a","x","photo",5],["b","new�","photo",6]]"#);
+        assert_eq!(uses, r#"[["a","1",5],["b","1",5],["b","2",6]]"#);
+        let tried = |at, attempts| MediumTried { id: "a".to_owned(), at, attempts, ..MediumTried::default() };
+        let rows: serde_json::Value = serde_json::from_str(&given_tried(&[tried(1, 1), tried(2, 2)])).unwrap();
+        assert_eq!((rows[0]["attempts"].as_i64(), rows[0]["state"].as_str()), (Some(2), Some("waiting")));
+        assert_eq!(rows.as_array().unwrap().len(), 1);
+    }
+}

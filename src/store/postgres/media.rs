@@ -1,0 +1,117 @@
+//! Media in PostgreSQL.
+
+use async_trait::async_trait;
+
+use super::PostgresStore;
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::store::media::{self, medium_columns, outlived_uses, takes_result};
+use crate::store::rows::clean;
+use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, StoredMedium};
+
+/// Each medium is named once, in the order of the ids: two batches wait for each other and cannot deadlock.
+const RECORD: &str = "WITH known AS (INSERT INTO media AS of (namespace, id, url, kind, state, first_at) \
+     SELECT $1, tweet.id, value ->> 1, value ->> 2, 'waiting', (value ->> 3)::bigint \
+     FROM json_array_elements($2::json) AS given (value) \
+     JOIN tweet ON tweet.namespace = $1 AND tweet.id = value ->> 0 ORDER BY tweet.id COLLATE \"C\" \
+     ON CONFLICT (namespace, id) DO UPDATE SET url = excluded.url, state = 'waiting' \
+     WHERE of.state = 'removed' OR (of.state = 'waiting' AND of.url <> excluded.url)) \
+     INSERT INTO media_use SELECT $1, tweet.id, value ->> 1, (value ->> 2)::bigint \
+     FROM json_array_elements($3::json) AS given (value) \
+     JOIN tweet ON tweet.namespace = $1 AND tweet.id = value ->> 0 ORDER BY tweet.id COLLATE \"C\", value ->> 1 \
+     ON CONFLICT DO NOTHING";
+
+const MEDIA: &str = concat!("SELECT ", medium_columns!(), " FROM media WHERE namespace = $1 AND id = ANY($2)");
+
+const SAVE: &str = concat!(
+    "UPDATE media AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
+     type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
+     failing_since = given.failing_since, reason = given.reason, checked_at = given.at \
+     FROM json_to_recordset($2::json) AS given (id text, state text, bytes bigint, type text, sha256 text, \
+     attempts bigint, failing_since bigint, reason text, at bigint) \
+     WHERE of.namespace = $1 AND of.id = given.id COLLATE \"C\" AND ",
+    takes_result!()
+);
+
+const OF_POST: &str = concat!(
+    "SELECT ",
+    medium_columns!(),
+    " FROM media WHERE namespace = $1 AND id IN (SELECT id FROM media_use WHERE namespace = $1 AND post = $2) ORDER BY id"
+);
+
+const BYTES: &str = "SELECT COALESCE(SUM(bytes), 0)::bigint FROM (SELECT DISTINCT sha256, bytes FROM media \
+     WHERE state = 'stored') AS files";
+
+const OUTLIVE: &str = concat!("DELETE FROM media_use WHERE namespace = $1 AND ", outlived_uses!());
+
+const UNUSED: &str = concat!(
+    "SELECT ",
+    medium_columns!(),
+    " FROM media WHERE namespace = $1 AND state = 'stored' AND NOT EXISTS (SELECT 1 FROM media_use \
+     WHERE media_use.namespace = $1 AND media_use.id = media.id) ORDER BY id LIMIT $2"
+);
+
+#[async_trait]
+impl MediaStore for PostgresStore {
+    async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<()> {
+        if seen.is_empty() {
+            return Ok(());
+        }
+        let (media, uses) = media::given(seen);
+        let statement = || sqlx::query(RECORD).bind(namespace.to_owned()).bind(media.clone()).bind(uses.clone());
+        let _: Vec<()> = self.rows(statement).await?;
+        Ok(())
+    }
+
+    async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>> {
+        let asked: Vec<String> = ids.iter().map(|id| clean(id).into_owned()).collect();
+        let rows = self.rows(|| sqlx::query(MEDIA).bind(namespace.to_owned()).bind(asked.clone())).await?;
+        Ok(media::in_order(ids, rows))
+    }
+
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        let given = media::given_tried(tried);
+        failpoint::point("before_commit"); // the statement is its own transaction
+        let _: Vec<()> = self.rows(|| sqlx::query(SAVE).bind(namespace.to_owned()).bind(given.clone())).await?;
+        Ok(())
+    }
+
+    async fn media_uses(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<(String, Millis)>> {
+        let statement = || sqlx::query(media::USES).bind(namespace.to_owned()).bind(clean(id).into_owned());
+        self.rows(|| statement().bind(i64::from(limit))).await
+    }
+
+    async fn media_of(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>> {
+        self.rows(|| sqlx::query(OF_POST).bind(namespace.to_owned()).bind(clean(post).into_owned())).await
+    }
+
+    async fn media_totals(&self, namespace: &str) -> Result<Vec<MediaTotal>> {
+        self.rows(|| sqlx::query(media::TOTALS).bind(namespace.to_owned())).await
+    }
+
+    async fn media_bytes(&self) -> Result<i64> {
+        let (bytes,): (i64,) = self.row(|| sqlx::query(BYTES)).await?;
+        Ok(bytes)
+    }
+
+    async fn unused_media(
+        &self,
+        namespace: &str,
+        posts: &str,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<StoredMedium>> {
+        let outlive = || sqlx::query(OUTLIVE).bind(namespace.to_owned()).bind(posts.to_owned()).bind(before);
+        let _: Vec<()> = self.rows(outlive).await?;
+        self.rows(|| sqlx::query(UNUSED).bind(namespace.to_owned()).bind(i64::from(limit))).await
+    }
+
+    async fn is_file_used(&self, sha256: &str) -> Result<bool> {
+        const USED: &str = "SELECT EXISTS (SELECT 1 FROM media WHERE sha256 = $1 AND state = 'stored')";
+        let (is_used,): (bool,) = self.row(|| sqlx::query(USED).bind(sha256.to_owned())).await?;
+        Ok(is_used)
+    }
+}

@@ -1,0 +1,125 @@
+//! Media in the file.
+
+use async_trait::async_trait;
+
+use super::SqliteStore;
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::store::media::{self, medium_columns, outlived_uses, takes_result};
+use crate::store::rows::clean;
+use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, StoredMedium};
+
+const RECORD: &str = "INSERT INTO media_row AS of (tweet, url, kind, state, first_at) \
+     SELECT tweet.key, value ->> 1, value ->> 2, 'waiting', value ->> 3 FROM json_each(?2) \
+     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE \
+     ON CONFLICT (tweet) DO UPDATE SET url = excluded.url, state = 'waiting' \
+     WHERE of.state = 'removed' OR (of.state = 'waiting' AND of.url <> excluded.url)";
+
+const USE: &str = "INSERT INTO media_use_row SELECT tweet.key, value ->> 1, value ->> 2 FROM json_each(?2) \
+     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE ON CONFLICT DO NOTHING";
+
+const MEDIA: &str = concat!(
+    "SELECT ",
+    medium_columns!(),
+    " FROM media WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))"
+);
+
+const SAVE: &str = concat!(
+    "UPDATE media_row AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
+     type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
+     failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM (\
+     SELECT tweet.key, value ->> 'state' AS state, value ->> 'bytes' AS bytes, value ->> 'type' AS type, \
+     value ->> 'sha256' AS sha256, value ->> 'attempts' AS attempts, value ->> 'failing_since' AS failing_since, \
+     value ->> 'reason' AS reason, value ->> 'at' AS at FROM json_each(?2) \
+     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id') AS given WHERE of.tweet = given.key AND ",
+    takes_result!()
+);
+
+const OF_POST: &str = concat!(
+    "SELECT ",
+    medium_columns!(),
+    " FROM media WHERE namespace = ?1 AND id IN (SELECT tweet.id FROM media_use_row AS used \
+     JOIN tweet ON tweet.key = used.tweet WHERE used.post = ?2 AND tweet.namespace = ?1) ORDER BY id"
+);
+
+const BYTES: &str =
+    "SELECT COALESCE(SUM(bytes), 0) FROM (SELECT DISTINCT sha256, bytes FROM media_row WHERE state = 'stored')";
+
+const OUTLIVE: &str = concat!(
+    "DELETE FROM media_use_row WHERE tweet IN (SELECT key FROM tweet WHERE namespace = $1 AND key = media_use_row.tweet) AND ",
+    outlived_uses!()
+);
+
+const UNUSED: &str = concat!(
+    "SELECT ",
+    medium_columns!(),
+    " FROM media WHERE namespace = ?1 AND state = 'stored' AND NOT EXISTS (SELECT 1 FROM media_use \
+     WHERE media_use.namespace = ?1 AND media_use.id = media.id) ORDER BY id LIMIT ?2"
+);
+
+#[async_trait]
+impl MediaStore for SqliteStore {
+    async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<()> {
+        if seen.is_empty() {
+            return Ok(());
+        }
+        let (media, uses) = media::given(seen);
+        let mut transaction = self.begin().await?;
+        for (statement, given) in [(RECORD, media), (USE, uses)] {
+            sqlx::query(statement).bind(namespace).bind(given).execute(&mut *transaction).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>> {
+        let asked = super::json(ids.iter().map(|id| clean(id)));
+        let rows = sqlx::query_as(MEDIA).bind(namespace).bind(asked).fetch_all(self.readers()).await?;
+        Ok(media::in_order(ids, rows))
+    }
+
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin().await?;
+        let given = media::given_tried(tried);
+        sqlx::query(SAVE).bind(namespace).bind(given).execute(&mut *transaction).await?;
+        failpoint::point("before_commit");
+        Ok(transaction.commit().await?)
+    }
+
+    async fn media_uses(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<(String, Millis)>> {
+        let uses = sqlx::query_as(media::USES).bind(namespace).bind(clean(id)).bind(limit);
+        Ok(uses.fetch_all(self.readers()).await?)
+    }
+
+    async fn media_of(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>> {
+        Ok(sqlx::query_as(OF_POST).bind(namespace).bind(clean(post)).fetch_all(self.readers()).await?)
+    }
+
+    async fn media_totals(&self, namespace: &str) -> Result<Vec<MediaTotal>> {
+        Ok(sqlx::query_as(media::TOTALS).bind(namespace).fetch_all(self.readers()).await?)
+    }
+
+    async fn media_bytes(&self) -> Result<i64> {
+        Ok(sqlx::query_scalar(BYTES).fetch_one(self.readers()).await?)
+    }
+
+    async fn unused_media(
+        &self,
+        namespace: &str,
+        posts: &str,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<StoredMedium>> {
+        let mut transaction = self.begin().await?;
+        sqlx::query(OUTLIVE).bind(namespace).bind(posts).bind(before).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(sqlx::query_as(UNUSED).bind(namespace).bind(limit).fetch_all(self.readers()).await?)
+    }
+
+    async fn is_file_used(&self, sha256: &str) -> Result<bool> {
+        const USED: &str = "SELECT EXISTS (SELECT 1 FROM media_row WHERE sha256 = ?1 AND state = 'stored')";
+        Ok(sqlx::query_scalar(USED).bind(sha256).fetch_one(self.readers()).await?)
+    }
+}

@@ -1,0 +1,8 @@
+//! Media: one file from a host that misbehaves, and the pipeline as a process.
+
+pub mod fetch;
+mod fetch_bounds;
+pub mod process;
+mod read;
+mod removal;
+pub mod server;

@@ -1,0 +1,147 @@
+//! One file: it is there once and whole, or it is said why not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use twitter_updater::pipelines::media::fetch::{Fetched, Fetcher, Limits, Stored, Wanted};
+use twitter_updater::pipelines::media::files::{Folder, hash, hex};
+use twitter_updater::pipelines::media::hosts::{Hosts, Politeness};
+
+use super::server::{SAME, Server, content};
+
+const SECOND: Duration = Duration::from_secs(1);
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// A fetcher that may ask one server, and its folder.
+pub struct World {
+    pub server: Server,
+    pub fetcher: Fetcher,
+    pub folder: Arc<Folder>,
+    pub root: TempDir,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        Self::with(0, SECOND).await
+    }
+
+    pub async fn with(cap: u64, stall: Duration) -> Self {
+        let (server, root) = (Server::start().await, tempfile::tempdir().unwrap());
+        let folder = Arc::new(Folder::open(root.path(), cap, 0).unwrap());
+        let limits = Limits { max_bytes: 700_000, stall, connect: SECOND };
+        // So short that a test may go on at once.
+        let pause = Duration::from_micros(1);
+        let hosts = Hosts::new(Politeness { per_host: 4, first_pause: pause, longest_pause: pause });
+        let fetcher = Fetcher::new(server.address.parse().unwrap(), limits, hosts, folder.clone()).unwrap();
+        Self { server, fetcher, folder, root }
+    }
+
+    pub async fn fetch(&self, path: &str) -> Fetched {
+        self.within(path, MINUTE).await
+    }
+
+    pub async fn within(&self, path: &str, within: Duration) -> Fetched {
+        let url = self.server.url(path);
+        self.fetcher.fetch(Wanted { namespace: "media:twitter", id: path, url: &url }, within).await
+    }
+
+    /// The file is in the folder, with the bytes of that number.
+    pub fn has(&self, fetched: &Fetched, number: u32) -> Stored {
+        let Fetched::Stored(stored) = fetched else { panic!("{fetched:?}") };
+        let bytes = std::fs::read(self.folder.path(&stored.sha256)).unwrap();
+        assert!(bytes == content(number), "other bytes than those of {number}");
+        assert_eq!((stored.sha256.clone(), stored.bytes), (sha256(&bytes), bytes.len() as u64));
+        assert_eq!(stored.kind, "image/png");
+        stored.clone()
+    }
+
+    /// Files below the folder, parts included.
+    pub fn files(&self) -> usize {
+        let folders = std::fs::read_dir(self.root.path()).unwrap().map(|of| of.unwrap().path());
+        folders.map(|folder| std::fs::read_dir(folder).unwrap().count()).sum()
+    }
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    let mut hash = hash();
+    hash.update(bytes);
+    hex(hash.finish().as_ref())
+}
+
+#[tokio::test]
+async fn a_file_is_kept_by_its_hash_once() {
+    let world = World::new().await;
+    let first = world.has(&world.fetch("/ok/1").await, 1);
+    assert!(first.is_new && !first.is_continued);
+    let same = world.has(&world.fetch(&format!("/ok/{}", 1 + SAME)).await, 1);
+    assert!(!same.is_new && same.sha256 == first.sha256);
+    world.has(&world.fetch("/slow/2").await, 2);
+    world.has(&world.fetch("/moved/3").await, 3);
+    assert_eq!(world.files(), 3);
+    assert_eq!(world.server.told(), [""; 0], "nobody is told who asks");
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_off_is_continued() {
+    let world = World::new().await;
+    for _ in 0..2 {
+        let Fetched::Failed { why, is_of_host: false, .. } = world.fetch("/cut/99").await else { panic!() };
+        assert!(why.contains("broke off"), "{why}");
+    }
+    let stored = world.has(&world.fetch("/cut/99").await, 99);
+    assert!(stored.is_continued);
+    let half = content(99).len() / 2;
+    let asked: Vec<Option<String>> = [None, Some(half - 1_024), Some(half + half / 2 - 1_024)]
+        .map(|from: Option<usize>| from.map(|from| format!("bytes={from}-")))
+        .into();
+    assert_eq!(world.server.asked("/cut/99"), asked);
+    assert_eq!(world.files(), 1, "no part is left");
+}
+
+#[tokio::test]
+async fn a_host_that_lies_about_ranges_gives_the_whole_file_anew() {
+    let world = World::new().await;
+    for (kind, requests) in [("whole", 2), ("liar", 3), ("shifted", 3), ("changed", 3)] {
+        let path = format!("/{kind}/99");
+        assert!(matches!(world.fetch(&path).await, Fetched::Failed { .. }), "{kind}");
+        let stored = world.has(&world.fetch(&path).await, 99);
+        assert!(!stored.is_continued, "{kind}");
+        assert_eq!(world.server.asked(&path).len(), requests, "{kind}");
+        assert!(world.server.asked(&path)[1].is_some(), "{kind}");
+    }
+    assert_eq!(world.files(), 1);
+}
+
+#[tokio::test]
+async fn a_process_that_died_leaves_a_part_that_is_continued() {
+    let world = World::new().await;
+    let path = "/ok/99";
+    // As a kill leaves it: bytes, a validator, and no end.
+    let (part, url) = (world.folder.part("media:twitter", path).unwrap().unwrap(), world.server.url(path));
+    std::fs::write(&part.path, &content(99)[..200_000]).unwrap();
+    part.note_validator(&url, Some("\"99\"")).unwrap();
+    assert_eq!(world.fetch(path).await, Fetched::Later(Duration::from_secs(30)), "another process has it in work");
+    drop(part);
+    assert!(world.has(&world.fetch(path).await, 99).is_continued);
+    // Whole already, but not renamed: only its end is asked for.
+    let path = "/ok/98";
+    let part = world.folder.part("media:twitter", path).unwrap().unwrap();
+    std::fs::write(&part.path, content(98)).unwrap();
+    part.note_validator(&world.server.url(path), Some("\"98\"")).unwrap();
+    drop(part);
+    assert!(world.has(&world.fetch(path).await, 98).is_continued);
+}
+
+#[tokio::test]
+async fn what_comes_too_slowly_for_its_time_is_continued_later() {
+    let world = World::new().await;
+    let mut parts = 0;
+    let stored = loop {
+        match world.within("/drip/99", Duration::from_millis(400)).await {
+            Fetched::Partly => parts += 1,
+            fetched => break world.has(&fetched, 99),
+        }
+    };
+    assert!(parts > 0 && stored.is_continued, "{parts}");
+}

@@ -1,0 +1,78 @@
+//! Files that are not wanted, hosts that fail, and a disk that is full: each ends as it must.
+
+use std::time::Duration;
+
+use twitter_updater::pipelines::media::fetch::{Fetched, Wanted};
+
+use super::fetch::{MINUTE, World};
+use super::server::content;
+
+#[tokio::test]
+async fn what_is_not_wanted_is_refused_for_good() {
+    let world = World::new().await;
+    for (path, says) in [
+        ("/page/1", "neither a picture nor a video nor a sound: it begins with \"<!DOCTYPE"),
+        ("/large/1", "larger than media.max_bytes: 99999999999 > 700000"),
+        ("/endless/1", "larger than media.max_bytes"),
+        ("/inside/1", "redirected: 127.0.0.1 is not on the public internet"),
+        ("/metadata/1", "redirected: 169.254.169.254 is not on the public internet"),
+        ("/named/1", "localhost is not on the public internet"),
+        ("/scheme/1", "redirected: file is not fetched"),
+        ("/around/1", "redirected more than 4 times"),
+    ] {
+        let says = says.replace("redirected: 127.0.0.1 is not on the public internet", "redirected: port 1 of");
+        match world.fetch(path).await {
+            Fetched::Refused(why) => assert!(why.contains(&says), "{path}: {why}"),
+            fetched => panic!("{path}: {fetched:?}"),
+        }
+    }
+    for n in 0..3 {
+        assert!(matches!(world.fetch(&format!("/gone/{n}")).await, Fetched::Gone(why) if why.starts_with("HTTP 4")));
+    }
+    assert_eq!(world.files(), 0, "nothing is left of them");
+    // The address itself leads inside.
+    let wanted = Wanted { namespace: "media:twitter", id: "1", url: "http://169.254.169.254/latest" };
+    assert!(matches!(world.fetcher.fetch(wanted, MINUTE).await, Fetched::Refused(_)));
+}
+
+#[tokio::test]
+async fn failures_are_told_apart() {
+    let world = World::with(0, Duration::from_millis(200)).await;
+    let failed = async |path: &str| match world.fetch(path).await {
+        Fetched::Failed { why, is_of_host, after } => (why, is_of_host, after.map(|after| after.as_secs())),
+        fetched => panic!("{path}: {fetched:?}"),
+    };
+    let (why, is_of_host, _) = failed("/silent/1").await;
+    assert!(why.contains("no byte for 200 ms") && !is_of_host, "{why}");
+    assert_eq!(failed("/empty/1").await, ("the file is empty".to_owned(), false, None));
+    assert_eq!(failed("/none/1").await, ("HTTP 400".to_owned(), false, None));
+    assert_eq!(failed("/storm/1").await, ("HTTP 503".to_owned(), true, None));
+    tokio::time::sleep(Duration::from_millis(1)).await; // its pause is shorter
+    assert_eq!(failed("/storm/1").await, ("HTTP 503".to_owned(), true, None));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    world.has(&world.fetch("/storm/1").await, 1);
+    assert_eq!(failed("/wait/1").await, ("HTTP 429".to_owned(), true, Some(120)));
+    // The host rests as long as it asked for: its other files are not tried.
+    match world.fetch("/ok/2").await {
+        Fetched::Later(rest) => assert!((115..=120).contains(&rest.as_secs()), "{rest:?}"),
+        fetched => panic!("{fetched:?}"),
+    }
+    assert!(world.server.asked("/ok/2").is_empty());
+}
+
+#[tokio::test]
+async fn a_full_folder_fetches_nothing_and_goes_on_when_there_is_room() {
+    let size = content(99).len() as u64;
+    let world = World::with(size + 1_000, Duration::from_secs(1)).await;
+    world.has(&world.fetch("/ok/99").await, 99);
+    for path in ["/ok/199", "/ok/299"] {
+        match world.fetch(path).await {
+            Fetched::Disk(why) => assert!(why.contains("is full") && why.contains("max_disk_bytes"), "{why}"),
+            fetched => panic!("{fetched:?}"),
+        }
+    }
+    assert_eq!(world.files(), 1, "no part is left of what had no room");
+    let Fetched::Stored(stored) = world.fetch("/ok/99").await else { panic!("it is there already") };
+    world.folder.remove(&stored.sha256).unwrap();
+    world.has(&world.fetch("/ok/199").await, 199);
+}

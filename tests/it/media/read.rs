@@ -1,0 +1,65 @@
+//! The media of recorded posts: nobody here wrote them.
+
+use serde_json::Value;
+use twitter_updater::model::media::MediaKind;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::providers::registry;
+
+use crate::support::http::recordings;
+
+/// All objects below a value that have that field.
+fn with_field<'a>(value: &'a Value, field: &str, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(fields) => {
+            if fields.contains_key(field) {
+                found.push(value);
+            }
+            fields.values().for_each(|value| with_field(value, field, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| with_field(value, field, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn pictures_of_recorded_posts_are_named() {
+    let Some(folder) = recordings() else { return };
+    let path = "gwu-libraries+sfm-twitter-harvester/extracted-from-tests-warcs/0f81e11d83494d73aef11a7ce0058438_03.json";
+    let text = std::fs::read_to_string(folder.join(path)).unwrap();
+    let recorded: Value = serde_json::from_str(&text).unwrap();
+    let mut posts = Vec::new();
+    with_field(&recorded, "extended_entities", &mut posts);
+    assert!(!posts.is_empty());
+    for post in posts {
+        let media = registry::media(&Provider::Twitter)(&post.to_string());
+        assert!(!media.is_empty(), "{post}");
+        for medium in media {
+            assert!(medium.id.chars().all(|digit| digit.is_ascii_digit()), "{medium:?}");
+            assert!(medium.url.starts_with("https://pbs.twimg.com/media/") && medium.url.ends_with("?name=orig"));
+            assert_eq!(medium.kind, MediaKind::Photo);
+        }
+    }
+}
+
+#[test]
+fn pictures_of_recorded_views_are_named_and_videos_are_not() {
+    let Some(folder) = recordings() else { return };
+    let path = folder.join("medialab+twitwi/test/resources/bluesky-posts.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let views: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let (mut with_pictures, mut videos) = (0, 0);
+    for view in &views {
+        let media = registry::media(&Provider::Bluesky)(&view.to_string());
+        let embed = view["embed"]["$type"].as_str().unwrap_or_default();
+        let beside = view["embed"]["media"]["$type"].as_str().unwrap_or_default();
+        let has_pictures = [embed, beside].contains(&"app.bsky.embed.images#view");
+        assert_eq!(!media.is_empty(), has_pictures, "{view}");
+        with_pictures += usize::from(has_pictures);
+        videos += usize::from(embed == "app.bsky.embed.video#view");
+        for medium in media {
+            assert!(medium.id.starts_with("did:") && medium.id.contains("/baf"), "{medium:?}");
+            assert!(medium.url.starts_with("https://cdn.bsky.app/img/feed_fullsize/"), "{medium:?}");
+        }
+    }
+    assert!(with_pictures >= 20 && videos > 0, "{with_pictures} {videos}");
+}

@@ -1,0 +1,67 @@
+//! Files go with the last stored post that shows them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::media::{MediaKind, MediaState, Medium};
+use twitter_updater::pipelines::media::counters::Fetches;
+use twitter_updater::pipelines::media::fetch::Fetched;
+use twitter_updater::pipelines::media::removal::{AGE, Removal};
+use twitter_updater::store::{MediumSeen, MediumTried, NewTweet, SqliteStore, Store, Way};
+
+use super::fetch::World;
+
+const NS: &str = "media:twitter";
+
+/// A stored medium that a post shows which is not stored.
+async fn put(world: &World, store: &dyn Store, id: &str) -> String {
+    let Fetched::Stored(stored) = world.fetch("/ok/1").await else { panic!() };
+    let now = wall_ms();
+    let new = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(now), content: None };
+    store.record(NS, now, &Way::of("fan_out"), &[new]).await.unwrap();
+    let medium = Medium { id: id.to_owned(), url: world.server.url("/ok/1"), kind: MediaKind::Photo };
+    store.record_media(NS, &[MediumSeen { medium, post: format!("of {id}"), at: now - 10 }]).await.unwrap();
+    let tried = MediumTried {
+        id: id.to_owned(),
+        at: now,
+        state: MediaState::Stored,
+        bytes: Some(stored.bytes as i64),
+        sha256: Some(stored.sha256.clone()),
+        ..MediumTried::default()
+    };
+    store.save_media(NS, &[tried]).await.unwrap();
+    stored.sha256
+}
+
+#[tokio::test]
+async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
+    let world = World::new().await;
+    let database = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&database.path().join("t.db"), Duration::from_secs(20)).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    store.migrate().await.unwrap();
+    let sha256 = put(&world, &*store, "a").await;
+    assert_eq!(put(&world, &*store, "b").await, sha256);
+    let counters = Arc::<Fetches>::default();
+    let removal = Removal {
+        namespace: NS.to_owned(),
+        posts: "tweet:update".to_owned(),
+        folder: world.folder.clone(),
+        store: store.clone(),
+        counters: counters.clone(),
+    };
+    assert_eq!(removal.look(AGE).await.unwrap(), 0, "seen and written within the hour");
+    assert!(world.folder.path(&sha256).exists());
+    // A post that is stored keeps what it shows.
+    let new = NewTweet { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None };
+    store.record("tweet:update", 1, &Way::of("enqueue"), &[new]).await.unwrap();
+    assert_eq!(removal.look(Duration::ZERO).await.unwrap(), 1);
+    assert!(world.folder.path(&sha256).exists(), "another medium has the same file");
+    let states = async || -> Vec<MediaState> {
+        let media = store.media(NS, &["a".to_owned(), "b".to_owned()]).await.unwrap();
+        media.into_iter().flatten().map(|medium| medium.state).collect()
+    };
+    assert_eq!(states().await, [MediaState::Removed, MediaState::Stored]);
+    assert_eq!((world.folder.used() as i64, counters.media_removed.get()), (store.media_bytes().await.unwrap(), 1));
+}

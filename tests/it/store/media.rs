@@ -1,0 +1,170 @@
+//! Media: what every backend keeps of them, rule by rule.
+
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::media::{MediaKind, MediaState, Medium};
+use twitter_updater::model::post::{Metrics, TweetState};
+use twitter_updater::store::{Expired, MediaTotal, MediumSeen, MediumTried, Observation, Store, StoredMedium};
+
+use super::{T, found, missing, new_tweet, way};
+
+const NS: &str = "media:twitter";
+const POSTS: &str = "tweet:update";
+
+macro_rules! on_both {
+    ($($case:ident)*) => {
+        on_both!(@ postgres super::super::postgres_world; $($case)*);
+        on_both!(@ sqlite super::super::sqlite_world; $($case)*);
+        on_both!(@ memory super::memory_world; $($case)*);
+    };
+    (@ $backend:ident $world:expr; $($case:ident)*) => {
+        mod $backend {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    let world = $world().await;
+                    world.store.migrate().await.unwrap();
+                    super::$case(&*world.store).await;
+                }
+            )*
+        }
+    };
+}
+
+on_both! {
+    a_medium_is_recorded_once_with_each_of_its_posts
+    a_result_is_stored_while_it_waits
+    a_file_counts_once_however_many_show_it
+    files_go_with_the_last_post_that_shows_them
+    a_medium_with_a_file_outlives_its_retention
+}
+
+async fn memory_world() -> super::World {
+    super::World { store: Box::new(crate::support::memory_store::MemoryStore::default()), _folder: None }
+}
+
+fn seen(id: &str, url: &str, post: &str, at: Millis) -> MediumSeen {
+    let medium = Medium { id: id.to_owned(), url: url.to_owned(), kind: MediaKind::Photo };
+    MediumSeen { medium, post: post.to_owned(), at }
+}
+
+async fn record(store: &dyn Store, seen: &[MediumSeen]) {
+    let ids: Vec<_> = seen.iter().map(|seen| new_tweet(&seen.medium.id, T, Some(T))).collect();
+    store.record(NS, T, &way(), &ids).await.unwrap();
+    store.record_media(NS, seen).await.unwrap();
+}
+
+fn stored(id: &str, sha256: &str, bytes: i64) -> MediumTried {
+    MediumTried {
+        id: id.to_owned(),
+        at: T + 100,
+        state: MediaState::Stored,
+        bytes: Some(bytes),
+        file_type: Some("image/png".to_owned()),
+        sha256: Some(sha256.to_owned()),
+        ..MediumTried::default()
+    }
+}
+
+async fn medium(store: &dyn Store, id: &str) -> StoredMedium {
+    store.media(NS, &[id.to_owned()]).await.unwrap().pop().flatten().unwrap()
+}
+
+async fn a_medium_is_recorded_once_with_each_of_its_posts(store: &dyn Store) {
+    store.record(NS, T, &way(), &[new_tweet("a", T, Some(T)), new_tweet("b", T, Some(T))]).await.unwrap();
+    let batch =
+        [seen("a", "http://h/a", "2", T), seen("b", "http://h/b", "2", T), seen("a", "http://h/new", "3", T + 1)];
+    for _ in 0..2 {
+        store.record_media(NS, &batch).await.unwrap();
+    }
+    store.record_media(NS, &[seen("stranger", "http://h/s", "2", T)]).await.unwrap();
+    store.record_media(NS, &[]).await.unwrap();
+    let asked = ["b", "none", "a", "stranger"].map(str::to_owned);
+    let media = store.media(NS, &asked).await.unwrap();
+    let told: Vec<_> = media.iter().map(|of| of.as_ref().map(|of| (&*of.id, &*of.url, of.state))).collect();
+    let waits = |id, url| Some((id, url, MediaState::Waiting));
+    assert_eq!(told, [waits("b", "http://h/b"), None, waits("a", "http://h/new"), None]);
+    assert_eq!(store.media_uses(NS, "a", 10).await.unwrap(), [("2".to_owned(), T), ("3".to_owned(), T + 1)]);
+    assert_eq!(store.media_uses(NS, "a", 1).await.unwrap().len(), 1);
+    let of_post: Vec<String> = store.media_of(NS, "2").await.unwrap().into_iter().map(|of| of.id).collect();
+    assert_eq!(of_post, ["a", "b"]);
+    assert!(store.media_of("media:x", "2").await.unwrap().is_empty());
+}
+
+async fn a_result_is_stored_while_it_waits(store: &dyn Store) {
+    record(store, &[seen("a", "http://h/a", "2", T)]).await;
+    let failed = |at, attempts| MediumTried {
+        id: "a".to_owned(),
+        at,
+        attempts,
+        failing_since: Some(T + 10),
+        reason: Some("HTTP 503\0".to_owned()),
+        ..MediumTried::default()
+    };
+    store.save_media(NS, &[failed(T + 10, 1)]).await.unwrap();
+    store.save_media(NS, &[failed(T + 20, 2)]).await.unwrap();
+    store.save_media(NS, &[failed(T + 10, 1)]).await.unwrap(); // an older one
+    let waiting = medium(store, "a").await;
+    assert_eq!((waiting.attempts, waiting.failing_since, waiting.checked_at), (2, Some(T + 10), Some(T + 20)));
+    assert!(waiting.reason.unwrap().starts_with("HTTP 503"));
+    for _ in 0..2 {
+        store.save_media(NS, &[stored("a", "aabb", 7)]).await.unwrap();
+    }
+    store.save_media(NS, &[failed(T + 900, 9), stored("none", "cc", 1)]).await.unwrap();
+    store.record_media(NS, &[seen("a", "http://h/other", "4", T + 900)]).await.unwrap();
+    let is = medium(store, "a").await;
+    assert_eq!((is.state, is.bytes, is.sha256.as_deref()), (MediaState::Stored, Some(7), Some("aabb")));
+    assert_eq!((is.file_type.as_deref(), &*is.url, is.reason), (Some("image/png"), "http://h/a", None));
+}
+
+async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {
+    record(store, &["a", "b", "c", "d"].map(|id| seen(id, "http://h/", "2", T))).await;
+    store.save_media(NS, &[stored("a", "aa", 7), stored("b", "aa", 7), stored("c", "cc", 5)]).await.unwrap();
+    assert_eq!(store.media_bytes().await.unwrap(), 12);
+    let total = |state, media, bytes| MediaTotal { state, media, bytes };
+    let totals = store.media_totals(NS).await.unwrap();
+    assert_eq!(totals, [total(MediaState::Stored, 3, 19), total(MediaState::Waiting, 1, 0)]);
+    assert!(store.is_file_used("aa").await.unwrap() && !store.is_file_used("bb").await.unwrap());
+    let removed = |id: &str| MediumTried { id: id.to_owned(), state: MediaState::Removed, ..stored(id, "aa", 7) };
+    store.save_media(NS, &[removed("a")]).await.unwrap();
+    assert!(store.is_file_used("aa").await.unwrap());
+    store.save_media(NS, &[removed("b")]).await.unwrap();
+    assert!(!store.is_file_used("aa").await.unwrap());
+    // A post that shows it again has it fetched again.
+    record(store, &[seen("a", "http://h/again", "9", T)]).await;
+    assert_eq!(medium(store, "a").await.state, MediaState::Waiting);
+}
+
+async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
+    store.save(POSTS, &[found("2", T, Metrics::default()), found("3", T, Metrics::default())]).await.unwrap();
+    record(
+        store,
+        &[seen("a", "http://h/a", "2", T), seen("a", "http://h/a", "3", T), seen("b", "http://h/b", "gone", T)],
+    )
+    .await;
+    store.save_media(NS, &[stored("a", "aa", 7), stored("b", "bb", 5)]).await.unwrap();
+    let unused = async || -> Vec<String> {
+        let unused = store.unused_media(NS, POSTS, T + 1, 10).await.unwrap();
+        unused.into_iter().map(|of| of.id).collect()
+    };
+    assert!(store.unused_media(NS, POSTS, T, 10).await.unwrap().is_empty(), "seen too lately");
+    assert_eq!(unused().await, ["b"]);
+    let ended = [Observation { state: TweetState::Ended, next_due: None, ..found("2", T + 1, Metrics::default()) }];
+    store.save(POSTS, &ended).await.unwrap();
+    store.remove(POSTS, Expired::Before(T + 9), &["2".to_owned()]).await.unwrap();
+    assert_eq!(unused().await, ["b"], "the other post shows it still");
+    let ended = [Observation { state: TweetState::Ended, next_due: None, ..found("3", T + 1, Metrics::default()) }];
+    store.save(POSTS, &ended).await.unwrap();
+    store.remove(POSTS, Expired::Before(T + 9), &["3".to_owned()]).await.unwrap();
+    assert_eq!(unused().await, ["a", "b"]);
+}
+
+async fn a_medium_with_a_file_outlives_its_retention(store: &dyn Store) {
+    record(store, &["a", "b"].map(|id| seen(id, "http://h/", "2", T))).await;
+    store.save_media(NS, &[stored("a", "aa", 7)]).await.unwrap();
+    let over = |id: &str| Observation { state: TweetState::Ended, next_due: None, ..missing(id, T + 100, 1, T + 100) };
+    store.save(NS, &[over("a"), over("b")]).await.unwrap();
+    let ids = ["a", "b"].map(str::to_owned);
+    assert_eq!(store.remove(NS, Expired::Before(T + 900), &ids).await.unwrap(), 1);
+    assert_eq!(medium(store, "a").await.state, MediaState::Stored);
+    assert_eq!(store.media(NS, &ids[1..]).await.unwrap(), [None]);
+}

@@ -1,0 +1,223 @@
+//! Media in the stores of tests: in memory, as a model of the contract, and handed on by stores that wrap others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::media::MediaState;
+use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoreError, StoredMedium};
+
+use super::memory_store::MemoryStore;
+
+type Key = (String, String);
+
+/// Hands the calls about media on to a field.
+macro_rules! hand_on_media {
+    ($store:ty, $field:ident) => {
+        const _: () = {
+            use twitter_updater::base::clock::Millis;
+            use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoreError, StoredMedium};
+
+            #[async_trait::async_trait]
+            impl MediaStore for $store {
+                async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<(), StoreError> {
+                    self.$field.record_media(namespace, seen).await
+                }
+
+                async fn media(
+                    &self,
+                    namespace: &str,
+                    ids: &[String],
+                ) -> Result<Vec<Option<StoredMedium>>, StoreError> {
+                    self.$field.media(namespace, ids).await
+                }
+
+                async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<(), StoreError> {
+                    self.$field.save_media(namespace, tried).await
+                }
+
+                async fn media_uses(
+                    &self,
+                    namespace: &str,
+                    id: &str,
+                    limit: u32,
+                ) -> Result<Vec<(String, Millis)>, StoreError> {
+                    self.$field.media_uses(namespace, id, limit).await
+                }
+
+                async fn media_of(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>, StoreError> {
+                    self.$field.media_of(namespace, post).await
+                }
+
+                async fn media_totals(&self, namespace: &str) -> Result<Vec<MediaTotal>, StoreError> {
+                    self.$field.media_totals(namespace).await
+                }
+
+                async fn media_bytes(&self) -> Result<i64, StoreError> {
+                    self.$field.media_bytes().await
+                }
+
+                async fn unused_media(
+                    &self,
+                    namespace: &str,
+                    posts: &str,
+                    before: Millis,
+                    limit: u32,
+                ) -> Result<Vec<StoredMedium>, StoreError> {
+                    self.$field.unused_media(namespace, posts, before, limit).await
+                }
+
+                async fn is_file_used(&self, sha256: &str) -> Result<bool, StoreError> {
+                    self.$field.is_file_used(sha256).await
+                }
+            }
+        };
+    };
+}
+
+pub(crate) use hand_on_media;
+
+/// Media and the posts that show them.
+#[derive(Debug, Default)]
+pub struct MediaInMemory {
+    media: BTreeMap<Key, StoredMedium>,
+    uses: BTreeMap<Key, BTreeMap<String, Millis>>,
+}
+
+impl MediaInMemory {
+    fn record(&mut self, namespace: &str, seen: &MediumSeen) {
+        let key = (namespace.to_owned(), seen.medium.id.clone());
+        let new = || StoredMedium {
+            id: seen.medium.id.clone(),
+            kind: seen.medium.kind.as_str().to_owned(),
+            first_at: seen.at,
+            ..StoredMedium::default()
+        };
+        let known = self.media.entry(key.clone()).or_insert_with(new);
+        if matches!(known.state, MediaState::Waiting | MediaState::Removed) {
+            (known.state, known.url) = (MediaState::Waiting, seen.medium.url.clone());
+        }
+        self.uses.entry(key).or_default().entry(seen.post.clone()).or_insert(seen.at);
+    }
+
+    fn save(&mut self, namespace: &str, tried: &MediumTried) {
+        let Some(known) = self.media.get_mut(&(namespace.to_owned(), tried.id.clone())) else { return };
+        let waits = known.state == MediaState::Waiting && known.checked_at <= Some(tried.at);
+        if waits || (known.state, tried.state) == (MediaState::Stored, MediaState::Removed) {
+            let tried = tried.clone();
+            known.state = tried.state;
+            known.bytes = tried.bytes.or(known.bytes);
+            known.file_type = tried.file_type.or(known.file_type.take());
+            known.sha256 = tried.sha256.or(known.sha256.take());
+            (known.attempts, known.failing_since) = (tried.attempts, tried.failing_since);
+            (known.reason, known.checked_at) = (tried.reason, Some(tried.at));
+        }
+    }
+
+    /// Removes one without a file; returns false if it has one.
+    pub fn forget(&mut self, key: &Key) -> bool {
+        if self.media.get(key).is_some_and(|medium| medium.state == MediaState::Stored) {
+            return false;
+        }
+        self.media.remove(key);
+        self.uses.remove(key);
+        true
+    }
+
+    fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a StoredMedium> {
+        self.media.iter().filter(move |((of, _), _)| of == namespace).map(|(_, medium)| medium)
+    }
+}
+
+#[async_trait]
+impl MediaStore for MemoryStore {
+    async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<(), StoreError> {
+        self.with_media(namespace, |media, is_recorded| {
+            let mut seen: Vec<&MediumSeen> = seen.iter().filter(|seen| is_recorded(&seen.medium.id)).collect();
+            seen.sort_by_key(|seen| seen.at);
+            seen.into_iter().for_each(|seen| media.record(namespace, seen));
+        })
+    }
+
+    async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>, StoreError> {
+        let get = |id: &String, media: &MediaInMemory| media.media.get(&(namespace.to_owned(), id.clone())).cloned();
+        self.with_media(namespace, |media, _| ids.iter().map(|id| get(id, media)).collect())
+    }
+
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<(), StoreError> {
+        self.with_media(namespace, |media, _| tried.iter().for_each(|tried| media.save(namespace, tried)))
+    }
+
+    async fn media_uses(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<(String, Millis)>, StoreError> {
+        let mut uses: Vec<(String, Millis)> = self.with_media(namespace, |media, _| {
+            let uses = media.uses.get(&(namespace.to_owned(), id.to_owned())).cloned();
+            uses.unwrap_or_default().into_iter().collect()
+        })?;
+        uses.sort_by(|one, other| (one.1, &one.0).cmp(&(other.1, &other.0)));
+        uses.truncate(limit as usize);
+        Ok(uses)
+    }
+
+    async fn media_of(&self, namespace: &str, post: &str) -> Result<Vec<StoredMedium>, StoreError> {
+        self.with_media(namespace, |media, _| {
+            let shows = |medium: &&StoredMedium| {
+                media.uses.get(&(namespace.to_owned(), medium.id.clone())).is_some_and(|of| of.contains_key(post))
+            };
+            media.of(namespace).filter(shows).cloned().collect()
+        })
+    }
+
+    async fn media_totals(&self, namespace: &str) -> Result<Vec<MediaTotal>, StoreError> {
+        let mut totals = BTreeMap::<&str, MediaTotal>::new();
+        self.with_media(namespace, |media, _| {
+            for medium in media.of(namespace) {
+                let total = totals.entry(medium.state.as_str()).or_default();
+                total.state = medium.state;
+                total.media += 1;
+                total.bytes += medium.bytes.unwrap_or(0);
+            }
+        })?;
+        Ok(totals.into_values().collect())
+    }
+
+    async fn media_bytes(&self) -> Result<i64, StoreError> {
+        self.with_media("", |media, _| {
+            let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
+            let files: BTreeSet<_> = stored.map(|medium| (medium.sha256.clone(), medium.bytes)).collect();
+            files.into_iter().filter_map(|(_, bytes)| bytes).sum()
+        })
+    }
+
+    async fn unused_media(
+        &self,
+        namespace: &str,
+        posts: &str,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<StoredMedium>, StoreError> {
+        // Of the model's posts none is forgotten: only removed ones are looked for.
+        let known: BTreeSet<Key> = self.with_media(posts, |media, is_recorded| {
+            let shown = media.uses.values().flat_map(BTreeMap::keys);
+            shown.filter(|post| is_recorded(post)).map(|post| (posts.to_owned(), post.clone())).collect()
+        })?;
+        self.with_media(namespace, |media, _| {
+            for ((of, _), uses) in &mut media.uses {
+                let stays = |post: &String| known.contains(&(posts.to_owned(), post.clone()));
+                uses.retain(|post, at| of != namespace || *at >= before || stays(post));
+            }
+            let uses = &media.uses;
+            let is_unused = |medium: &&StoredMedium| {
+                let of = uses.get(&(namespace.to_owned(), medium.id.clone()));
+                medium.state == MediaState::Stored && of.is_none_or(BTreeMap::is_empty)
+            };
+            media.of(namespace).filter(is_unused).take(limit as usize).cloned().collect()
+        })
+    }
+
+    async fn is_file_used(&self, sha256: &str) -> Result<bool, StoreError> {
+        self.with_media("", |media, _| {
+            let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
+            stored.into_iter().any(|medium| medium.sha256.as_deref() == Some(sha256))
+        })
+    }
+}
