@@ -118,9 +118,14 @@ async fn media_of_posts_are_fetched_once_and_shown() {
 async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>) {
     let metrics = updater.get("/metrics").await.1;
     let of = |name: &str| value(&metrics, &format!("twitter_updater_{name}_total{{namespace=\"{NS}\"}}"));
-    assert_eq!((of("media_stored"), of("media_gone"), of("media_refused")), (Some(4.0), Some(1.0), Some(2.0)), "{metrics}");
+    assert_eq!(
+        (of("media_stored"), of("media_gone"), of("media_refused")),
+        (Some(4.0), Some(1.0), Some(2.0)),
+        "{metrics}"
+    );
     assert_eq!(of("media_bytes"), Some(store.media_bytes().await.unwrap() as f64));
-    let documented = include_str!("../../../docs/metrics.md").split_once("## Media\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let documented =
+        include_str!("../../../docs/metrics.md").split_once("## Media\n").unwrap().1.split_once("\n## ").unwrap().0;
     let shown = metrics.lines().filter_map(|line| line.strip_prefix("# HELP twitter_updater_media_"));
     let shown: Vec<&str> = shown.filter_map(|line| line.split(' ').next()).collect();
     assert_eq!((shown.len(), documented.matches("| `media_").count()), (9, 9), "{shown:?}");
@@ -134,7 +139,10 @@ async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>) {
     let status = run(&["status", "--json"], settings);
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     let all = status["namespaces"].as_array().unwrap();
-    assert!(all.iter().any(|one| one["namespace"] == NS) && all.iter().any(|one| one["namespace"] == NAMESPACE), "{status}");
+    assert!(
+        all.iter().any(|one| one["namespace"] == NS) && all.iter().any(|one| one["namespace"] == NAMESPACE),
+        "{status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

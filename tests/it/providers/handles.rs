@@ -212,6 +212,17 @@ async fn recorded_lookups_by_handle_replay() {
     assert!(handles > 8 && missing > 0, "{handles} handles, {missing} without an account");
 }
 
+/// The provider as the rest of the program names it.
+fn named(provider: Provider) -> twitter_updater::model::provider::Provider {
+    use twitter_updater::model::provider::Provider as Named;
+    match provider {
+        Provider::TwitterV1 => Named::Twitter,
+        Provider::XV2 => Named::X,
+        Provider::Mastodon | Provider::MastodonStatus => Named::Mastodon("social".to_owned()),
+        Provider::Bluesky => Named::Bluesky,
+    }
+}
+
 #[tokio::test]
 async fn the_simulator_answers_by_handle_as_by_id() {
     let running = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await.unwrap();
@@ -228,7 +239,7 @@ async fn the_simulator_answers_by_handle_as_by_id() {
                         assert!(account.handle.as_ref().is_some_and(|known| known.eq_ignore_ascii_case(handle)));
                         assert!(account.counts.followers.is_some() && account.description.is_some(), "{account:?}");
                         let author = if handle.starts_with('q') { 0 } else { 9_999 };
-                        assert_eq!(account.id, running.people().id(&provider, author), "{provider:?}");
+                        assert_eq!(account.id, running.people().id(&named(provider), author), "{provider:?}");
                     }
                     Outcome::Unavailable | Outcome::Absent(Absence::NotFound) => assert!(handle.starts_with("nobody")),
                     other => panic!("{provider:?}: {handle}: {other:?}"),
