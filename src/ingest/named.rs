@@ -92,7 +92,7 @@ mod tests {
 
     #[tokio::test]
     async fn comments_are_passed_over_and_columns_are_no_account() {
-        let file = b"\xef\xbb\xbf# friends\n\nusername,since\n12\n @ann ,2020\nusername\n\xff\n{\"a\":\n1}\n";
+        let file = b"\xef\xbb\xbf# friends\n\nusername,since\n12\n @ann ,2020\nusername\n\xff\n{\"a\":1}\n";
         for chunk in [1, 7, 4_096] {
             let source = tokio::io::BufReader::with_capacity(chunk, &file[..]);
             let mut lines = NamedLines::new(source, account_of(&Provider::X));

@@ -55,7 +55,7 @@ fn at(address: &Address) -> Result<Named, String> {
         _ => return Err("the address is no account's: it has neither /@user nor /users/user".to_owned()),
     };
     // `/@user@server` is another server's account, as this one shows it.
-    if name.contains('@') { handle(name) } else { handle(&format!("{name}@{}", address.host)) }
+    if name.contains('@') || !is_name(name) { handle(name) } else { handle(&format!("{name}@{}", address.host)) }
 }
 
 #[cfg(test)]
@@ -95,6 +95,7 @@ mod tests {
             ("https://social.example/web/accounts/1", "the id alone"),
             ("https://social.example/@", "no id, no handle"),
             ("https://social.example/@a%20b", "no id, no handle"),
+            ("https://social.example/users/@", "no id, no handle"),
         ] {
             assert!(account_of(line).unwrap_err().contains(why), "{line}: {:?}", account_of(line));
         }

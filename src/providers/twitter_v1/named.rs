@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(account_of(line), Ok(of), "{line}");
         }
         for (line, why) in [
-            ("0", "begins with 0"),
+            ("0", "starts with 0"),
             ("-3", "no id, no handle"),
             ("99999999999999999999", "digits"),
             ("ann@social.example", "no id, no handle"),
