@@ -102,8 +102,7 @@ async fn put_in(store: &std::sync::Arc<dyn Store>, server: &Server, folder: &Pat
             MediumSeen { medium, post: "1".to_owned(), at: now }
         };
         store.record_media(NS, &chunk.iter().map(seen).collect::<Vec<_>>()).await.unwrap();
-        let jobs: Vec<NewJob> =
-            ids.into_iter().map(|id| NewJob { id, lane: fresh(), due: 0.into() }).collect();
+        let jobs: Vec<NewJob> = ids.into_iter().map(|id| NewJob { id, lane: fresh(), due: 0.into() }).collect();
         queue.schedule(&jobs).await.unwrap();
     }
 }

@@ -24,7 +24,9 @@ fn with_field<'a>(value: &'a Value, field: &str, found: &mut Vec<&'a Value>) {
 #[test]
 fn pictures_of_recorded_posts_are_named() {
     let Some(folder) = recordings() else { return };
-    let path = "gwu-libraries+sfm-twitter-harvester/extracted-from-tests-warcs/0f81e11d83494d73aef11a7ce0058438_03.json");
+    let path =
+        "gwu-libraries+sfm-twitter-harvester/extracted-from-tests-warcs/0f81e11d83494d73aef11a7ce0058438_03.json";
+    let text = std::fs::read_to_string(folder.join(path)).unwrap();
     let recorded: Value = serde_json::from_str(&text).unwrap();
     let mut posts = Vec::new();
     with_field(&recorded, "extended_entities", &mut posts);

@@ -165,7 +165,9 @@ async fn answer(stream: &mut BufReader<TcpStream>, request: &Request) -> Option<
         // The file is another one since.
         "changed" if from.is_some() => whole(stream, &content(number + 1), from, "\"other\"").await,
         "liar" | "shifted" | "changed" => whole(stream, &file, None, &tag).await,
-        "page" => status(stream, "200 OK", "content-type: image/png\r\n", b"<!DOCTYPE html><title>Sign in</title>").await,
+        "page" => {
+            status(stream, "200 OK", "content-type: image/png\r\n", b"<!DOCTYPE html><title>Sign in</title>").await
+        }
         "large" => {
             status_head(stream, "200 OK", "content-length: 99999999999\r\n").await?;
             stream.write_all(&file).await.ok()?;
@@ -212,7 +214,8 @@ async fn answer(stream: &mut BufReader<TcpStream>, request: &Request) -> Option<
 /// A file, or the rest of it.
 async fn whole(stream: &mut BufReader<TcpStream>, file: &[u8], from: Option<usize>, tag: &str) -> Option<()> {
     if from.is_some_and(|from| from >= file.len()) {
-        return status(stream, "416 Range Not Satisfiable", &format!("content-range: bytes */{}\r\n", file.len()), b"").await;
+        return status(stream, "416 Range Not Satisfiable", &format!("content-range: bytes */{}\r\n", file.len()), b"")
+            .await;
     }
     head(stream, file, from, tag).await?;
     stream.write_all(&file[from.unwrap_or(0)..]).await.ok()?;
