@@ -9,14 +9,16 @@ use crate::store::media::{self, medium_columns, outlived_uses, takes_result};
 use crate::store::rows::clean;
 use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, StoredMedium};
 
+// `CROSS JOIN` has SQLite begin with the given ones: otherwise it walks all rows of the namespace, and reads the JSON again
+// for each of them.
 const RECORD: &str = "INSERT INTO media_row AS of (tweet, url, kind, state, first_at) \
      SELECT tweet.key, value ->> 1, value ->> 2, 'waiting', value ->> 3 FROM json_each(?2) \
-     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE \
+     CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE \
      ON CONFLICT (tweet) DO UPDATE SET url = excluded.url, state = 'waiting' \
      WHERE of.state = 'removed' OR (of.state = 'waiting' AND of.url <> excluded.url)";
 
 const USE: &str = "INSERT INTO media_use_row SELECT tweet.key, value ->> 1, value ->> 2 FROM json_each(?2) \
-     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE ON CONFLICT DO NOTHING";
+     CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE ON CONFLICT DO NOTHING";
 
 const MEDIA: &str = concat!(
     "SELECT ",
@@ -25,13 +27,14 @@ const MEDIA: &str = concat!(
 );
 
 const SAVE: &str = concat!(
-    "UPDATE media_row AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
+    "WITH given AS MATERIALIZED (SELECT tweet.key, value ->> 'state' AS state, value ->> 'bytes' AS bytes, \
+     value ->> 'type' AS type, value ->> 'sha256' AS sha256, value ->> 'attempts' AS attempts, \
+     value ->> 'failing_since' AS failing_since, value ->> 'reason' AS reason, value ->> 'at' AS at FROM json_each(?2) \
+     CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id') \
+     UPDATE media_row AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
      type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
-     failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM (\
-     SELECT tweet.key, value ->> 'state' AS state, value ->> 'bytes' AS bytes, value ->> 'type' AS type, \
-     value ->> 'sha256' AS sha256, value ->> 'attempts' AS attempts, value ->> 'failing_since' AS failing_since, \
-     value ->> 'reason' AS reason, value ->> 'at' AS at FROM json_each(?2) \
-     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id') AS given WHERE of.tweet = given.key AND ",
+     failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM given \
+     WHERE of.tweet = given.key AND ",
     takes_result!()
 );
 

@@ -24,6 +24,8 @@ use crate::support::world::{Backends, World};
 
 const NS: &str = "media:twitter";
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The id of the first post's own medium; those of the others follow.
+const OWN: usize = 500;
 
 /// The settings of media that are fetched from that server into a folder.
 pub fn media_settings(server: &Server, folder: &Path) -> Variables {
@@ -43,11 +45,12 @@ pub fn media_settings(server: &Server, folder: &Path) -> Variables {
 /// Each post shows two media: one of its own, and one that all show. `paths` of the former, by the post's id.
 async fn api(server: &Server, paths: BTreeMap<String, String>) -> String {
     let shared = server.url("/ok/1");
-    let own: BTreeMap<String, String> = paths.into_iter().map(|(id, path)| (id, server.url(&path))).collect();
+    let urls = paths.into_iter().enumerate().map(|(n, (id, path))| (id, (OWN + n, server.url(&path))));
+    let own: BTreeMap<String, (usize, String)> = urls.collect();
     let answer = move |Query(query): Query<BTreeMap<String, String>>| async move {
         let photo = |id: String, url: &str| json!({"id_str": id, "type": "photo", "media_url_https": url});
         let post = |id: &str| {
-            let media = [photo(format!("1{id}"), &own[id]), photo("77".to_owned(), &shared)];
+            let media = [photo(own[id].0.to_string(), &own[id].1), photo("77".to_owned(), &shared)];
             json!({"id_str": id, "full_text": "look", "user": {"id_str": "12", "screen_name": "ann"},
                 "created_at": "Wed Aug 27 13:08:45 +0000 2008", "extended_entities": {"media": media}})
         };
@@ -78,7 +81,7 @@ async fn media_of_posts_are_fetched_once_and_shown() {
     let enqueued = run_with_input(&["enqueue", "-"], &settings, posts.join("\n").as_bytes());
     assert!(enqueued.status.success(), "{}", text(&enqueued.stderr));
     let updater = Role::start("updater", &settings, &folder.path().join("updater.log")).await;
-    let own: Vec<String> = posts.iter().map(|id| format!("1{id}")).collect();
+    let own: Vec<String> = (0..posts.len()).map(|n| (OWN + n).to_string()).collect();
     let all = [own.clone(), vec!["77".to_owned()]].concat();
     until_true("each medium is settled", PATIENCE, async || {
         let media = media(&*world.store, &all).await;
@@ -168,7 +171,7 @@ async fn a_full_folder_is_told_and_fetching_goes_on_by_itself() {
     // More room: what waited is fetched.
     settings.extend(variables(&[("media.max_disk_bytes", "0")]));
     let updater = Role::start("updater", &settings, &log).await;
-    let own: Vec<String> = posts.iter().map(|id| format!("1{id}")).collect();
+    let own: Vec<String> = (0..posts.len()).map(|n| (OWN + n).to_string()).collect();
     until_true("all are stored", PATIENCE, async || {
         let media = media(&*world.store, &own).await;
         media.iter().filter(|medium| medium.state == MediaState::Stored).count() == own.len()
