@@ -1,5 +1,6 @@
 //! The simulated endpoints.
 
+mod accounts;
 mod connections;
 mod last;
 mod shared;
