@@ -9,6 +9,14 @@ use crate::simulator::faulty;
 use crate::simulator::reply::success;
 use crate::simulator::windows::Window;
 
+/// The body of an answer, or a refusal.
+pub type Answer = Result<String, Box<Response>>;
+
+/// The answer as it is sent.
+pub fn sent(answer: Answer) -> Response {
+    answer.map_or_else(|refusal| *refusal, success)
+}
+
 impl Api {
     /// The answer to a lookup of accounts, unless a fault strikes it.
     pub(crate) async fn of_accounts(
@@ -16,15 +24,15 @@ impl Api {
         dialect: Dialect,
         ids: &[&str],
         window: Option<Window>,
-        answer: impl Fn() -> Result<String, Response>,
+        answer: Answer,
     ) -> Response {
         self.count(ids);
         if let Some(fault) = self.strike(Endpoint::Accounts, ids).await {
-            let body = || answer().unwrap_or_default();
-            if let Some(response) = faulty::answer(self, dialect, &fault, window, body).await {
+            let body = answer.as_ref().cloned().unwrap_or_default();
+            if let Some(response) = faulty::answer(self, dialect, &fault, window, || body).await {
                 return response;
             }
         }
-        dialect.with(window, answer().map_or_else(|refusal| refusal, success))
+        dialect.with(window, sent(answer))
     }
 }

@@ -1,6 +1,6 @@
 //! The simulated endpoints.
 
-mod accounts;
+pub mod accounts;
 mod connections;
 mod last;
 mod shared;
