@@ -1,5 +1,6 @@
 //! The simulated endpoints.
 
+pub mod accounts;
 mod connections;
 mod last;
 mod shared;

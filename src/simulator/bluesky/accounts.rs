@@ -50,7 +50,7 @@ impl Api {
         people.dedup_by_key(|person| person.number);
         let profiles: Vec<Value> = people.iter().map(|person| self.profile(person)).collect();
         let body = json!({ "profiles": profiles }).to_string();
-        Ok(self.of_accounts(dialect, &asked, window, || Ok(body.clone())).await)
+        Ok(self.of_accounts(dialect, &asked, window, Ok(body)).await)
     }
 
     async fn bluesky_profile(&self, call: &Call) -> Result<Response, Response> {
@@ -63,8 +63,8 @@ impl Api {
             return Err(dialect.with(window, invalid("Error: actor must be a valid did or a handle")));
         }
         let person = self.actor(actor, self.now());
-        let refused = |name: &str, why: &str| Err(failure(400, &json!({ "error": name, "message": why })));
-        let answer = || match &person {
+        let refused = |name: &str, why: &str| Err(Box::new(failure(400, &json!({ "error": name, "message": why }))));
+        let answer = match &person {
             Some(person) => match person.state {
                 AccountState::Suspended => refused("AccountTakedown", "Account has been suspended"),
                 AccountState::Deactivated => refused("AccountDeactivated", "Account is deactivated"),

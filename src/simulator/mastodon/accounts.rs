@@ -8,6 +8,7 @@ use serde_json::json;
 use super::dialect::account;
 use crate::model::account::AccountState;
 use crate::model::provider::Provider;
+use crate::simulator::api::accounts::sent;
 use crate::simulator::api::{Api, Entered, Routes, TheApi, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::{Dialect, TOO_MANY};
@@ -57,17 +58,16 @@ impl Api {
         };
         let person = number.map(|number| people.at(number, now));
         let is_caller = id == "verify_credentials";
-        let answer = || match &person {
+        let refused = |status| Err(Box::new(dialect.refusal(status, 34)));
+        let answer = match &person {
             Some(person) if is_caller => Ok(account(person).to_string()),
             // Since 3.3 an instance returns suspended accounts, emptied.
-            Some(person) if person.state == AccountState::Suspended && !self.is_mastodon_since(3, 3) => {
-                Err(dialect.refusal(410, 0))
-            }
+            Some(person) if person.state == AccountState::Suspended && !self.is_mastodon_since(3, 3) => refused(410),
             Some(person) if is_returned(person) => Ok(account(person).to_string()),
-            _ => Err(dialect.refusal(404, 34)),
+            _ => refused(404),
         };
         if is_caller {
-            return Ok(dialect.with(window, success(answer()?)));
+            return Ok(dialect.with(window, sent(answer)));
         }
         let asked = if id == "lookup" { call.parameter("acct").unwrap_or_default() } else { id };
         Ok(self.of_accounts(dialect, &[asked], window, answer).await)
@@ -77,20 +77,19 @@ impl Api {
     async fn accounts(&self, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Mastodon;
         let window = self.enter_any(dialect, call).await?.window;
-        let refused = |status, code| Err(dialect.with(window, dialect.refusal(status, code)));
         if !self.has_batches() {
-            return refused(404, 34);
+            return Err(dialect.with(window, dialect.refusal(404, 34)));
         }
         let mut asked: Vec<&str> = call.all("id[]").chain(call.all("id")).filter(|id| !id.is_empty()).collect();
         asked.sort_unstable();
         asked.dedup();
         if asked.len() > MOST_ACCOUNTS {
-            return refused(422, TOO_MANY);
+            return Err(dialect.with(window, dialect.refusal(422, TOO_MANY)));
         }
         let (people, now) = (self.world.people(), self.now());
         let found = asked.iter().filter_map(|id| people.number(&ITS_IDS, id)).map(|number| people.at(number, now));
         let found: Vec<String> = found.filter(is_returned).map(|person| account(&person).to_string()).collect();
-        Ok(self.of_accounts(dialect, &asked, window, || Ok(format!("[{}]", found.join(",")))).await)
+        Ok(self.of_accounts(dialect, &asked, window, Ok(format!("[{}]", found.join(",")))).await)
     }
 }
 

@@ -139,7 +139,8 @@ impl People {
         [owner, beside(owner)].into_iter().find(has_it)
     }
 
-    /// The author of posts that a text names at a moment: a handle, with the domain or without, or a DID.
+    /// The number of the author of posts that has a handle or a DID at a moment; `None` for an account that does not post.
+    #[must_use]
     pub fn author_at(&self, text: &str, at: Millis) -> Option<u64> {
         let number = number_of_did(text).or_else(|| self.named(text, at));
         number.filter(|number| *number < AUTHORS.min(self.count))

@@ -7,11 +7,11 @@ use axum::routing::get;
 use super::dialect::{refusal, user};
 use crate::model::account::AccountState;
 use crate::model::provider::Provider;
+use crate::simulator::api::accounts::sent;
 use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::people::Person;
-use crate::simulator::reply::success;
 use crate::simulator::text::MOST_USERS;
 use crate::simulator::timeline::Target;
 use crate::simulator::windows::Pool;
@@ -54,15 +54,16 @@ impl Api {
         // A caller is there for itself.
         let is_there = |person: &&Person| caller_only || !person.is_away();
         let found: Vec<String> = known.iter().filter(is_there).map(v1_user).collect();
-        let answer = || match (endpoint, &found[..]) {
-            ("/users/lookup", []) => Err(refusal(404, 17)),
+        let refused = |status, code| Err(Box::new(refusal(status, code)));
+        let answer = match (endpoint, &found[..]) {
+            ("/users/lookup", []) => refused(404, 17),
             ("/users/lookup", users) => Ok(format!("[{}]", users.join(","))),
             (_, [one, ..]) => Ok(one.clone()),
-            (_, []) if known.iter().any(|person| person.state == AccountState::Suspended) => Err(refusal(403, 63)),
-            (_, []) => Err(refusal(404, 50)),
+            (_, []) if known.iter().any(|person| person.state == AccountState::Suspended) => refused(403, 63),
+            (_, []) => refused(404, 50),
         };
         if caller_only {
-            return Ok(dialect.with(window, success(answer()?)));
+            return Ok(dialect.with(window, sent(answer)));
         }
         let ids: Vec<&str> = listed("user_id").chain(listed("screen_name")).collect();
         Ok(self.of_accounts(dialect, &ids, window, answer).await)

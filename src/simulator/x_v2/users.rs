@@ -62,11 +62,11 @@ impl Api {
         let found: Vec<(&str, Option<Person>)> = asked.iter().map(|of| (*of, person(of))).collect();
         let view = View { extended: true, trim_user: true, entities: false };
         let shown = Shown { fields, ..self.shown(now, view) };
-        let answer = || Ok(users(&shown, by, &found));
+        let body = users(&shown, by, &found);
         if by == "me" {
-            return Ok(dialect.with(window, success(answer()?)));
+            return Ok(dialect.with(window, success(body)));
         }
-        Ok(self.of_accounts(dialect, &asked, window, answer).await)
+        Ok(self.of_accounts(dialect, &asked, window, Ok(body)).await)
     }
 }
 
